@@ -1,0 +1,54 @@
+"""Errors that a user can act on.
+
+Every message names the thing at fault (file, op, line, device) and the way out.
+The command line prints them without a traceback and exits with 1; the page shows them.
+"""
+
+from __future__ import annotations
+
+
+class EditorError(Exception):
+    """Base class: the input, not the program, is at fault."""
+
+
+class ModelError(EditorError):
+    """The file is not a usable ONNX model."""
+
+
+class UnboundSymbolError(EditorError):
+    """A symbolic dimension of a model input has no value."""
+
+    def __init__(self, message: str, symbols: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.symbols = symbols
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.symbols)
+
+
+class DeviceTableError(EditorError):
+    """A device table or HETERO string cannot be understood."""
+
+
+class PinError(EditorError):
+    """A pin or rule names an unknown op or device, or one that cannot run the op."""
+
+
+class UnsupportedOpError(EditorError):
+    """No device may run some op."""
+
+
+class PlanError(EditorError):
+    """A plan file is damaged, of another version, or does not fit its model."""
+
+
+class ExecutionError(EditorError):
+    """A runtime failed to compile or run a subgraph."""
+
+
+class ExportError(EditorError):
+    """An export cannot be written."""
+
+
+class JobError(EditorError):
+    """A job was cancelled, or its worker died."""

@@ -1,0 +1,172 @@
+"""ONNX file -> Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from editor.errors import ModelError
+from editor.graph.attributes import attributes_of
+from editor.graph.bodies import bodies_of, captured_names
+from editor.graph.constants import constant_ops
+from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
+from editor.graph.model_file import drop_weights, file_sha256, read_model
+from editor.graph.shapes import bind_symbols, infer_shapes
+from editor.graph.types import Shape, byte_size, element_name
+
+
+def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Graph:
+    """Reads an ONNX model; weights, inside the file or outside, are not kept.
+
+    Args:
+        path: the ``.onnx`` file.
+        define: sizes of symbolic dimensions, ``{"batch_size": 1}``. A dimension without a name is
+            called ``input[axis]``. Symbols left out stay open and are listed in ``Graph.unbound``.
+
+    Raises:
+        ModelError: the file is no ONNX model, is damaged, breaks the rules of ONNX graphs (a tensor
+            made twice, a cycle, a missing tensor), or refers to data outside its folder.
+    """
+    path = Path(path)
+    define = dict(define or {})
+    model = read_model(path)
+    drop_weights(model)
+    try:
+        unbound = bind_symbols(model, define)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    builder = _Builder(model, path)
+    return builder.graph(define, unbound)
+
+
+class _Builder:
+    """Collects tensors and ops of the main graph, then freezes them into arrays."""
+
+    def __init__(self, model: ModelProto, path: Path) -> None:
+        self.model, self.path = model, path
+        self.values, note = infer_shapes(model)
+        self.notes = [note] if note else []
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.types: list[str] = []
+        self.shapes: list[Shape | None] = []
+        self.kinds: list[int] = []
+        self.producer: list[int] = []
+
+    def graph(self, define: Mapping[str, int], unbound: tuple[str, ...]) -> Graph:
+        """Builds the graph."""
+        proto = self.model.graph
+        inputs, overridable_names = self._add_inputs_and_initializers()
+        reads, arguments, results = self._add_ops()
+        outputs = [self._tensor(v.name, f"graph output {v.name!r}") for v in proto.output]
+        read_rows, result_rows = Rows.of(reads), Rows.of(results)
+        producer = np.array(self.producer, np.int64)
+        kind = np.array(self.kinds, np.int8)
+        op_types = tuple(_intern(n.op_type for n in proto.node))
+        domains = tuple(_intern(n.domain for n in proto.node))
+        order = self._topological_order(read_rows, producer)
+        constant = constant_ops(op_types, domains, read_rows, result_rows, order, producer,
+                                kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
+        keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
+        return Graph(
+            name=self.path.stem, path=self.path, sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
+            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=tuple(self.notes),
+            op_keys=keys, op_names=tuple(n.name for n in proto.node), op_types=op_types, op_domains=domains,
+            op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),
+            op_is_constant=constant, reads=read_rows, arguments=Rows.of(arguments), results=result_rows, order=order,
+            tensor_names=tuple(self.names), tensor_types=tuple(self.types), tensor_shapes=tuple(self.shapes),
+            tensor_bytes=np.array([byte_size(t, s) for t, s in zip(self.types, self.shapes, strict=True)], np.int64),
+            tensor_kind=kind, tensor_producer=producer, tensor_overridable=self._mask(overridable_names),
+            inputs=np.array(inputs, np.int64), outputs=np.array(outputs, np.int64),
+            key_index={key: i for i, key in enumerate(keys)})
+
+    def _add_inputs_and_initializers(self) -> tuple[list[int], set[str]]:
+        proto = self.model.graph
+        initializers = {t.name: (element_name(t.data_type), tuple(t.dims)) for t in proto.initializer}
+        initializers |= {t.values.name: (element_name(t.values.data_type), tuple(t.dims))
+                         for t in proto.sparse_initializer}
+        inputs, overridable = [], set()
+        for value in proto.input:
+            if value.name in initializers:  # a default value that a caller may replace (a constant before IR 4)
+                overridable.add(value.name)
+            elif value.name in self.index:
+                raise ModelError(f"{self.path}: graph input {value.name!r} is declared twice")
+            else:
+                inputs.append(self._add(value.name, *self.values.get(value.name, ("", None)), TensorKind.INPUT, -1))
+        for name, (dtype, shape) in initializers.items():
+            self._add(name, dtype, shape, TensorKind.INITIALIZER, -1)
+        return inputs, overridable if self.model.ir_version >= 4 else set()
+
+    def _add_ops(self) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+        results: list[list[int]] = []
+        for i, node in enumerate(self.model.graph.node):  # all outputs first: files need not be in order
+            for name in node.output:
+                if name and name in self.index:
+                    raise ModelError(f"{self.path}: tensor {name!r} is made twice, the second time by op {i} "
+                                     f"({node.op_type} {node.name!r})")
+                if name:
+                    self._add(name, *self.values.get(name, ("", None)), TensorKind.OP_OUTPUT, i)
+            results.append([self.index[name] if name else -1 for name in node.output])
+        arguments, reads = [], []
+        for i, node in enumerate(self.model.graph.node):
+            what = f"op {i} ({node.op_type} {node.name!r})"
+            arguments.append([self._tensor(name, what) if name else -1 for name in node.input])
+            needed = [t for t in arguments[-1] if t >= 0] + [self._tensor(n, what) for n in captured_names(node)]
+            reads.append(list(dict.fromkeys(needed)))
+        return reads, arguments, results
+
+    def _add(self, name: str, dtype: str, shape: Shape | None, kind: TensorKind, producer: int) -> int:
+        self.index[name] = len(self.names)
+        self.names.append(name)
+        self.types.append(dtype)
+        self.shapes.append(shape)
+        self.kinds.append(kind)
+        self.producer.append(producer)
+        return self.index[name]
+
+    def _tensor(self, name: str, reader: str) -> int:
+        try:
+            return self.index[name]
+        except KeyError:
+            raise ModelError(f"{self.path}: {reader} needs tensor {name!r}, which nothing makes") from None
+
+    def _mask(self, names: set[str]) -> Bools:
+        return np.array([name in names for name in self.names], bool)
+
+    def _attributes(self) -> tuple[Attributes, ...]:
+        seen: dict[Attributes, Attributes] = {}
+        return tuple(seen.setdefault(a, a) for a in map(attributes_of, self.model.graph.node))
+
+    def _topological_order(self, reads: Rows, producer: Ints) -> Ints:
+        count = len(reads)
+        makers = producer[reads.values]
+        if (makers < reads.row_of_value).all():
+            return np.arange(count)  # the file's own order, as the specification asks for
+        waiting = np.bincount(reads.row_of_value[makers >= 0], minlength=count)
+        consumers: list[list[int]] = [[] for _ in range(count)]
+        for maker, reader in zip(makers.tolist(), reads.row_of_value.tolist(), strict=True):
+            if maker >= 0:
+                consumers[maker].append(reader)
+        ready = [i for i in range(count - 1, -1, -1) if waiting[i] == 0]
+        order = []
+        while ready:
+            op = ready.pop()
+            order.append(op)
+            for reader in reversed(consumers[op]):
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    ready.append(reader)
+        if len(order) < count:
+            stuck = next(i for i in range(count) if waiting[i] > 0)
+            node = self.model.graph.node[stuck]
+            raise ModelError(f"{self.path}: op {stuck} ({node.op_type} {node.name!r}) depends on its own output "
+                             "(the graph has a cycle)")
+        return np.array(order, np.int64)
+
+
+def _intern(texts: object) -> list[str]:
+    seen: dict[str, str] = {}
+    return [seen.setdefault(t, t) for t in texts]  # type: ignore[attr-defined]

@@ -1,0 +1,151 @@
+"""Reading an ONNX file without trusting it.
+
+The weights are never read here: large tensors are dropped from the parsed message (their dims and
+types stay), and external data is only checked for where it points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, TensorProto
+
+from editor.errors import ModelError
+from editor.graph.bodies import bodies_of
+
+MAX_FILE_BYTES = 2 << 30
+"""Protocol buffers cannot hold more; larger models keep their weights in other files."""
+MAX_OPS = 1_000_000
+_KEEP_TENSOR_BYTES = 8192
+
+_LOOKS_LIKE = (
+    (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the model; run `git lfs pull`"),
+    (b"<!DOCTYPE", "an HTML page; the download went wrong"),
+    (b"<!doctype", "an HTML page; the download went wrong"),
+    (b"<html", "an HTML page; the download went wrong"),
+    (b"{", "JSON text; convert it to a binary .onnx file first"),
+    (b"\x89HDF", "an HDF5 (Keras) file; convert it to ONNX first"),
+)
+
+
+def read_model(path: str | Path) -> ModelProto:
+    """Parses a model file; weights in other files stay there.
+
+    Raises:
+        ModelError: the file is missing, no ONNX model, damaged, or refers to files outside its folder.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError, TypeError) as error:
+        raise ModelError(f"{path}: {_diagnosis(data)}") from error
+    if not model.HasField("graph"):
+        raise ModelError(f"{path}: {_diagnosis(data)}")
+    if len(model.graph.node) > MAX_OPS:
+        raise ModelError(f"{path}: {len(model.graph.node):,} ops, the limit is {MAX_OPS:,}")
+    check_external_data(model, path)
+    return model
+
+
+def file_sha256(path: str | Path) -> str:
+    """SHA-256 of the model file (weights in other files are not part of it)."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def drop_weights(model: ModelProto) -> None:
+    """Removes the data of large tensors in place, keeping dims and types (small ones shape inference needs)."""
+    for graph in _graphs(model.graph):
+        for tensor in graph.initializer:
+            if tensor.ByteSize() > _KEEP_TENSOR_BYTES:
+                for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
+                              "string_data"):
+                    tensor.ClearField(field)  # type: ignore[arg-type]
+
+
+def check_external_data(model: ModelProto, path: Path) -> None:
+    """Refuses external data that is not a file inside the model's folder."""
+    folder = path.resolve().parent
+    for tensor in _tensors(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        entries = {e.key: e.value for e in tensor.external_data}
+        location = entries.get("location", "")
+        problem = ""
+        if not location:
+            problem = "names no file"
+        elif "://" in location:
+            problem = f"points to a network address ({location})"
+        elif Path(location).is_absolute() or not (folder / location).resolve().is_relative_to(folder):
+            problem = f"points outside the model's folder ({location})"
+        elif (folder / location).resolve() == path.resolve():
+            problem = "points at the model file itself"
+        if not problem:
+            problem = _bad_numbers(entries)
+        if problem:
+            raise ModelError(f"{path}: external data of tensor {tensor.name!r} {problem}")
+
+
+def _bad_numbers(entries: dict[str, str]) -> str:
+    for key in ("offset", "length"):
+        value = entries.get(key, "0")
+        if not value.isascii() or not value.isdigit() or len(value) > 18:
+            return f"has the {key} {value!r}, which is not a size in bytes"
+    return ""
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise ModelError(f"{path}: is a folder; name the .onnx file in it")
+        size = path.stat().st_size
+        if size == 0:
+            raise ModelError(f"{path}: the file is empty")
+        if size >= MAX_FILE_BYTES:
+            raise ModelError(f"{path}: {size:,} bytes; an ONNX file must be under 2 GiB "
+                             "(save the weights as external data)")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _diagnosis(data: bytes) -> str:
+    for magic, meaning in _LOOKS_LIKE:
+        if data.lstrip()[:len(magic)] == magic or data.startswith(magic):
+            return f"not an ONNX model: it is {meaning}"
+    # ModelProto starts with ir_version (field 1, varint) in every file that an exporter writes.
+    if data[:1] == b"\x08":
+        return f"the ONNX model is damaged or cut short ({len(data):,} bytes were read); get the file again"
+    return "not an ONNX model (it cannot be parsed as one)"
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from _graphs(body)
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    for graph in _graphs(model.graph):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield sparse.values
+            yield sparse.indices
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors

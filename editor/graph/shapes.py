@@ -1,0 +1,96 @@
+"""Binding symbolic dimensions and inferring the shapes that follow from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import onnx
+from onnx import ModelProto, TypeProto, ValueInfoProto
+
+from editor.errors import ModelError
+from editor.graph.types import Shape, shape_of, type_name
+
+_SYMBOL_LIMIT = 1 << 40
+
+
+def input_symbols(model: ModelProto) -> tuple[str, ...]:
+    """Symbols of the graph inputs in order; a dimension without a name is called ``input[axis]``."""
+    found: dict[str, None] = {}
+    initializers = {t.name for t in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name in initializers or not _has_shape(value.type):
+            continue
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param:
+                found[dim.dim_param] = None
+            elif not dim.HasField("dim_value") or dim.dim_value < 0:
+                found[f"{value.name}[{axis}]"] = None
+    return tuple(found)
+
+
+def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...]:
+    """Writes values for symbols into the model in place; returns the symbols still without one.
+
+    Raises:
+        ModelError: a value is not a size, or ``define`` names a symbol that the model does not have.
+    """
+    symbols = input_symbols(model)
+    known = set(symbols) | _all_symbols(model)
+    for name, size in define.items():
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _SYMBOL_LIMIT:
+            raise ModelError(f"--define {name}={size}: the value must be a whole number, 0 or more")
+        if name not in known:
+            have = ", ".join(sorted(symbols)) or "none"
+            raise ModelError(f"--define {name}={size}: the model has no such symbol (its inputs have: {have})")
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        if not _has_shape(value.type):
+            continue
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            size = define.get(dim.dim_param) if dim.dim_param else define.get(f"{value.name}[{axis}]")
+            if size is None and dim.dim_param:
+                size = _evaluate(dim.dim_param, define)
+            if size is not None and not dim.HasField("dim_value"):
+                dim.dim_value = size
+    return tuple(s for s in input_symbols(model) if s not in define)
+
+
+def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
+    """Type and shape of every value of the main graph, and a note when inference had to be given up."""
+    note = ""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # the C++ library raises several unrelated types
+        inferred, note = model, f"shape inference failed: {str(error).strip().splitlines()[0][:200]}"
+    values: dict[str, tuple[str, Shape | None]] = {}
+    for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
+        known = values.get(value.name)
+        if known is None or known[1] is None or "?" in known[1]:
+            values[value.name] = (type_name(value.type), shape_of(value.type))
+    return values, note
+
+
+def _has_shape(proto: TypeProto) -> bool:
+    return proto.HasField("tensor_type") and proto.tensor_type.HasField("shape")
+
+
+def _all_symbols(model: ModelProto) -> set[str]:
+    values: list[ValueInfoProto] = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    return {dim.dim_param for v in values if _has_shape(v.type) for dim in v.type.tensor_type.shape.dim if dim.dim_param}
+
+
+def _evaluate(expression: str, define: Mapping[str, int]) -> int | None:
+    """Value of "past + 1" and the like, as PyTorch writes them: sums and products of symbols and numbers."""
+    total = 0
+    for term in expression.split("+"):
+        product = 1
+        for factor in term.split("*"):
+            factor = factor.strip()
+            if re.fullmatch(r"\d{1,12}", factor):
+                product *= int(factor)
+            elif factor in define:
+                product *= define[factor]
+            else:
+                return None
+        total += product
+    return total

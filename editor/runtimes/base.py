@@ -1,0 +1,107 @@
+"""What every runtime offers: say what it can run, compile a sub-model, run it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import ModelProto
+
+from editor.devices.device import Device
+from editor.graph.graph import Bools, Graph
+
+Value = Any
+"""A tensor where it lies: numpy array, ``OrtValue``, ``openvino.Tensor``; a list for a sequence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Capability:
+    """What a device can run, from the runtime itself."""
+
+    mask: Bools
+    reasons: tuple[str, ...]
+    """Per op: why not; "" where it can."""
+    assumed: bool = False
+    """Nobody could be asked: a planned device is taken to run everything its table allows."""
+
+    @classmethod
+    def of_reasons(cls, reasons: Sequence[str]) -> Capability:
+        """Ops with a reason cannot run."""
+        return cls(np.array([not r for r in reasons], bool), tuple(reasons))
+
+    @classmethod
+    def everything(cls, graph: Graph) -> Capability:
+        """A device that nobody can be asked about."""
+        return cls(np.ones(len(graph), bool), ("",) * len(graph), assumed=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SubModel:
+    """A self-contained part of a model, ready to compile."""
+
+    model: ModelProto
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    folder: Path
+    """External data of ``model`` is relative to this folder."""
+    label: str
+    """For messages: "subgraph 3" or "the unsplit model"."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Settings that are the same for every runtime."""
+
+    threads: int = 0
+    """Threads per subgraph; 0 leaves the choice to the runtime."""
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+class Executable(Protocol):
+    """A compiled sub-model. One instance serves one thread at a time; ``clone`` shares the weights."""
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """Values in the order of the sub-model's inputs and outputs. Outputs live until the next run."""
+        ...
+
+    def clone(self) -> Executable:
+        """Another instance for another thread."""
+        ...
+
+
+class Runtime(Protocol):
+    """One way to execute ONNX."""
+
+    name: str
+
+    def capability(self, graph: Graph, device: Device) -> Capability:
+        """Asks the runtime which ops of a graph the device can run."""
+        ...
+
+    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+        """Compiles; raises ``ExecutionError`` with the runtime's message."""
+        ...
+
+
+_NOISE = (
+    re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
+    re.compile(r"^Fatal error: "),
+    re.compile(r"/onnxruntime_src/\S+ .*?\) "),  # the C++ function that complained
+    re.compile(r" with name 'op\d+'"),  # names of the probe's own nodes
+    re.compile(r"Node \(op\d+\) "),
+)
+
+
+def first_line(error: BaseException, limit: int = 240) -> str:
+    """A runtime's message without its inner life, short enough to show."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    if text.startswith(("Check '", "Exception from")) and len(lines) > 1:
+        text = lines[-1]  # OpenVINO puts the place first and the cause last
+    for noise in _NOISE:
+        text = noise.sub("", text)
+    return text if len(text) <= limit else text[:limit] + "…"

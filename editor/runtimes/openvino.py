@@ -1,0 +1,115 @@
+"""OpenVINO with any device that it reports."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+from onnx import ModelProto, TensorProto
+
+from editor.devices.device import Device
+from editor.errors import ExecutionError
+from editor.graph.graph import Graph
+from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
+from editor.runtimes.probe import ask
+from editor.runtimes.values import to_openvino
+
+
+@cache
+def _core() -> Any:
+    return ov.Core()
+
+
+class OpenVino:
+    """Capability from ``Core.query_model``; execution by infer requests with preset tensors."""
+
+    name = "openvino"
+
+    def capability(self, graph: Graph, device: Device) -> Capability:
+        """Asks ``query_model`` about single ops."""
+        return Capability.of_reasons(ask(graph, lambda model: self._reason(model, device)))
+
+    def _reason(self, model: ModelProto, device: Device) -> str:
+        try:
+            read = _core().read_model(model.SerializeToString())
+            supported = _core().query_model(read, device.provider)
+        except Exception as error:
+            return f"OpenVINO: {_cause(error)}"
+        for op in read.get_ordered_ops():
+            if op.get_friendly_name() in supported:
+                continue
+            if op.get_type_name() == "Parameter":
+                return f"OpenVINO {device.provider} does not take an operand of unknown rank"
+            return f"OpenVINO {device.provider} has no implementation of {op.get_type_name()}"
+        return ""
+
+    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+        """Compiles in 32-bit precision unless the table says otherwise.
+
+        On CPUs that have bf16 OpenVINO would use it by default, and results could not be compared.
+        """
+        properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+        if options.threads and device.provider.startswith("CPU"):
+            properties["INFERENCE_NUM_THREADS"] = options.threads
+        properties |= device.properties
+        try:
+            compiled = _core().compile_model(_read(part), device.provider, properties)
+        except Exception as error:
+            raise ExecutionError(f"{part.label} on {device.name}: OpenVINO: {_cause(error)}") from error
+        return _Request(compiled, part, device)
+
+
+class _Request:
+    def __init__(self, compiled: Any, part: SubModel, device: Device) -> None:
+        self.compiled, self.part, self.device = compiled, part, device
+        self.request = compiled.create_infer_request()
+        # Inputs that nothing reads are dropped when OpenVINO imports a model.
+        known = {name for port in compiled.inputs for name in port.get_names()}
+        self.ports = [compiled.input(name) if name in known else None for name in part.inputs]
+        self.results = [compiled.output(name) for name in part.outputs]
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """Runs the request; outputs are the request's own tensors."""
+        try:
+            for port, value in zip(self.ports, inputs, strict=True):
+                if port is not None:
+                    self.request.set_tensor(port, to_openvino(value))
+            self.request.infer()
+            return [self.request.get_tensor(port) for port in self.results]
+        except Exception as error:
+            raise ExecutionError(f"{self.part.label} on {self.device.name}: OpenVINO: {_cause(error)}") from error
+
+    def clone(self) -> Executable:
+        """Another request on the same compiled model."""
+        return _Request(self.compiled, self.part, self.device)
+
+
+def _read(part: SubModel) -> Any:
+    """Imports a sub-model. External data is found only next to a file, so it is linked next to one."""
+    locations = {entry.value for tensor in part.model.graph.initializer
+                 if tensor.data_location == TensorProto.EXTERNAL
+                 for entry in tensor.external_data if entry.key == "location"}
+    if not locations:
+        return _core().read_model(part.model.SerializeToString())
+    folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
+    try:
+        for location in locations:
+            (folder / location).parent.mkdir(parents=True, exist_ok=True)
+            (folder / location).symlink_to(part.folder.resolve() / location)
+        (folder / "model.onnx").write_bytes(part.model.SerializeToString())
+        return _core().read_model(folder / "model.onnx")
+    finally:  # OpenVINO keeps the data files mapped; their names may go
+        import shutil
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cause(error: BaseException) -> str:
+    text = str(error)
+    if "No conversion rule found for operations:" in text:
+        ops = text.partition("No conversion rule found for operations:")[2].split("\n")[0].strip()
+        return f"no conversion rule for {ops}"
+    return first_line(error)

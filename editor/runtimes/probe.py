@@ -1,0 +1,211 @@
+"""Asking a runtime about single ops.
+
+Whole models fail as a whole: one unknown op and neither ONNX Runtime nor OpenVINO says anything
+about the others. So ops are asked about one by one, but cheaply: ops that look the same (type,
+attributes, types and shapes of operands) form a group, one node of each group goes into a probe
+model without edges, and only when that model fails is it halved until the culprits are alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from editor.graph.bodies import captured_names
+from editor.graph.graph import Graph, TensorKind
+from editor.graph.model_file import drop_weights, read_model
+from editor.graph.types import element_type
+
+MAX_IR_VERSION = 13
+"""The newest that ONNX Runtime 1.31 and OpenVINO 2026.4 accept."""
+_MAX_FILL_BYTES = 64 << 20
+_FILLABLE = {"float32", "float16", "float64", "int8", "uint8", "bool"}
+
+Check = Callable[[ModelProto], str]
+"""Returns "" when the runtime runs every node of a model, else the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Ops that look the same to a runtime."""
+
+    ops: list[int]
+    example: int
+
+
+def ask(graph: Graph, check: Check) -> tuple[str, ...]:
+    """Per op of the graph: "" when the runtime can run it, else why not."""
+    source = read_model(graph.path)
+    drop_weights(source)
+    probe = _ProbeModels(graph, source)
+    reasons = [""] * len(graph)
+    for failed, reason in _failures(probe, probe.groups(), check):
+        for op in failed.ops:
+            reasons[op] = reason
+    return tuple(reasons)
+
+
+def _failures(probe: _ProbeModels, groups: list[Group], check: Check) -> list[tuple[Group, str]]:
+    """Halves the groups until those that fail are alone."""
+    found: list[tuple[Group, str]] = []
+    stack = [groups] if groups else []
+    while stack:
+        part = stack.pop()
+        reason = check(probe.model([g.example for g in part]))
+        if not reason:
+            continue
+        if len(part) == 1:
+            found.append((part[0], reason))
+        else:
+            stack += [part[:len(part) // 2], part[len(part) // 2:]]
+    return found
+
+
+class _ProbeModels:
+    def __init__(self, graph: Graph, source: ModelProto) -> None:
+        self.graph, self.source = graph, source
+        self.values: dict[str, TensorProto] = {t.name: t for t in source.graph.initializer}
+        for node in source.graph.node:
+            if node.op_type == "Constant" and node.output:
+                for attribute in node.attribute:
+                    if attribute.name == "value":
+                        self.values[node.output[0]] = attribute.t
+
+    def groups(self) -> list[Group]:
+        """Ops by signature; ops with an operand of unknown type cannot be asked about and are left out."""
+        groups: dict[bytes, Group] = {}
+        for op in range(len(self.graph)):
+            needed = self.graph.reads[op]
+            if any(not self.graph.tensor_types[t] for t in needed):
+                continue
+            groups.setdefault(self._signature(op), Group([], op)).ops.append(op)
+        return list(groups.values())
+
+    def _signature(self, op: int) -> bytes:
+        node = NodeProto()
+        node.CopyFrom(self.source.graph.node[op])
+        for field in ("name", "doc_string", "metadata_props", "device_configurations"):
+            node.ClearField(field)  # type: ignore[arg-type]
+        node.ClearField("input")
+        node.ClearField("output")
+        operands: list[object] = []
+        for tensor in self.graph.arguments[op]:
+            if tensor < 0:
+                operands.append(None)
+                continue
+            operand: list[object] = [self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]]
+            value = self._small_value(tensor)
+            if value is not None:
+                operand.append(_data(value))
+            operands.append((*operand, bool(self.graph.tensor_is_constant[tensor])))
+        results = [r >= 0 for r in self.graph.results[op]]
+        return node.SerializeToString(deterministic=True) + repr((operands, results)).encode("utf-8", "surrogatepass")
+
+    def _small_value(self, tensor: int) -> TensorProto | None:
+        value = self.values.get(self.graph.tensor_names[tensor])
+        return value if value is not None and _has_data(value) else None
+
+    def model(self, ops: list[int]) -> ModelProto:
+        """A model with one free-standing node for each op; the nodes are named by op number."""
+        source, graph = self.source, GraphProto(name="probe")
+        declared: set[str] = set()
+        for op in ops:
+            self._add_node(graph, op, declared)
+        model = ModelProto(ir_version=min(max(source.ir_version, 8), MAX_IR_VERSION), graph=graph)
+        model.opset_import.extend(source.opset_import)
+        if not any(o.domain in ("", "ai.onnx") for o in model.opset_import):
+            model.opset_import.append(helper.make_opsetid("", 21))
+        model.functions.extend(source.functions)
+        return model
+
+    def _add_node(self, graph: GraphProto, op: int, declared: set[str]) -> None:
+        original = self.source.graph.node[op]
+        node = NodeProto()
+        node.CopyFrom(original)
+        node.ClearField("input")
+        node.ClearField("output")
+        node.name = f"op{op}"
+        named: dict[int, str] = {}
+        for position, tensor in enumerate(self.graph.arguments[op].tolist()):
+            if tensor >= 0 and tensor not in named:
+                named[tensor] = f"p{op}_{position}"
+                self._declare(graph, tensor, named[tensor])
+            node.input.append(named[tensor] if tensor >= 0 else "")
+        for name in captured_names(original):
+            if name not in declared:
+                declared.add(name)
+                self._declare(graph, self.graph.tensor_index[name], name)
+        for position, tensor in enumerate(self.graph.results[op].tolist()):
+            name = f"p{op}_out{position}" if tensor >= 0 else ""
+            node.output.append(name)
+            if name:
+                kind = self.graph.tensor_types[tensor]
+                graph.output.append(self._value_info(tensor, name) if kind else ValueInfoProto(name=name))
+        graph.node.append(node)
+
+    def _declare(self, graph: GraphProto, tensor: int, name: str) -> None:
+        """Makes an operand available: its small value, a filled constant like the real one, or a graph input."""
+        value = self._small_value(tensor)
+        shape, kind = self.graph.tensor_shapes[tensor], self.graph.tensor_types[tensor]
+        if value is not None:
+            copy = graph.initializer.add()
+            copy.CopyFrom(value)
+            copy.name = name
+        elif (self.graph.tensor_is_constant[tensor] and shape is not None and all(isinstance(d, int) for d in shape)
+              and kind in _FILLABLE and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
+              and self.graph.opsets.get("ai.onnx", 0) >= 9):
+            dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)], list(shape))
+            graph.initializer.append(dims)
+            fill = helper.make_tensor("value", element_type(kind), [1], [1])
+            graph.node.append(helper.make_node("ConstantOfShape", [dims.name], [name], value=fill))
+        else:
+            graph.input.append(self._value_info(tensor, name))
+
+    def _value_info(self, tensor: int, name: str) -> ValueInfoProto:
+        kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
+        return make_value_info(name, kind, shape)
+
+
+def make_value_info(name: str, kind: str, shape: tuple[int | str, ...] | None) -> ValueInfoProto:
+    """Declares a value of any type; "?" dimensions stay open."""
+    dims = None if shape is None else [None if d == "?" else d for d in shape]
+    if "(" not in kind:
+        return helper.make_tensor_value_info(name, element_type(kind), dims)
+    return helper.make_value_info(name, _type_proto(kind))
+
+
+def _type_proto(kind: str):  # type: ignore[no-untyped-def]  # onnx's TypeProto helpers are untyped
+    outer, _, rest = kind.partition("(")
+    inner = rest.removesuffix(")")
+    if outer == "sequence":
+        return helper.make_sequence_type_proto(_type_proto(inner))
+    if outer == "optional":
+        return helper.make_optional_type_proto(_type_proto(inner))
+    if outer == "map":
+        key, _, value = inner.partition(",")
+        return helper.make_map_type_proto(element_type(key), _type_proto(value))
+    if outer == "sparse":
+        return helper.make_sparse_tensor_type_proto(element_type(inner), None)
+    return helper.make_tensor_type_proto(element_type(kind), None)
+
+
+def _has_data(tensor: TensorProto) -> bool:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return False
+    return bool(_data(tensor)) or 0 in tensor.dims
+
+
+def _data(tensor: TensorProto) -> bytes:
+    if tensor.HasField("raw_data"):
+        return tensor.raw_data
+    for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+        values = getattr(tensor, field)
+        if len(values):
+            return np.asarray(values).tobytes()
+    return b"\0".join(tensor.string_data)
+
+
+__all__ = ["MAX_IR_VERSION", "Check", "TensorKind", "ask", "make_value_info"]
