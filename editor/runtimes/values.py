@@ -76,6 +76,7 @@ def to_openvino(value: Value) -> Value:
     import openvino
 
     array = to_numpy(value)
+    array = array.view(np.dtype(array.dtype.str))  # OpenVINO does not know C's long long as int64
     if array.ndim == 0 or not array.flags.c_contiguous:
         array = np.array(array, order="C")
     return openvino.Tensor(array, shared_memory=array.ndim > 0 and array.size > 0)

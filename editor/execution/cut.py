@@ -1,0 +1,132 @@
+"""Cutting sub-models: one self-contained ONNX model per subgraph.
+
+Identity is by tensor name throughout; nodes get unique names, because ONNX Runtime refuses
+duplicates that the checker accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto, helper
+
+from editor.errors import ExecutionError
+from editor.execution.constants import fold_constants
+from editor.graph.bodies import captured_names
+from editor.graph.graph import Graph, TensorKind
+from editor.graph.model_file import file_sha256, read_model
+from editor.graph.shapes import bind_symbols
+from editor.partition.partition import Partition
+from editor.partition.subgraphs import Subgraph
+from editor.runtimes.base import SubModel
+from editor.runtimes.probe import MAX_IR_VERSION, make_value_info
+
+_OLDEST_IR_VERSION = 4
+"""Before it, initializers had to be inputs as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cutter:
+    """Holds the parsed model while sub-models are cut from it."""
+
+    graph: Graph
+    source: ModelProto
+    initializers: dict[str, TensorProto | SparseTensorProto]
+    folded: dict[str, TensorProto]
+    """Values of constant ops, evaluated once."""
+
+    @classmethod
+    def open(cls, graph: Graph) -> Cutter:
+        """Reads the model file again, now with the weights that lie in it.
+
+        Raises:
+            ExecutionError: the file changed since it was loaded.
+        """
+        if file_sha256(graph.path) != graph.sha256:
+            raise ExecutionError(f"{graph.path}: the file changed since it was opened; open it again")
+        source = read_model(graph.path)
+        bind_symbols(source, graph.define)
+        tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
+        tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
+        return cls(graph, source, tensors, fold_constants(graph, source))
+
+    def whole(self) -> SubModel:
+        """The unsplit model, under the same rules as its parts."""
+        graph = self.graph
+        inputs = [graph.tensor_names[t] for t in graph.inputs]
+        outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
+        ops = [op for op in graph.order.tolist() if not (self.folded and graph.op_is_constant[op])]
+        return self._model(ops, inputs, outputs, "the unsplit model")
+
+    def part(self, partition: Partition, subgraph: Subgraph) -> SubModel:
+        """One subgraph of a partition."""
+        ops = [self.graph.key_index[key] for key in subgraph.ops]
+        if self.folded:
+            ops = [op for op in ops if partition.division.part[op] >= 0]
+        return self._model(ops, subgraph.inputs, subgraph.outputs, f"subgraph {subgraph.id}")
+
+    def _is_passed(self, tensor: int) -> bool:
+        return self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT
+
+    def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str) -> SubModel:
+        live = self._live(ops, outputs)
+        graph = GraphProto(name=self.source.graph.name or self.graph.name)
+        needed: dict[str, None] = {}
+        for op in live:
+            node = graph.node.add()
+            node.CopyFrom(self.source.graph.node[op])
+            node.name = f"op{op}"
+            needed.update(dict.fromkeys(_reads(node)))
+        used = [name for name in inputs if name in needed]
+        graph.input.extend(self._value_info(name) for name in used)
+        graph.output.extend(self._value_info(name) for name in outputs)
+        made = {name for node in graph.node for name in node.output}
+        for name in needed:
+            tensor = self.initializers.get(name) or self.folded.get(name)
+            if tensor is None or name in made or name in used:
+                continue
+            if isinstance(tensor, SparseTensorProto):
+                graph.sparse_initializer.append(tensor)
+            else:
+                graph.initializer.append(tensor)
+        model = ModelProto(ir_version=min(max(self.source.ir_version, _OLDEST_IR_VERSION), MAX_IR_VERSION), graph=graph)
+        model.opset_import.extend(self.source.opset_import)
+        if not model.opset_import:
+            model.opset_import.append(helper.make_opsetid("", 1))
+        model.functions.extend(self.source.functions)
+        if model.functions:
+            model.ir_version = max(model.ir_version, 8)
+        return SubModel(model, tuple(used), tuple(outputs), self.graph.path.resolve().parent, label)
+
+    def _live(self, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
+        """Ops that some output needs: runtimes refuse parts that compute nothing."""
+        wanted = set(outputs)
+        live = []
+        for op in reversed(ops):
+            node = self.source.graph.node[op]
+            if any(name in wanted for name in node.output):
+                live.append(op)
+                wanted.update(_reads(node))
+        return live[::-1]
+
+    def _value_info(self, name: str) -> ValueInfoProto:
+        tensor = self.graph.tensor_index[name]
+        kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
+        return make_value_info(name, kind, shape) if kind else ValueInfoProto(name=name)
+
+
+def cut(partition: Partition, cutter: Cutter) -> list[SubModel | None]:
+    """One sub-model per subgraph; None for a subgraph whose results nobody needs."""
+    return [cutter.part(partition, s) if s.outputs else None for s in partition.subgraphs]
+
+
+def missing_types(partition: Partition) -> list[str]:
+    """Boundary tensors whose type shape inference could not tell; they must be found by a run."""
+    graph = partition.graph
+    return [b.tensor for b in partition.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
+
+
+def _reads(node: NodeProto) -> list[str]:
+    return [*(name for name in node.input if name), *captured_names(node)]
+

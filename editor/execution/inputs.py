@@ -1,0 +1,115 @@
+"""Inputs to run a model with: from a file, or seeded random values that fit its declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from editor.errors import ExecutionError
+from editor.graph.graph import Graph
+from editor.runtimes.base import Value
+
+_EXTENSION = {"bfloat16": ml_dtypes.bfloat16, "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+              "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8e5m2": ml_dtypes.float8_e5m2,
+              "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz}
+_ROW_LIMIT = 1 << 20
+
+
+def numpy_dtype(kind: str) -> np.dtype[Any] | None:
+    """The numpy type of a tensor type, None where there is none."""
+    if kind == "string":
+        return np.dtype(object)
+    if kind in _EXTENSION:
+        return np.dtype(_EXTENSION[kind])
+    try:
+        return np.dtype(kind)
+    except TypeError:
+        return None
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:
+    """Seeded values for every graph input: normal floats, valid indices for integers that index a table.
+
+    Raises:
+        ExecutionError: an input's type or shape leaves no way to make one up.
+    """
+    rng = np.random.default_rng(seed)
+    return {graph.tensor_names[t]: _random(graph, t, rng) for t in graph.inputs.tolist()}
+
+
+def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
+    name, kind, shape = graph.tensor_names[tensor], graph.tensor_types[tensor], graph.tensor_shapes[tensor]
+    dtype = numpy_dtype(kind)
+    if dtype is None or shape is None or any(not isinstance(d, int) for d in shape):
+        raise ExecutionError(f"{graph.path}: cannot make up a value for input {name!r} ({kind or 'unknown type'}, "
+                             f"shape {graph.shape_label(tensor)}); give inputs in an .npz file")
+    size = tuple(int(d) for d in shape)
+    if dtype.kind == "O":
+        return np.full(size, "text", object)
+    if dtype.kind == "b":
+        return np.ones(size, bool)
+    if dtype.kind in "iu":
+        if "mask" in name.lower():
+            return np.ones(size, dtype)
+        high = _index_limit(graph, tensor)
+        return rng.integers(0, min(high, np.iinfo(dtype).max), size).astype(dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(size) + 1j * rng.standard_normal(size)).astype(dtype)
+    return rng.standard_normal(size).astype(dtype)
+
+
+def _index_limit(graph: Graph, tensor: int) -> int:
+    """Rows of the smallest table that an integer input indexes (token ids into an embedding)."""
+    limit = _ROW_LIMIT
+    for op in graph.readers[tensor].tolist():
+        table = graph.arguments[op][0] if len(graph.arguments[op]) else -1
+        shape = graph.tensor_shapes[table] if table >= 0 and table != tensor else None
+        if graph.op_types[op] == "Gather" and shape and isinstance(shape[0], int):
+            limit = min(limit, max(shape[0], 1))
+    return limit if limit < _ROW_LIMIT else 8
+
+
+def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
+    """Inputs from an ``.npz`` file, checked against the graph.
+
+    Raises:
+        ExecutionError: the file is damaged, or an input is missing, unknown or of the wrong shape or type.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            values = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        raise ExecutionError(f"{path}: not an .npz file of inputs ({error})") from error
+    check_inputs(graph, values)
+    return values
+
+
+def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
+    """Raises ``ExecutionError`` naming the input that does not fit."""
+    expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
+    missing = [name for name in expected if name not in values]
+    if missing:
+        raise ExecutionError(f"inputs are missing: {', '.join(missing)}")
+    defaults = {graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_overridable).tolist()}
+    for name, value in values.items():
+        if name in defaults:
+            raise ExecutionError(f"{name!r} is an initializer with a default; replacing it is not supported in a "
+                                 "partitioned run")
+        if name not in expected:
+            raise ExecutionError(f"the model has no input {name!r} (it has {', '.join(expected) or 'none'})")
+        tensor = expected[name]
+        dtype, shape = numpy_dtype(graph.tensor_types[tensor]), graph.tensor_shapes[tensor]
+        array = value if hasattr(value, "dtype") else None
+        if array is None or dtype is None or shape is None:
+            continue
+        if array.dtype != dtype and not (dtype.kind == "O" and array.dtype.kind in "US"):
+            raise ExecutionError(f"input {name!r} must be {dtype}, not {array.dtype}")
+        fits = len(shape) == len(array.shape) and all(not isinstance(d, int) or d == n
+                                                      for d, n in zip(shape, array.shape, strict=False))
+        if not fits:
+            raise ExecutionError(f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
+                                 f"not {'x'.join(map(str, array.shape)) or 'scalar'}")

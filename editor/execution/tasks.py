@@ -1,0 +1,66 @@
+"""Functions that run as jobs. They get plain values, because a worker may be another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from editor.devices.formats import load_devices
+from editor.execution.benchmark import Benchmark
+from editor.execution.figures import BenchmarkResult
+from editor.execution.inputs import read_inputs
+from editor.execution.jobs import Channel
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.partition.partition import Settings, solve
+from editor.runtimes.base import Capability
+from editor.runtimes.registry import capability
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that is needed to make a partition again elsewhere."""
+
+    model: str
+    define: Mapping[str, int]
+    devices: Sequence[Mapping[str, Any]]
+    settings: Settings
+
+
+def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
+    """Parses a model file."""
+    channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
+    return load_model(model, define)
+
+
+def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
+                     entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
+    """What each device of a table can run of a model."""
+    graph = load_model(model, define)
+    answers = []
+    for i, device in enumerate(load_devices(entries)):
+        channel.emit({"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)})
+        answers.append(capability(graph, device))
+    return answers
+
+
+def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
+              threads: int = 0, inputs: str | None = None) -> list[BenchmarkResult]:
+    """Benchmarks plans of one model side by side."""
+    partitions = {}
+    graph: Graph | None = None
+    for name, recipe in recipes.items():
+        channel.emit({"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0})
+        graph = load_model(recipe.model, recipe.define)
+        partitions[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
+    values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
+    return Benchmark(partitions, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
+
+
+def warm_up(channel: Channel) -> None:
+    """Imports the runtimes, so that the first real job starts at once."""
+    from editor.runtimes.registry import stand_in
+
+    stand_in()
