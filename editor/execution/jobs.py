@@ -73,8 +73,12 @@ class Channel:
             try:
                 if cancelled.get(timeout=0.05):
                     self._stop.set()
-            except (TimeoutError, OSError):
-                continue
+            except TimeoutError:
+                continue  # nobody has set it
+            except Exception as error:  # the connection is gone, and with it whoever wanted the result
+                log.debug("no word from the scheduler: %s", error)
+                self._stop.set()
+                return
 
 
 def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -101,6 +105,10 @@ class Job:
     def done(self) -> bool:
         """Finished, failed or cancelled."""
         return self._finished.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for the end; False when it did not come in time."""
+        return self._finished.wait(seconds)
 
     def result(self, timeout: float | None = None) -> Any:
         """What the function returned.
@@ -135,6 +143,8 @@ class JobService:
         self._client: Any = None
         self._cluster: Any = None
         self._lock = threading.RLock()
+        self._ended_workers = 0
+        """How often a worker was ended on purpose; jobs that shared it are started again."""
 
     def start(self) -> None:
         """Connects, or starts the embedded cluster. Safe to call more than once and from any thread.
@@ -167,8 +177,7 @@ class JobService:
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
         self._client.subscribe_topic(job.id, lambda event: job.events.extend(event[1]))
-        future = self._client.submit(_run, job.id, function, arguments, key=job.id, pure=False)
-        threading.Thread(target=self._wait, args=(job, future), daemon=True).start()
+        threading.Thread(target=self._follow, args=(job, function, arguments), daemon=True).start()
         return job
 
     def run(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
@@ -201,13 +210,22 @@ class JobService:
                         log.debug("closing %s: %s", part, error)
             self._client = self._cluster = None
 
-    def _wait(self, job: Job, future: Any) -> None:
-        try:
-            ok, value = future.result()
-            time.sleep(0.05)  # the last events arrive by another way
-            job._finish(ok, value)
-        except Exception as error:
-            job._finish(False, self._explain(job, error))
+    def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Submits a job and waits for its end; once more when its worker was ended because of another job."""
+        for attempt in range(3):
+            with self._lock:  # not while a worker is being ended
+                ended_before = self._ended_workers
+                future = self._client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
+            try:
+                ok, value = future.result()
+                time.sleep(0.05)  # the last events arrive by another way
+                job._finish(ok, value)
+                return
+            except Exception as error:
+                innocent = type(error).__name__ == "KilledWorker" and self._ended_workers > ended_before
+                if job.cancelled or not innocent or attempt == 2:
+                    job._finish(False, self._explain(job, error))
+                    return
 
     def _explain(self, job: Job, error: BaseException) -> JobError:
         if job.cancelled:
@@ -225,10 +243,12 @@ class JobService:
         if job._finished.wait(CANCEL_GRACE_SECONDS):
             return
         job._finish(False, JobError("cancelled"))
-        try:
-            holders = self._client.processing()
-            busy = [address for address, keys in holders.items() if job.id in map(str, keys)]
-            if busy:
-                self._client.restart_workers(busy, timeout=30, raise_for_error=False)
-        except Exception as error:
-            log.warning("could not end the worker of a cancelled job: %s", error)
+        with self._lock:
+            try:
+                holders = self._client.processing()
+                busy = [address for address, keys in holders.items() if any(job.id in str(key) for key in keys)]
+                if busy:
+                    self._ended_workers += 1
+                    self._client.restart_workers(busy, timeout=30, raise_for_error=False)
+            except Exception as error:
+                log.warning("could not end the worker of a cancelled job: %s", error)

@@ -1,0 +1,243 @@
+"""Command line: ``python -m editor COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import editor
+from editor.errors import EditorError, ExportError
+from editor.execution import tasks
+from editor.execution.figures import BenchmarkResult
+from editor.execution.inputs import random_inputs, read_inputs
+from editor.execution.jobs import JobService
+from editor.exports.dot import render
+from editor.exports.registry import FORMATS
+from editor.files import write_atomic
+from editor.partition.grouping import GROUPINGS
+from editor.partition.policies import POLICIES
+from editor.text import human_bytes
+from editor.workspace.plan import Plan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 0 done, 1 the input is at fault, 2 usage."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        status: int = options.command(options)
+        sys.stdout.flush()
+        return status
+    except EditorError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `| head` closed the pipe; nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m editor", description="Split an ONNX model over devices.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    devices = commands.add_parser("devices", help="what this machine really has")
+    devices.add_argument("--json", action="store_true", help="machine-readable")
+    devices.set_defaults(command=_devices)
+
+    partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
+    partition.add_argument("model", help="an .onnx file")
+    partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
+    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
+    partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    partition.add_argument("--subgraphs", default="minimal", choices=sorted(GROUPINGS))
+    partition.add_argument("--out", required=True, metavar="DIR", type=Path)
+    partition.set_defaults(command=_partition)
+
+    run = commands.add_parser("run", help="run a plan once")
+    run.add_argument("plan", type=Path)
+    run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
+    run.add_argument("--outputs", type=Path, metavar="F.npz")
+    run.set_defaults(command=_run)
+
+    bench = commands.add_parser("bench", help="measure plans against each other and against the unsplit model")
+    bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
+    bench.add_argument("--seconds", type=float, default=2.0, metavar="S")
+    bench.add_argument("--mode", default="latency", choices=["latency", "throughput"])
+    bench.add_argument("--requests", type=int, default=4, metavar="N", help="in flight, for throughput")
+    bench.add_argument("--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice")
+    bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
+    bench.add_argument("--json", type=Path, metavar="F")
+    bench.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler; default: an embedded one")
+    bench.set_defaults(command=_bench)
+
+    export = commands.add_parser("export", help="write a plan for another tool")
+    export.add_argument("plan", type=Path)
+    export.add_argument("--to", required=True, choices=[*FORMATS, "plan"], metavar="FORMAT",
+                        help=", ".join([*FORMATS, "plan"]))
+    export.add_argument("--out", required=True, metavar="DIR", type=Path)
+    export.set_defaults(command=_export)
+
+    why = commands.add_parser("why", help="explain why an op is where it is")
+    why.add_argument("plan", type=Path)
+    why.add_argument("key", help="the op's key: the name of its first output")
+    why.set_defaults(command=_why)
+    return parser
+
+
+def _devices(options: argparse.Namespace) -> int:
+    found = editor.available_devices()
+    if options.json:
+        print(json.dumps([vars(d) for d in found], indent=1))
+        return 0
+    width = max(len(d.name) for d in found)
+    for device in found:
+        print(f"{device.name:<{width}}  {device.description}  [{device.hardware}]")
+    print("\nA name that is not here (GPU, NPU, OpenCL, MYRIAD ...) can still be planned for: its ops are painted, "
+          "exported and checked on a stand-in.")
+    return 0
+
+
+def _partition(options: argparse.Namespace) -> int:
+    graph = editor.load_model(options.model, dict(options.define))
+    plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
+                            subgraphs=options.subgraphs)
+    paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out), *plan.export("log", options.out)]
+    _print_summary(plan)
+    for path in list(paths):
+        if path.suffix == ".dot":
+            try:
+                paths.append(render(path))
+            except ExportError as error:
+                print(f"note: {error}", file=sys.stderr)
+    print("\n".join(f"wrote {path}" for path in paths))
+    return 0
+
+
+def _print_summary(plan: Plan) -> None:
+    for note in plan.graph.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for device in plan.devices:
+        print(f"{device.name}: {plan.partition.op_counts[device.name]} ops ({device.description})")
+    moved = plan.partition.division.bytes_moved
+    print(f"{len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {human_bytes(moved)} moved per run")
+
+
+def _run(options: argparse.Namespace) -> int:
+    plan = editor.load_plan(options.plan)
+    inputs = read_inputs(plan.graph, options.inputs) if options.inputs else random_inputs(plan.graph)
+    for device in plan.devices:
+        if device.planned and plan.partition.op_counts[device.name]:
+            print(f"note: {device.name} is not on this machine; its subgraphs run on a stand-in", file=sys.stderr)
+    outputs = plan.run(inputs)
+    for name, value in outputs.items():
+        array = np.asarray(value) if not isinstance(value, list) else None
+        print(f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}" if array is not None
+              else f"{name}: a sequence of {len(value)}")
+    if options.outputs:
+        _save_outputs(options.outputs, outputs)
+        print(f"wrote {options.outputs}")
+    return 0
+
+
+def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
+    odd = [name for name, value in outputs.items() if not isinstance(value, np.ndarray) or value.dtype.kind == "O"]
+    if odd:
+        raise ExportError(f"{path}: output {odd[0]!r} is no numeric tensor and has no place in an .npz file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file:
+            np.savez(file, **outputs)
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _bench(options: argparse.Namespace) -> int:
+    plans = {str(path): editor.load_plan(path) for path in options.plans}
+    by_model: dict[object, dict[str, Plan]] = {}
+    for name, plan in plans.items():
+        key = (plan.graph.sha256, tuple(sorted(plan.graph.define.items())))
+        by_model.setdefault(key, {})[name] = plan
+    service = JobService(options.scheduler)
+    try:
+        results = [r for group in by_model.values() for r in _bench_model(service, group, options)]
+    finally:
+        service.close()
+    for result in results:
+        if len(results) > 1:
+            print(f"== {result.plan}")
+        print(result.text())
+    if options.json:
+        write_atomic(options.json, json.dumps([r.to_dict() for r in results], indent=1) + "\n")
+    return 0
+
+
+def _bench_model(service: JobService, plans: dict[str, Plan], options: argparse.Namespace) -> list[BenchmarkResult]:
+    """Plans of one model run in one interleaved benchmark."""
+    from tqdm import tqdm
+
+    recipes = {name: plan.recipe() for name, plan in plans.items()}
+    inputs = str(options.inputs.resolve()) if options.inputs else None
+    job = service.submit(tasks.benchmark, recipes, options.seconds, options.mode, options.requests, options.threads,
+                         inputs)
+    with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=sys.stderr,
+              disable=not sys.stderr.isatty(), leave=False) as bar:
+        seen = 0
+        try:
+            while not job.done:
+                for event in job.events[seen:]:
+                    bar.set_description_str(event.get("text", "measuring")[:48])
+                    bar.n = int(100 * event.get("progress", 0))
+                seen = len(job.events)
+                bar.refresh()
+                job.wait(0.1)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+    found: list[BenchmarkResult] = job.result()
+    return found
+
+
+def _export(options: argparse.Namespace) -> int:
+    plan = editor.load_plan(options.plan)
+    for path in plan.export(options.to, options.out):
+        print(f"wrote {path}")
+        if path.suffix == ".dot":
+            try:
+                print(f"wrote {render(path)}")
+            except ExportError as error:
+                print(f"note: {error}", file=sys.stderr)
+    return 0
+
+
+def _why(options: argparse.Namespace) -> int:
+    print(editor.load_plan(options.plan).why(options.key))
+    return 0
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, equals, label = text.rpartition("=")
+    if not equals or not key or not label:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=DEVICE")
+    return key, label
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
+    return name, int(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""The two DOT files: ops by affinity, and ops by subgraph.
+
+One node per op and per graph input and output, one edge per tensor with its shape; constants are
+hidden. Nodes carry ``device`` and ``subgraph`` attributes, so that scripts need not parse labels.
+Quoting is left to the ``graphviz`` package.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import graphviz
+
+from editor.errors import ExportError
+from editor.exports.palette import device_colour, subgraph_colours, text_colour
+from editor.files import safe_stem, write_atomic
+from editor.partition.partition import Partition
+
+RENDER_SECONDS = 120
+_MAX_LINE = 160
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def write_dot(partition: Partition, out_dir: Path) -> list[Path]:
+    """Writes ``hetero_affinity_<model>.dot`` and ``hetero_subgraphs_<model>.dot``."""
+    stem = safe_stem(partition.graph.name)
+    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", affinity_dot(partition)),
+            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", subgraphs_dot(partition))]
+
+
+def affinity_dot(partition: Partition) -> str:
+    """Ops filled with their device's colour, and a legend."""
+    return _Writer(partition, by_subgraph=False).text()
+
+
+def subgraphs_dot(partition: Partition) -> str:
+    """Ops filled with their subgraph's colour, in one cluster per subgraph."""
+    return _Writer(partition, by_subgraph=True).text()
+
+
+def render(path: Path, form: str = "svg") -> Path:
+    """Draws a DOT file with Graphviz.
+
+    Raises:
+        ExportError: ``dot`` is not installed, takes too long or fails; the message says what to do.
+    """
+    if shutil.which("dot") is None:
+        raise ExportError(f"{path.name} was not drawn: Graphviz is not installed "
+                          "(Debian and Ubuntu: `apt install graphviz`)")
+    target = path.with_suffix(f".{form}")
+    try:
+        done = subprocess.run(["dot", f"-T{form}", str(path), "-o", str(target)], capture_output=True, text=True,
+                              timeout=RENDER_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        target.unlink(missing_ok=True)
+        raise ExportError(f"{path.name} was not drawn: dot took more than {RENDER_SECONDS} s; "
+                          "graphs of thousands of ops are too large for it") from None
+    if done.returncode:
+        raise ExportError(f"{path.name} was not drawn: dot says: {done.stderr.strip()[:300]}")
+    return target
+
+
+class _Writer:
+    def __init__(self, partition: Partition, by_subgraph: bool) -> None:
+        self.partition, self.graph, self.by_subgraph = partition, partition.graph, by_subgraph
+        kind = "subgraphs" if by_subgraph else "affinity"
+        self.dot = graphviz.Digraph(f"hetero_{kind}_{self.graph.name}", graph_attr={
+            "label": _label(self._title(kind)), "labelloc": "t", "fontname": "Helvetica", "rankdir": "TB"},
+            node_attr={"shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "10"},
+            edge_attr={"fontname": "Helvetica", "fontsize": "8", "color": "#666666"})
+        neighbours = {s.id: s.depends_on for s in partition.subgraphs}
+        self.colours = subgraph_colours(len(partition.subgraphs), neighbours)
+        self.index_of_device = {d.name: i for i, d in enumerate(partition.devices)}
+
+    def text(self) -> str:
+        """The file."""
+        self._legend()
+        for tensor in self.graph.inputs.tolist():
+            self._terminal(f"in{tensor}", "Input", tensor)
+        if self.by_subgraph:
+            for subgraph in self.partition.subgraphs:
+                with self.dot.subgraph(name=f"cluster_{subgraph.id}") as cluster:
+                    cluster.attr(label=_label([f"subgraph {subgraph.id} on {subgraph.device}"]), style="rounded",
+                                 color=device_colour(self.index_of_device[subgraph.device]), penwidth="2")
+                    self._ops(cluster, subgraph.id)
+        else:
+            self._ops(self.dot, None)
+        for position, tensor in enumerate(self.graph.outputs.tolist()):
+            self._terminal(f"out{position}", "Output", tensor)
+        self._edges()
+        return str(self.dot.source)
+
+    def _title(self, kind: str) -> list[str]:
+        p = self.partition
+        return [f"{self.graph.name}: {kind}", f"{len(p.subgraphs)} subgraphs, {len(p.division.transfers)} transfers, "
+                f"{p.division.bytes_moved} bytes moved"]
+
+    def _legend(self) -> None:
+        with self.dot.subgraph(name="cluster_legend") as legend:
+            legend.attr(label="Legend", style="rounded", color="#999999")
+            for i, device in enumerate(self.partition.devices):
+                colour = device_colour(i)
+                count = self.partition.op_counts[device.name]
+                lines = [device.name, device.description, f"{count} ops"]
+                fill = {} if self.by_subgraph else {"fillcolor": colour, "fontcolor": text_colour(colour)}
+                style = {"style": "rounded", "penwidth": "2"} if self.by_subgraph else {}
+                legend.node(f"legend{i}", label=_label(lines), color=colour, device=device.name, **fill, **style)
+
+    def _ops(self, dot: graphviz.Digraph, subgraph: int | None) -> None:
+        part = self.partition.division.part
+        for op in self.graph.order.tolist():
+            if part[op] < 0 or (subgraph is not None and part[op] != subgraph):
+                continue
+            device = int(self.partition.assignment.device[op])
+            name = self.partition.devices[device].name
+            colour = self.colours[part[op]] if self.by_subgraph else device_colour(device)
+            lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}",
+                     f"subgraph={part[op]}"]
+            key = self.graph.op_keys[op]
+            extra = {"penwidth": "2", "color": "#000000"} if key in self.partition.constraints.pins else {}
+            dot.node(f"op{op}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour), device=name,
+                     subgraph=str(part[op]), tooltip=_label([key]), **extra)
+
+    def _terminal(self, node: str, what: str, tensor: int) -> None:
+        lines = [self.graph.tensor_names[tensor], what, f"{self.graph.tensor_types[tensor]} "
+                 f"{self.graph.shape_label(tensor)}"]
+        self.dot.node(node, label=_label(lines), shape="ellipse", style="filled", fillcolor="#eeeeee",
+                      fontcolor="#000000")
+
+    def _edges(self) -> None:
+        graph, part = self.graph, self.partition.division.part
+        is_input = set(graph.inputs.tolist())
+        for op in graph.order.tolist():
+            if part[op] < 0:
+                continue
+            for tensor in graph.reads[op].tolist():
+                producer = int(graph.tensor_producer[tensor])
+                if tensor in is_input:
+                    self._edge(f"in{tensor}", f"op{op}", tensor, False)
+                elif producer >= 0 and part[producer] >= 0:
+                    self._edge(f"op{producer}", f"op{op}", tensor, part[producer] != part[op])
+        for position, tensor in enumerate(graph.outputs.tolist()):
+            producer = int(graph.tensor_producer[tensor])
+            if producer >= 0 and part[producer] >= 0:
+                self._edge(f"op{producer}", f"out{position}", tensor, False)
+            elif tensor in is_input:
+                self._edge(f"in{tensor}", f"out{position}", tensor, False)
+
+    def _edge(self, source: str, target: str, tensor: int, crosses: bool) -> None:
+        style = {"style": "dashed", "penwidth": "2"} if crosses else {}
+        self.dot.edge(source, target, label=_label([self.graph.shape_label(tensor)]), **style)
+
+
+def _label(lines: list[str]) -> str:
+    """Lines of plain text as a DOT label, whatever they hold."""
+    return graphviz.nohtml("\\n".join(graphviz.escape(_plain(line)) for line in lines))
+
+
+def _plain(text: str) -> str:
+    text = _CONTROL.sub(" ", text.encode("utf-8", "replace").decode("utf-8"))
+    return text if len(text) <= _MAX_LINE else text[:_MAX_LINE - 1] + "…"

@@ -1,0 +1,40 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from editor.errors import ExportError
+
+
+def write_atomic(path: Path, content: str | bytes) -> Path:
+    """Writes to a temporary name in the same folder, then renames.
+
+    Raises:
+        ExportError: the folder cannot be made or written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written ({error.strerror or error})") from error
+    return path
+
+
+def safe_stem(name: str) -> str:
+    """A model's name as part of a file name: what no file system takes is replaced."""
+    stem = re.sub(r"[\x00-\x1f\x7f/\\:*?\"<>|]", "_", name).strip(" .") or "model"
+    return stem[:120]

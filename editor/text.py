@@ -1,0 +1,24 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def human_bytes(size: int) -> str:
+    """"602.1 kB", "14.56 MB": decimal units, four digits; "?" for a size that is not known."""
+    if size < 0:
+        return "?"
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{size} B" if unit == "B" else f"{value:.4g} {unit}"
+        value /= 1000
+    raise AssertionError  # the loop returns
+
+
+def human_seconds(seconds: float) -> str:
+    """"12.7 ms", "384 µs", "1.84 s"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,200 @@
+"""A plan under edit: strokes, undo and redo, every step kept in the workspace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from editor.devices.device import Device
+from editor.devices.formats import load_devices
+from editor.errors import PinError
+from editor.graph.graph import Graph
+from editor.partition.partition import Partition, Settings, solve
+from editor.partition.regions import between, same_device_region
+from editor.runtimes.base import Capability
+from editor.workspace.plan import Plan
+from editor.workspace.store import Record, Revision, Store
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Ops that a stroke left alone, with the reason of the first."""
+
+    ops: tuple[int, ...]
+    device: str
+    reason: str
+
+
+class Document:
+    """One model with the decisions made about it. Thread-safe: strokes are applied one after the other."""
+
+    def __init__(self, store: Store, record: Record, graph: Graph, capabilities: Mapping[str, Capability]) -> None:
+        """Opens a document.
+
+        Args:
+            store: the workspace.
+            record: the document's record.
+            graph: its model.
+            capabilities: by device name.
+        """
+        self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
+        self._capabilities = dict(capabilities)
+        self._history = store.history(record.id)
+        self._cursor = record.cursor
+        self._lock = threading.RLock()
+        self._partition = self._solve(self._history[self._cursor].decisions)
+        self.version = 0
+        """Grows with every change, so that a page can tell old answers from new ones."""
+
+    @property
+    def partition(self) -> Partition:
+        """The current outcome."""
+        return self._partition
+
+    @property
+    def plan(self) -> Plan:
+        """The current plan."""
+        return Plan(self._partition)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The device table in its current order."""
+        return self._partition.devices
+
+    @property
+    def labels(self) -> tuple[list[str], int]:
+        """What was done so far (undone steps included) and which step is current."""
+        return [r.label for r in self._history], self._cursor
+
+    @property
+    def can_undo(self) -> bool:
+        """There is a step before this one."""
+        return self._cursor > 0
+
+    @property
+    def can_redo(self) -> bool:
+        """A step was undone."""
+        return self._cursor + 1 < len(self._history)
+
+    def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
+        """Pins ops to a device; those that it cannot run are left alone unless forced.
+
+        Returns:
+            What was refused, None when all ops were painted.
+        """
+        with self._lock:
+            table = self._partition.constraints
+            name = self.devices[device].name
+            chosen = [op for op in dict.fromkeys(ops) if 0 <= op < len(self.graph)]
+            able = [op for op in chosen if force or table.able[op, device]]
+            refused = [op for op in chosen if not (force or table.able[op, device])]
+            if able:
+                pins, forced = self._pins()
+                for op in able:
+                    key = self.graph.op_keys[op]
+                    pins[key] = name
+                    forced.discard(key)
+                    if not table.able[op, device]:
+                        forced.add(key)
+                self._commit(f"{self._what(able)} → {name}" + (" (forced)" if force else ""), pins, forced)
+            if not refused:
+                return None
+            return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} "
+                           f"({self.graph.type_label(refused[0])}): {table.inability(refused[0], device)}")
+
+    def unpin(self, ops: Sequence[int] | None = None) -> int:
+        """Removes the pins of some ops, or of all; returns how many there were."""
+        with self._lock:
+            pins, forced = self._pins()
+            keys = list(pins) if ops is None else [self.graph.op_keys[op] for op in ops]
+            gone = [key for key in keys if pins.pop(key, None) is not None]
+            if gone:
+                label = "reset to automatic" if ops is None else f"unpin {self._what([self.graph.key_index[k] for k in gone])}"
+                self._commit(label, pins, forced - set(gone))
+            return len(gone)
+
+    def region(self, op: int) -> list[int]:
+        """Connected ops of the same device."""
+        return same_device_region(self._partition, op)
+
+    def between(self, first: int, second: int) -> list[int]:
+        """Everything on paths between two ops."""
+        return between(self._partition, first, second)
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Changes the priority of the devices.
+
+        Raises:
+            PinError: the names are not those of the table.
+        """
+        with self._lock:
+            by_name = {d.name: d for d in self.devices}
+            if sorted(names) != sorted(by_name):
+                raise PinError(f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}")
+            if list(names) != [d.name for d in self.devices]:
+                decisions = dict(self._history[self._cursor].decisions)
+                decisions["devices"] = [dict(by_name[name].entry) for name in names]
+                self._apply(" > ".join(names), decisions)
+
+    def undo(self) -> bool:
+        """One step back; False at the beginning."""
+        return self._go(self._cursor - 1)
+
+    def redo(self) -> bool:
+        """One step forward; False at the end."""
+        return self._go(self._cursor + 1)
+
+    def _go(self, number: int) -> bool:
+        with self._lock:
+            if not 0 <= number < len(self._history):
+                return False
+            self._partition = self._solve(self._history[number].decisions)
+            self._cursor = number
+            self.version += 1
+            self.store.move(self.id, number)
+            return True
+
+    def _pins(self) -> tuple[dict[str, str], set[str]]:
+        settings = self._partition.settings
+        return dict(settings.pins), set(settings.forced)
+
+    def _commit(self, label: str, pins: Mapping[str, str], forced: set[str]) -> None:
+        decisions = dict(self._history[self._cursor].decisions)
+        decisions |= {"pins": dict(pins), "forced": sorted(forced)}
+        self._apply(label, decisions)
+
+    def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
+        partition = self._solve(decisions)  # raises before anything is changed
+        revision = Revision(label, decisions)
+        self.store.append(self.id, self._cursor + 1, revision)
+        self._history[self._cursor + 1:] = [revision]
+        self._cursor += 1
+        self._partition = partition
+        self.version += 1
+
+    def _solve(self, decisions: Mapping[str, Any]) -> Partition:
+        devices = load_devices(decisions["devices"])
+        return solve(self.graph, devices, settings_of(decisions), [self._capabilities[d.name] for d in devices])
+
+    def _what(self, ops: Sequence[int]) -> str:
+        if len(ops) == 1:
+            return self.graph.display_name(ops[0])
+        return f"{len(ops)} ops"
+
+
+def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The decisions of a fresh document."""
+    return {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
+            "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
+            "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs}
+
+
+def settings_of(decisions: Mapping[str, Any]) -> Settings:
+    """Decisions as settings of a partition."""
+    return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),
+                    decisions["subgraphs"])
+
+
+__all__ = ["Document", "Refusal", "first_decisions", "settings_of"]

@@ -1,0 +1,203 @@
+"""The plan: what a person edits, saves, runs, compares and exports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from editor.devices.device import Device
+from editor.devices.formats import Spec, load_devices
+from editor.errors import PlanError
+from editor.execution.benchmark import Benchmark
+from editor.execution.executor import CompiledPlan, compile_partition
+from editor.execution.figures import BenchmarkResult
+from editor.execution.tasks import Recipe
+from editor.exports.registry import export as export_partition
+from editor.files import write_atomic
+from editor.graph.graph import Graph
+from editor.partition.constraints import label_mask
+from editor.partition.partition import Explanation, Partition, Settings, solve
+from editor.partition.subgraphs import Boundary, Subgraph
+from editor.runtimes.base import Capability, Value
+from editor.workspace import plan_file
+
+
+class Plan:
+    """A model, devices and decisions, with the affinities and subgraphs that follow. Immutable."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n} on {d}" for d, n in self.partition.op_counts.items() if n)
+        return f"<Plan {self.graph.name!r}: {len(self.subgraphs)} subgraphs, ops: {counts or 'none'}>"
+
+    @property
+    def graph(self) -> Graph:
+        """The model."""
+        return self.partition.graph
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The device table, in order of priority."""
+        return self.partition.devices
+
+    @property
+    def settings(self) -> Settings:
+        """Policy, pins and the way to form subgraphs."""
+        return self.partition.settings
+
+    @property
+    def pins(self) -> Mapping[str, str]:
+        """Op key -> label."""
+        return self.partition.settings.pins
+
+    @property
+    def affinity(self) -> dict[str, str]:
+        """Op key -> device name; a constant has the device of its first consumer."""
+        return self.partition.affinity
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """In an order of execution; ``subgraphs[i].id == i``."""
+        return self.partition.subgraphs
+
+    @property
+    def boundaries(self) -> tuple[Boundary, ...]:
+        """Tensors that cross subgraphs."""
+        return self.partition.boundaries
+
+    @property
+    def transfers(self) -> tuple[Boundary, ...]:
+        """Boundary tensors that change device."""
+        return self.partition.division.transfers
+
+    def why(self, key: str) -> Explanation:
+        """Per device allowed or refused with the reason, and why the op is where it is."""
+        return self.partition.why(key)
+
+    def repin(self, pins: Mapping[str, str | None], force: bool = False) -> Plan:
+        """A new plan with pins added, changed or (None) removed; everything else is solved again.
+
+        Args:
+            pins: op key -> label, or None to unpin.
+            force: keep pins to devices that cannot run the op; execution will report them.
+
+        Raises:
+            PinError: an op or label is unknown, or the device cannot run the op.
+        """
+        merged, forced = dict(self.pins), set(self.settings.forced)
+        for key, label in pins.items():
+            merged.pop(key, None)
+            forced.discard(key)
+            if label is not None:
+                merged[key] = label
+                if force:
+                    forced.add(key)
+        settings = Settings(self.settings.policy, self.settings.policy_options, merged, frozenset(forced),
+                            self.settings.subgraphs)
+        return Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
+
+    @cached_property
+    def _compiled(self) -> CompiledPlan:
+        return compile_partition(self.partition)
+
+    def compile(self, threads: int = 0) -> CompiledPlan:
+        """Cuts and compiles every subgraph in this process.
+
+        Raises:
+            ExecutionError: a runtime refuses a subgraph.
+        """
+        return compile_partition(self.partition, threads) if threads else self._compiled
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
+        """Runs once; compiles on first use. Returns output name -> numpy array."""
+        return self._compiled.run(inputs)
+
+    def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
+                  inputs: Mapping[str, Value] | None = None) -> BenchmarkResult:
+        """Measures the plan and the unsplit model side by side, in this process."""
+        return Benchmark({self.graph.name: self.partition}, seconds, mode, requests, threads, inputs).run()[0]
+
+    def export(self, form: str, out_dir: str | Path) -> list[Path]:
+        """Writes the plan in a format; returns the paths."""
+        if form == "plan":
+            return [self.save(Path(out_dir) / "plan.json")]
+        return export_partition(self.partition, form, Path(out_dir))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes ``plan.json``; the model's path is stored relative to it where it can be."""
+        return write_atomic(Path(path), self.to_json(Path(path)))
+
+    def to_json(self, path: Path | None = None) -> str:
+        """The text of ``plan.json``; ``path`` is where it will lie."""
+        return json.dumps(plan_file.to_dict(self.partition, path), indent=1, ensure_ascii=True) + "\n"
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the plan, independent of where files lie."""
+        document = plan_file.to_dict(self.partition, None)
+        document["model"].pop("path")
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def recipe(self) -> Recipe:
+        """What a job needs to make this plan again."""
+        return Recipe(str(self.graph.path.resolve()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
+                      self.settings)
+
+
+def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "priority",
+              pins: Mapping[str, str] | None = None, subgraphs: str = "minimal", *,
+              policy_options: Mapping[str, Any] | None = None, forced: frozenset[str] = frozenset(),
+              capabilities: Sequence[Capability] | None = None) -> Plan:
+    """Chooses a device for every op and forms the subgraphs.
+
+    Args:
+        graph: from ``load_model``, with all symbols bound.
+        devices: a device table, or what ``load_devices`` takes.
+        policy: the automatic mode.
+        pins: op key -> device name or label of a level.
+        subgraphs: the way to form subgraphs.
+        policy_options: settings of the policy.
+        forced: keys whose pin holds although the device cannot run the op.
+        capabilities: what each device can run; asked of the runtimes when left out.
+
+    Raises:
+        UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
+    """
+    is_table = not isinstance(devices, str | Path) and all(isinstance(d, Device) for d in devices)
+    table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
+    settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs)
+    return Plan(solve(graph, table, settings, capabilities))
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Reads ``plan.json``, finds its model and solves again.
+
+    Raises:
+        PlanError: the file is damaged, of another version, its model is gone or changed, or this
+            machine's runtimes give other affinities than the plan has.
+    """
+    path = Path(path)
+    document = plan_file.read(path)
+    graph, devices, settings = plan_file.parts(document, path)
+    plan = Plan(solve(graph, devices, settings))
+    changed = plan_file.changed_affinities(document, plan.affinity)
+    if not changed:
+        return plan
+    # Another machine may have made it: what it decided is what the user saw, so it is kept as pins.
+    pins = dict(settings.pins)
+    for key, device in changed.items():
+        if key in graph.key_index and bool(plan.partition.division.part[graph.key_index[key]] >= 0):
+            label_mask(device, devices)
+            pins[key] = device
+    kept = Settings(settings.policy, settings.policy_options, pins, settings.forced, settings.subgraphs)
+    try:
+        return Plan(solve(graph, devices, kept))
+    except Exception as error:
+        raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
+                        ) from error

@@ -1,0 +1,116 @@
+"""``plan.json``: format ``hetero-editor/plan``, version 1."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from editor.devices.device import Device
+from editor.devices.formats import load_devices
+from editor.errors import ModelError, PlanError
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.partition.partition import Partition, Settings
+
+FORMAT, VERSION = "hetero-editor/plan", 1
+_REQUIRED = ("model", "devices", "policy", "pins", "affinities")
+
+
+def to_dict(partition: Partition, path: Path | None) -> dict[str, Any]:
+    """The document; ``path`` is where it will lie, None keeps the model's path absolute."""
+    graph, settings = partition.graph, partition.settings
+    document: dict[str, Any] = {
+        "format": FORMAT, "version": VERSION,
+        "model": {"path": _stored_path(graph.path, path), "name": graph.name, "sha256": graph.sha256,
+                  "define": dict(graph.define)},
+        "devices": [dict(d.entry) for d in partition.devices],
+        "policy": {"name": settings.policy, "options": dict(settings.policy_options)},
+        "subgraph_rule": settings.subgraphs,
+        "rules": [],
+        "pins": dict(settings.pins),
+        "affinities": partition.affinity,
+        "subgraphs": [{"id": s.id, "device": s.device, "ops": list(s.ops), "inputs": list(s.inputs),
+                       "outputs": list(s.outputs), "depends_on": list(s.depends_on),
+                       "memory": asdict(s.memory) | {"logical_devices": list(s.memory.logical_devices)}}
+                      for s in partition.subgraphs]}
+    if settings.forced:
+        document["forced"] = sorted(settings.forced & settings.pins.keys())
+    return document
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Reads and checks the outer form.
+
+    Raises:
+        PlanError: with the path and what is wrong.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PlanError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: cannot be read ({error})") from error
+    except json.JSONDecodeError as error:
+        raise PlanError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from error
+    except RecursionError as error:
+        raise PlanError(f"{path}: not a plan (nested too deeply)") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise PlanError(f"{path}: not a plan of Hetero Editor (its \"format\" is not \"{FORMAT}\")")
+    if document.get("version") != VERSION:
+        raise PlanError(f"{path}: plan version {document.get('version')!r}; this program reads version {VERSION}")
+    missing = [key for key in _REQUIRED if key not in document]
+    if missing:
+        raise PlanError(f"{path}: the plan lacks {', '.join(missing)}")
+    return document
+
+
+def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device, ...], Settings]:
+    """Model, devices and decisions of a document.
+
+    Raises:
+        PlanError: the model is gone or not the one the plan was made for, or an entry has the wrong type.
+    """
+    try:
+        model, policy = document["model"], document["policy"]
+        stored = Path(model["path"])
+        define = {str(k): int(v) for k, v in model.get("define", {}).items()}
+        pins = {str(k): str(v) for k, v in document["pins"].items()}
+        settings = Settings(str(policy["name"]), dict(policy.get("options") or {}), pins,
+                            frozenset(map(str, document.get("forced", ()))),
+                            str(document.get("subgraph_rule", "minimal")))
+        entries = [dict(entry) for entry in document["devices"]]
+        digest = str(model.get("sha256", ""))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise PlanError(f"{path}: damaged plan ({type(error).__name__}: {error})") from error
+    model_path = stored if stored.is_absolute() else path.resolve().parent / stored
+    if not model_path.exists():
+        raise PlanError(f"{path}: its model {model_path} is not there; put it back or edit \"path\" in the plan")
+    try:
+        graph = load_model(model_path, define)
+    except ModelError as error:
+        raise PlanError(f"{path}: its model cannot be opened: {error}") from error
+    if digest and graph.sha256 != digest:
+        gone = [key for key in pins if key not in graph.key_index]
+        lost = f"; {len(gone)} of its {len(pins)} pins name ops that are gone ({', '.join(gone[:3])})" if gone else ""
+        raise PlanError(f"{path}: the model {model_path} changed since the plan was made (sha256 "
+                        f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again")
+    return graph, load_devices(entries), settings
+
+
+def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str]) -> dict[str, str]:
+    """Ops whose stored device differs from the one that solving gives here."""
+    stored = document["affinities"]
+    return {key: str(device) for key, device in stored.items() if affinity.get(key) != device}
+
+
+def _stored_path(model: Path, plan: Path | None) -> str:
+    if plan is None:
+        return str(model.resolve())
+    try:
+        return os.path.relpath(model.resolve(), plan.resolve().parent).replace(os.sep, "/")
+    except ValueError:  # another drive
+        return str(model.resolve())

@@ -1,0 +1,156 @@
+"""Documents and their history in a database, so that a killed server loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from editor.errors import EditorError
+
+_metadata = sa.MetaData()
+
+_documents = sa.Table(
+    "documents", _metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("title", sa.String, nullable=False),
+    sa.Column("model", sa.String, nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False),
+    sa.Column("define", sa.JSON, nullable=False),
+    sa.Column("cursor", sa.Integer, nullable=False),
+    sa.Column("updated", sa.String, nullable=False))
+
+_revisions = sa.Table(
+    "revisions", _metadata,
+    sa.Column("document", sa.String(32), sa.ForeignKey("documents.id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("label", sa.String, nullable=False),
+    sa.Column("decisions", sa.LargeBinary, nullable=False))
+
+
+@dataclass(frozen=True)
+class Record:
+    """A document as listed."""
+
+    id: str
+    title: str
+    model: str
+    sha256: str
+    define: dict[str, int]
+    cursor: int
+    updated: str
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One step of a history: what was done, and all decisions after it."""
+
+    label: str
+    decisions: Mapping[str, Any]
+
+
+def default_folder() -> Path:
+    """Where the workspace lies unless told otherwise (XDG base directory specification)."""
+    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "hetero-editor"
+
+
+class Store:
+    """All documents of one workspace."""
+
+    def __init__(self, url: str | None = None) -> None:
+        """Opens a workspace.
+
+        Args:
+            url: of a database, as SQLAlchemy writes it, or a folder; default: SQLite in the user's data folder.
+
+        Raises:
+            EditorError: the database cannot be opened.
+        """
+        self.folder = default_folder()
+        if url is None or "://" not in url:
+            self.folder = Path(url) if url else self.folder
+            self.folder.mkdir(parents=True, exist_ok=True)
+            url = f"sqlite:///{self.folder / 'workspace.db'}"
+        elif url.startswith("sqlite:///") and url != "sqlite:///:memory:":
+            self.folder = Path(url.removeprefix("sqlite:///")).parent
+            self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._engine = sa.create_engine(url)
+            _metadata.create_all(self._engine)
+        except (sa.exc.SQLAlchemyError, ImportError) as error:
+            raise EditorError(f"the workspace {url} cannot be opened: {str(error).splitlines()[0]}") from error
+
+    def create(self, title: str, model: str, sha256: str, define: Mapping[str, int], first: Revision) -> Record:
+        """A new document with one revision."""
+        record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now())
+        with self._engine.begin() as db:
+            db.execute(_documents.insert().values(**vars(record)))
+            db.execute(_revisions.insert().values(document=record.id, number=0, label=first.label,
+                                                  decisions=_pack(first.decisions)))
+        return record
+
+    def get(self, document: str) -> Record | None:
+        """A document's record, None when there is none."""
+        with self._engine.connect() as db:
+            row = db.execute(sa.select(_documents).where(_documents.c.id == document)).first()
+        return Record(**row._mapping) if row else None
+
+    def recent(self, limit: int = 8) -> list[Record]:
+        """The documents last worked on."""
+        with self._engine.connect() as db:
+            rows = db.execute(sa.select(_documents).order_by(_documents.c.updated.desc()).limit(limit))
+            return [Record(**row._mapping) for row in rows]
+
+    def find(self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]) -> Record | None:
+        """The latest document of a model that was opened with the same device table."""
+        with self._engine.connect() as db:
+            rows = db.execute(sa.select(_documents).where(_documents.c.model == model, _documents.c.sha256 == sha256)
+                              .order_by(_documents.c.updated.desc()).limit(20)).all()
+        for row in rows:
+            record = Record(**row._mapping)
+            first = self.history(record.id)[0]
+            if record.define == dict(define) and first.decisions["devices"] == json.loads(json.dumps(devices)):
+                return record
+        return None
+
+    def history(self, document: str) -> list[Revision]:
+        """All revisions, the undone ones included."""
+        with self._engine.connect() as db:
+            rows = db.execute(sa.select(_revisions).where(_revisions.c.document == document)
+                              .order_by(_revisions.c.number))
+            return [Revision(row.label, _unpack(row.decisions)) for row in rows]
+
+    def append(self, document: str, number: int, revision: Revision) -> None:
+        """Adds a revision at a position; what was undone from there on is dropped."""
+        with self._engine.begin() as db:
+            db.execute(_revisions.delete().where(_revisions.c.document == document, _revisions.c.number >= number))
+            db.execute(_revisions.insert().values(document=document, number=number, label=revision.label,
+                                                  decisions=_pack(revision.decisions)))
+            db.execute(_documents.update().where(_documents.c.id == document).values(cursor=number, updated=_now()))
+
+    def move(self, document: str, number: int) -> None:
+        """Undo or redo: another revision is current."""
+        with self._engine.begin() as db:
+            db.execute(_documents.update().where(_documents.c.id == document).values(cursor=number, updated=_now()))
+
+
+def _pack(decisions: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(decisions).encode())
+
+
+def _unpack(blob: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(zlib.decompress(blob))
+    return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
