@@ -128,6 +128,16 @@ class BenchmarkResult:
         """A report in the form of OpenVINO's ``-pc`` table; times in microseconds."""
         return "\n".join([*self._per_subgraph(), *self._totals(), *self._comparison()])
 
+    def ratio_to(self, baseline: Baseline) -> str:
+        """How the plan compares with a baseline, in words; "" when that was not measured."""
+        if baseline.time is None or not baseline.time.median or not self.total.median:
+            return ""
+        ratio = self.total.median / baseline.time.median
+        mark = " (estimated)" if self.estimated else ""
+        if ratio >= 1:
+            return f"this plan takes {ratio:.2f} times as long{mark}"
+        return f"this plan is {1 / ratio:.2f} times as fast{mark}"
+
     def _per_subgraph(self) -> list[str]:
         lines = []
         for s in self.subgraphs:
@@ -156,9 +166,9 @@ class BenchmarkResult:
             if b.time is None:
                 lines.append(f"Unsplit on {b.device} ({b.description}): {b.problem}")
                 continue
-            ratio = self.total.median / b.time.median
             lines.append(f"Unsplit on {b.device} ({b.description}): median {_ms(b.time.median)} ms, "
-                         f"{b.throughput or 0:.2f} requests/s; this plan takes {ratio:.2f} times as long")
+                         f"{b.throughput or 0:.2f} requests/s{', one run' if b.time.count == 1 else ''}; "
+                         f"{self.ratio_to(b)}")
         if self.difference:
             d = self.difference
             verdict = "within tolerance" if d.within_tolerance else "OUTSIDE TOLERANCE"

@@ -64,6 +64,12 @@ class Document:
         return self._partition.devices
 
     @property
+    def original_entries(self) -> list[dict[str, Any]]:
+        """The device table as it was when the document was made."""
+        entries: list[dict[str, Any]] = self._history[0].decisions["devices"]
+        return entries
+
+    @property
     def labels(self) -> tuple[list[str], int]:
         """What was done so far (undone steps included) and which step is current."""
         return [r.label for r in self._history], self._cursor

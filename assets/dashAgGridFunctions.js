@@ -1,0 +1,29 @@
+/* Formatters and cells of the tables. Names are looked up by dash-ag-grid. */
+var functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
+var components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+
+functions.heteroBytes = function (value) {
+  if (value === null || value === undefined) return "";
+  if (value < 0) return "?";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let i = 0;
+  while (value >= 1000 && i < units.length - 1) { value /= 1000; i += 1; }
+  return (i ? Number(value.toPrecision(4)) : value) + " " + units[i];
+};
+
+functions.heteroSeconds = function (value) {
+  if (value === null || value === undefined) return "";
+  if (value < 1e-3) return Number((value * 1e6).toPrecision(3)) + " µs";
+  if (value < 1) return Number((value * 1e3).toPrecision(3)) + " ms";
+  return Number(value.toPrecision(3)) + " s";
+};
+
+functions.heteroPercent = function (value) {
+  return value === null || value === undefined ? "" : (100 * value).toFixed(1) + " %";
+};
+
+components.DeviceCell = function (props) {
+  const fill = (window.heteroColours || {})[props.value];
+  return React.createElement("span", { className: "device-cell" },
+    fill ? React.createElement("span", { className: "swatch", style: { backgroundColor: fill } }) : null, props.value);
+};

@@ -1,0 +1,24 @@
+"""What happens in the browser alone; the functions are in ``assets/editor.js``."""
+
+from __future__ import annotations
+
+from dash import ClientsideFunction, Dash, Input, Output, State
+
+from editor.web.styles import stylesheet
+
+
+def register(app: Dash) -> None:
+    """Adds the callbacks."""
+    app.clientside_callback(ClientsideFunction("hetero", "go"), Output("gone", "data"), Input("opened", "data"))
+    app.clientside_callback(ClientsideFunction("hetero", "apply"), Output("applied", "data"), Input("view", "data"))
+    app.clientside_callback(ClientsideFunction("hetero", "select"), Output("linked", "data"), Input("selection", "data"))
+    for table in ("subgraphs", "transfers"):
+        app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
+                                Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),
+                                prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "openBenchmark"), Output("tabs", "value"),
+                            Input("bench-open", "n_clicks"), State("bench-start", "disabled"), prevent_initial_call=True)
+
+    @app.callback(Output("graph", "stylesheet"), Input("scheme", "data"))
+    def restyle(scheme: str | None):
+        return stylesheet(scheme or "light")

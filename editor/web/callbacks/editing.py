@@ -1,0 +1,109 @@
+"""Strokes: what the page asks for, applied to the document, and everything that follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dash import Dash, Input, Output, State, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.web.desk import Desk
+from editor.web.notice import notice, refusal_notice
+from editor.web.panels import inspector
+from editor.web.panels.devices import device_list, pins_summary
+from editor.web.panels.status import status
+from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.web.view import figures_of, view_of
+from editor.workspace.document import Document, Refusal
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callbacks."""
+
+    @app.callback(Output("view", "data"), Output("devices", "children"), Output("pins", "children"),
+                  Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
+                  Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
+                  Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def stroke(wanted: dict[str, Any] | None, document_id: str):
+        if not wanted:
+            raise PreventUpdate
+        return await asyncio.to_thread(_stroke, desk, wanted, document_id)
+
+    @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
+                  State("doc", "data"), prevent_initial_call=True)
+    async def inspect(selection: dict[str, Any] | None, _view, document_id: str):
+        return await asyncio.to_thread(_inspect, desk, selection or {}, document_id)
+
+
+def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
+    try:
+        document = desk.document(document_id)
+    except EditorError as error:
+        return (*[no_update] * 6, notice(str(error), bad=True), no_update)
+    before = figures_of(document)
+    message, selection = None, no_update
+    try:
+        outcome = apply(document, wanted)
+        if isinstance(outcome, Refusal):
+            message = refusal_notice(outcome, [d.name for d in document.devices].index(outcome.device))
+        elif isinstance(outcome, list):
+            selection = {"ops": outcome, "select": True}
+    except EditorError as error:
+        message = notice(str(error), bad=True)
+    return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
+            transfer_rows(document), status(document, before), message, selection)
+
+
+def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
+    """One stroke. Returns what was refused, or ops to select, or nothing.
+
+    Raises:
+        EditorError: the stroke cannot be done; the document is as before.
+    """
+    what, ops = wanted.get("do"), [int(op) for op in wanted.get("ops", ())]
+    count = len(document.graph)
+    device = wanted.get("device")
+    if any(not 0 <= op < count for op in ops) or not (device is None or 0 <= int(device) < len(document.devices)):
+        raise EditorError("This stroke does not fit the document; reload the page.")
+    if what == "region":
+        ops = document.region(ops[0])
+    elif what == "between":
+        ops = document.between(ops[0], ops[1])
+    if what in ("region", "between"):
+        if wanted.get("unpin"):
+            document.unpin(ops)
+            return None
+        return ops if device is None else document.paint(ops, int(device))
+    if what == "paint" and device is not None:
+        return document.paint(ops, int(device), bool(wanted.get("force")))
+    if what == "unpin":
+        document.unpin(ops)
+    elif what == "reset":
+        document.unpin()
+    elif what == "undo":
+        document.undo()
+    elif what == "redo":
+        document.redo()
+    elif what == "raise" and device:
+        names = [d.name for d in document.devices]
+        names.insert(int(device) - 1, names.pop(int(device)))
+        document.reorder(names)
+    return None
+
+
+def _inspect(desk: Desk, selection: dict[str, Any], document_id: str):
+    try:
+        document = desk.document(document_id)
+    except EditorError:
+        raise PreventUpdate from None
+    ops = [op for op in selection.get("ops", ()) if 0 <= op < len(document.graph)]
+    tensor = selection.get("tensor")
+    if len(ops) == 1:
+        return inspector.op(document, ops[0])
+    if ops:
+        return inspector.several(document, ops)
+    if isinstance(tensor, int) and 0 <= tensor < len(document.graph.tensor_names):
+        return inspector.tensor(document, tensor)
+    return inspector.empty()

@@ -1,0 +1,50 @@
+"""Downloads of the current plan."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.exports.dot import affinity_dot, render, subgraphs_dot
+from editor.exports.partition_log import partition_log
+from editor.files import safe_stem, write_atomic
+from editor.web.desk import Desk
+from editor.web.notice import notice
+from editor.workspace.document import Document
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callback."""
+
+    @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
+                  Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True)
+    async def export(clicks: list[int | None], document_id: str):
+        if not any(clicks) or not isinstance(ctx.triggered_id, dict):
+            raise PreventUpdate
+        what = ctx.triggered_id["what"]
+        try:
+            document = await asyncio.to_thread(desk.document, document_id)
+            return await asyncio.to_thread(_content, document, what), no_update
+        except EditorError as error:
+            return no_update, notice(str(error), bad=True)
+
+
+def _content(document: Document, what: str) -> dict[str, Any]:
+    partition, stem = document.partition, safe_stem(document.graph.name)
+    if what == "plan.json":
+        return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
+    if what == "partition.log":
+        return {"content": partition_log(partition), "filename": "partition.log", "type": "text/plain"}
+    kind, _, form = what.partition(".")
+    text = affinity_dot(partition) if kind == "affinity" else subgraphs_dot(partition)
+    if form == "svg":
+        with tempfile.TemporaryDirectory() as folder:
+            text = render(write_atomic(Path(folder) / f"hetero_{kind}_{stem}.dot", text)).read_text(encoding="utf-8")
+        return {"content": text, "filename": f"hetero_{kind}_{stem}.svg", "type": "image/svg+xml"}
+    return {"content": text, "filename": f"hetero_{kind}_{stem}.dot", "type": "text/vnd.graphviz"}

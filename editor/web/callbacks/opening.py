@@ -1,0 +1,84 @@
+"""From the address bar, a click or a file to a document."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from typing import Any
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError, UnboundSymbolError
+from editor.files import safe_stem, write_atomic
+from editor.web.desk import Desk, OpenRequest
+from editor.web.pages.editor import editor_page
+from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
+from editor.web.parts import problem
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callbacks."""
+
+    @app.callback(Output("page", "children"), Input("url", "pathname"))
+    async def route(pathname: str | None):
+        path = (pathname or "/").rstrip("/")
+        if path.startswith("/d/"):
+            try:
+                document = await asyncio.to_thread(desk.document, path.removeprefix("/d/"))
+            except EditorError as error:
+                return start_page(desk, error=str(error))
+            return await asyncio.to_thread(editor_page, document)
+        return start_page(desk, desk.start if path == "" else None)
+
+    @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
+                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("upload", "contents"),
+                  State("upload", "filename"), State("path", "value"), State("devices-spec", "value"),
+                  prevent_initial_call=True)
+    def ask(_examples, _open, _submit, contents: str | None, filename: str | None, path: str | None, spec: str | None):
+        trigger = ctx.triggered_id
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        if isinstance(trigger, dict):
+            example = EXAMPLES[trigger["number"]]
+            return {"path": str(desk.examples / "models" / example.file),
+                    "devices": str(desk.examples / "devices" / example.devices), "define": example.define}
+        devices = resolve_spec((spec or "").strip(), desk.examples)
+        if trigger == "upload":
+            return {"path": _store_upload(desk, contents or "", filename or "model.onnx"), "devices": devices,
+                    "define": {}}
+        return {"path": (path or "").strip(), "devices": devices, "define": {}}
+
+    @app.callback(Output("request", "data", allow_duplicate=True), Input("open-sizes", "n_clicks"),
+                  State({"type": "symbol", "name": ALL}, "value"), State({"type": "symbol", "name": ALL}, "id"),
+                  State("request", "data"), prevent_initial_call=True)
+    def with_sizes(clicks: int | None, values: list[Any], ids: list[dict[str, str]], request: dict[str, Any]):
+        if not clicks:
+            raise PreventUpdate
+        sizes = {i["name"]: int(v) for i, v in zip(ids, values, strict=True) if isinstance(v, int | float)}
+        return {**request, "define": {**request["define"], **sizes}}
+
+    @app.callback(Output("opened", "data"), Output("open-error", "children"), Output("symbols", "children"),
+                  Output("opening", "children"), Input("request", "data"),
+                  running=[(Output("opening", "className"), "opening busy", "opening")])
+    async def open_request(request: dict[str, Any] | None):
+        if not request:
+            raise PreventUpdate
+        wanted = OpenRequest(request["path"], request["devices"], request["define"])
+        try:
+            document = await asyncio.to_thread(desk.open, wanted)
+        except UnboundSymbolError as error:
+            message = f"{error} Which sizes should the plan be made for?"
+            return no_update, None, symbol_form(error.symbols, request["define"], message), ""
+        except EditorError as error:
+            return no_update, problem(str(error), "This could not be opened"), None, ""
+        return f"/d/{document.id}", None, None, ""
+
+
+def _store_upload(desk: Desk, contents: str, filename: str) -> str:
+    """Keeps an uploaded file in the workspace, in a folder named by its content."""
+    data = base64.b64decode(contents.partition(",")[2])
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    name = safe_stem(filename.rsplit("/", 1)[-1])
+    return str(write_atomic(desk.store.folder / "uploads" / digest / name, data))

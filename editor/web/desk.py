@@ -1,0 +1,148 @@
+"""State of the server: open documents, jobs, and the way from a file to a document."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from editor.devices.formats import Spec, load_devices
+from editor.errors import ModelError, PlanError, UnboundSymbolError
+from editor.execution import tasks
+from editor.execution.jobs import Job, JobService
+from editor.graph.graph import Graph
+from editor.partition.partition import Settings, solve
+from editor.runtimes.base import Capability
+from editor.workspace import plan_file
+from editor.workspace.document import Document, first_decisions
+from editor.workspace.store import Revision, Store
+
+OPEN_SECONDS = 120
+"""Longest time that reading a model or asking the runtimes may take."""
+_MAX_OPEN = 12
+
+
+@dataclass
+class BenchmarkState:
+    """The benchmark of one document: running or finished."""
+
+    job: Job
+    version: int
+    """Of the document when it was started."""
+    devices: tuple[str, ...]
+    """Of the subgraphs that are measured, by id."""
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """What a person asked to open."""
+
+    path: str
+    devices: Any
+    define: Mapping[str, int] = field(default_factory=dict)
+
+
+class Desk:
+    """Everything that callbacks share. Its methods block; callbacks call them in threads."""
+
+    def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path) -> None:
+        self.store, self.jobs, self.start, self.examples = store, jobs, start, examples
+        self.benchmarks: dict[str, BenchmarkState] = {}
+        self._open: OrderedDict[str, Document] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def open(self, request: OpenRequest) -> Document:
+        """Opens a model or plan; returns to the document of earlier work on it where there is one.
+
+        Raises:
+            EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for.
+        """
+        path = Path(request.path).expanduser()
+        if path.suffix == ".json":
+            return self._open_plan(path)
+        devices = [dict(d.entry) for d in load_devices(request.devices)]
+        graph = self._load(path, request.define)
+        known = self.store.find(str(graph.path), graph.sha256, graph.define, devices)
+        if known is not None:
+            return self.document(known.id)
+        return self._create(graph, devices, Settings())
+
+    def document(self, document_id: str) -> Document:
+        """A document by its id, loaded again where needed.
+
+        Raises:
+            PlanError: there is none, or its model changed.
+        """
+        with self._lock:
+            document = self._open.get(document_id)
+            if document is not None:
+                self._open.move_to_end(document_id)
+                return document
+        record = self.store.get(document_id)
+        if record is None:
+            raise PlanError("This document is not in the workspace any more.")
+        graph = self._load(Path(record.model), record.define)
+        if graph.sha256 != record.sha256:
+            raise PlanError(f"{record.model} changed since this document was made. Open the file again to start a "
+                            "new document; this one keeps its history.")
+        current = self.store.history(record.id)[record.cursor].decisions
+        answers = self._ask(graph, current["devices"])
+        return self._keep(Document(self.store, record, graph, answers))
+
+    def close(self) -> None:
+        """Ends all jobs."""
+        self.jobs.close()
+
+    def start_benchmark(self, document: Document, seconds: float, mode: str, requests: int) -> BenchmarkState:
+        """Starts measuring the current plan of a document; a running benchmark of it is cancelled."""
+        with self._lock:
+            running = self.benchmarks.get(document.id)
+            if running is not None and not running.job.done:
+                running.job.cancel()
+            recipe = document.plan.recipe()
+            job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
+            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs))
+            self.benchmarks[document.id] = state
+            return state
+
+    def _open_plan(self, path: Path) -> Document:
+        document = plan_file.read(path)
+        graph, devices, settings = plan_file.parts(document, path)
+        return self._create(graph, [dict(d.entry) for d in devices], settings)
+
+    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings) -> Document:
+        answers = self._ask(graph, devices)
+        table = load_devices(devices)
+        solve(graph, table, settings, [answers[d.name] for d in table])  # fails before anything is stored
+        first = Revision("open", first_decisions(settings, devices))
+        record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define, first)
+        return self._keep(Document(self.store, record, graph, answers))
+
+    def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
+        if not str(path).strip() or str(path) == ".":
+            raise ModelError("Name an .onnx file first.")
+        graph: Graph = self.jobs.run(tasks.load_graph, str(path.resolve()), dict(define), timeout=OPEN_SECONDS)
+        if graph.unbound:
+            raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
+                                     f"{', '.join(graph.unbound)}.", graph.unbound)
+        return graph
+
+    def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
+        table = load_devices(devices)
+        entries = [dict(d.entry) for d in table]
+        answers = self.jobs.run(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries,
+                                timeout=OPEN_SECONDS)
+        return {d.name: a for d, a in zip(table, answers, strict=True)}
+
+    def _keep(self, document: Document) -> Document:
+        with self._lock:
+            document = self._open.setdefault(document.id, document)
+            while len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+            return document
+
+
+__all__ = ["BenchmarkState", "Desk", "OpenRequest"]

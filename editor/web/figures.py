@@ -1,0 +1,85 @@
+"""Charts of the benchmark panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+
+_MAX_POINTS = 400
+_PLAN = "this plan"
+
+
+def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
+                estimated: bool, scheme: str) -> go.Figure:
+    """Latency per run, and the mean of each subgraph and of the transfers stacked.
+
+    Args:
+        samples: events of kind ``sample``; times in seconds.
+        subgraph_devices: device of each subgraph, by id.
+        colours: by device name.
+        estimated: planned devices are involved, so the plan's times are estimates.
+        scheme: "light" or "dark".
+    """
+    mark = " (estimated)" if estimated else ""
+    figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
+                           subplot_titles=(f"Latency per run, ms{mark}", f"Mean per subgraph and transfers, ms{mark}"))
+    by_name: dict[tuple[bool, str], list[dict[str, Any]]] = {}
+    for sample in samples:
+        by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
+    for (is_baseline, name), mine in by_name.items():
+        step = max(1, len(mine) // _MAX_POINTS)
+        shown = mine[::step]
+        label = f"unsplit on {name}" if is_baseline else _PLAN + mark
+        line = {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")} if is_baseline else {
+            "width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
+        figure.add_trace(go.Scatter(x=[s["at"] for s in shown], y=[s["total"] * 1e3 for s in shown], name=label,
+                                    mode="lines+markers" if len(shown) < 40 else "lines", line=line,
+                                    hovertemplate="%{y:.2f} ms<extra>" + _escape(label) + "</extra>"), 1, 1)
+    _add_shares(figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours)
+    return _dress(figure, scheme)
+
+
+def _add_shares(figure: go.Figure, mine: Sequence[dict[str, Any]], devices: Sequence[str],
+                colours: dict[str, str]) -> None:
+    if not mine:
+        return
+    means = np.mean([s["subgraphs"] for s in mine], axis=0) * 1e3
+    transfers = float(np.mean([s["transfers"] for s in mine])) * 1e3
+    edge = {"line": {"width": 0.6, "color": "rgba(255,255,255,.75)"}}
+    for i, value in enumerate(means.tolist()):
+        figure.add_trace(go.Bar(x=[value], y=[_PLAN], orientation="h", showlegend=False, name=f"subgraph {i}",
+                                marker={"color": colours.get(devices[i], "#888888") if i < len(devices) else "#888888",
+                                        **edge}, text=f"{i}" if value > 0.04 * means.sum() else "",
+                                textposition="inside", insidetextanchor="middle",
+                                hovertemplate=f"subgraph {i} on {_escape(devices[i]) if i < len(devices) else '?'}: "
+                                              "%{x:.3f} ms<extra></extra>"), 1, 2)
+    figure.add_trace(go.Bar(x=[transfers], y=[_PLAN], orientation="h", showlegend=False, name="transfers",
+                            marker={"color": "#495057", "pattern": {"shape": "/"}, **edge},
+                            hovertemplate="transfers: %{x:.3f} ms<extra></extra>"), 1, 2)
+
+
+def _dress(figure: go.Figure, scheme: str) -> go.Figure:
+    ink, grid = ("#dee2e6", "#373a40") if scheme == "dark" else ("#343a40", "#e9ecef")
+    figure.update_layout(
+        barmode="stack", margin={"l": 44, "r": 12, "t": 34, "b": 34}, paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)", font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
+        legend={"orientation": "h", "y": -0.18, "x": 0, "font": {"size": 11}}, uirevision="keep", showlegend=True,
+        hoverlabel={"font": {"size": 11}}, transition={"duration": 0})
+    figure.update_xaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid)
+    figure.update_yaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1)
+    figure.update_xaxes(title={"text": "seconds", "standoff": 2}, row=1, col=1)
+    figure.update_yaxes(showticklabels=False, row=1, col=2)
+    figure.update_annotations(font={"size": 12, "color": ink})
+    return figure
+
+
+def _escape(text: str) -> str:
+    """Plotly reads a little HTML in its texts; names of devices must not be taken for it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+

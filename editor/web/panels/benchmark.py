@@ -1,0 +1,120 @@
+"""The benchmark panel: controls, live chart and result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+import dash_mantine_components as dmc
+from dash import dcc, html
+
+from editor.execution.figures import BenchmarkResult
+from editor.text import human_seconds
+from editor.web.parts import planned_badge, problem
+from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
+
+_SECONDS = {"function": "heteroSeconds(params.value)"}
+
+
+def benchmark_panel() -> html.Div:
+    """What stands in the Benchmark tab."""
+    return html.Div([
+        html.Div([
+            dmc.Button("Start", id="bench-start", size="xs", leftSection=html.Span(className="icon icon-play")),
+            dmc.Button("Cancel", id="bench-cancel", size="xs", variant="default", disabled=True),
+            dmc.NumberInput(id="bench-seconds", label="Seconds", value=3, min=0.5, max=600, step=1, size="xs", w=92),
+            dmc.Select(id="bench-mode", label="Mode", value="latency", size="xs", w=130, allowDeselect=False,
+                       data=[{"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
+            dmc.NumberInput(id="bench-requests", label="In flight", value=4, min=1, max=64, size="xs", w=86,
+                            disabled=True),
+            html.Div([html.Div("Not run yet.", id="bench-text"),
+                      dmc.Progress(id="bench-progress", value=0, size="sm", animated=True, striped=True,
+                                   **{"aria-label": "Benchmark progress"})], className="bench-progress"),
+        ], className="bench-controls"),
+        html.Div(id="bench-problem"),
+        html.Div([dcc.Graph(id="bench-chart", figure={"layout": {"paper_bgcolor": "rgba(0,0,0,0)",
+                                                                "plot_bgcolor": "rgba(0,0,0,0)",
+                                                                "xaxis": {"visible": False}, "yaxis": {"visible": False}}},
+                            config={"displaylogo": False, "responsive": True, "displayModeBar": False},
+                            style={"height": "250px"})], id="bench-chart-box", style={"display": "none"}),
+        html.Div(idle(), id="bench-result"),
+    ], className="bench")
+
+
+def idle() -> html.P:
+    """Before the first run."""
+    return html.P("Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
+                  "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
+                  "Planned devices run on a stand-in and their times are marked as estimated.", className="hint wide")
+
+
+def outdated() -> html.P:
+    """The plan changed since it was measured."""
+    return html.P("The plan changed after this measurement.", className="hint wide warn")
+
+
+def result_view(result: BenchmarkResult) -> list[Any]:
+    """Summary and table of a finished benchmark."""
+    return [_cards(result), _table(result), html.Details([
+        html.Summary("Report as text, environment"), html.Pre(result.text(), className="report")])]
+
+
+def _cards(result: BenchmarkResult) -> html.Div:
+    t = result.total
+    mark = planned_badge() if result.estimated else None
+    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark],
+                   f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
+                   f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
+    for b in result.baselines:
+        if b.time is None:
+            cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
+            continue
+        runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
+        cards.append(_card(f"Unsplit on {b.device}", [html.B(human_seconds(b.time.median))],
+                           f"{b.description} · {runs} · {b.throughput or 0:.1f} requests/s · {result.ratio_to(b)}"))
+    if result.difference is not None:
+        d = result.difference
+        word = "within tolerance" if d.within_tolerance else "outside tolerance"
+        cards.append(_card("Largest difference", [html.B(f"{d.max_absolute:.2g}"),
+                                                  dmc.Badge(word, size="xs", color="teal" if d.within_tolerance else "red",
+                                                            variant="light")],
+                           f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"))
+    else:
+        cards.append(_card("Largest difference", [html.B("—")], result.difference_problem))
+    return html.Div(cards, className="cards", id="bench-cards")
+
+
+def _card(title: str, value: list[Any], detail: str) -> html.Div:
+    return html.Div([html.Div(title, className="card-title"), html.Div(value, className="card-value"),
+                     html.Div(detail, className="card-detail")], className="card")
+
+
+def _table(result: BenchmarkResult) -> dag.AgGrid:
+    rows: list[dict[str, Any]] = [
+        {"what": f"subgraph {s.id}", "device": s.device, "detail": f"{s.ops} ops from {s.first_op}", "bytes": None,
+         "runs_on": s.runs_on, "kind": "estimated" if s.estimated else "measured", **_times(s.time), "share": s.share}
+        for s in result.subgraphs]
+    rows += [{"what": f"transfer {t.source} → {t.target}", "device": t.to_device, "detail": t.tensor, "bytes": t.bytes,
+              "runs_on": f"{t.from_device} → {t.to_device}", "kind": "estimated" if t.estimated else "measured",
+              **_times(t.time), "share": t.share} for t in result.transfers]
+    columns = [{"field": "what", "headerName": "Step", "width": 130}, device_column("device", "Device"),
+               {"field": "detail", "headerName": "From op / tensor", "flex": 1, "minWidth": 160, "tooltipField": "detail"},
+               {"field": "runs_on", "headerName": "Runs on", "width": 190, "tooltipField": "runs_on"},
+               {"field": "kind", "headerName": "Time is", "width": 104}, bytes_column("bytes", "Size", 96)]
+    columns += [number_column(name, header, 92, valueFormatter=_SECONDS) for name, header in
+                (("median", "Median"), ("p90", "p90"), ("p99", "p99"), ("min", "Min"), ("max", "Max"))]
+    columns.append(number_column("share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}))
+    height = min(34 + 30 * len(rows) + 4, 340)
+    return dag.AgGrid(id="bench-table", rowData=rows, columnDefs=columns, dashGridOptions=GRID, className="grid",
+                      defaultColDef={"sortable": True, "resizable": True}, style={"height": f"{height}px", "width": "100%"})
+
+
+def _times(spread: Any) -> dict[str, float]:
+    return {name: getattr(spread, name) for name in ("median", "p90", "p99", "min", "max")}
+
+
+def failed(text: str) -> Any:
+    """The benchmark ended with a message."""
+    if text == "cancelled":
+        return None
+    return problem(text, "The benchmark could not finish")

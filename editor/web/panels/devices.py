@@ -1,0 +1,74 @@
+"""The devices of the plan: legend, brushes and counts in one list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+
+from editor.text import human_bytes
+from editor.web.parts import heading, icon, planned_badge, swatch
+from editor.web.view import colours_of, figures_of, memory_of
+from editor.workspace.document import Document
+
+
+def tools_panel(document: Document) -> html.Aside:
+    """The left column."""
+    return html.Aside([
+        heading("Brush"),
+        _tool("select", "cursor", "Select and move", "V"),
+        html.Div(device_list(document), id="devices"),
+        _tool("unpin", "eraser", "Unpin", "U"),
+        html.P("Choose a device, then click an op or shift-drag a box around several.", className="hint"),
+        heading("Region"),
+        _region_tool("region", "region", "Connected, same colour", "R"),
+        _region_tool("between", "between", "Everything between two ops", "B"),
+        heading("Pins"),
+        html.Div(pins_summary(document), id="pins"),
+    ], id="tools", className="panel", **{"aria-label": "Painting tools"})
+
+
+def device_list(document: Document) -> list[Any]:
+    """One row per device, in order of priority."""
+    colours, memory = colours_of(document), memory_of(document)
+    counts = document.partition.op_counts
+    rows = []
+    for i, device in enumerate(document.devices):
+        count = counts[device.name]
+        row = html.Button([
+            swatch(colours[device.name]),
+            html.Span([html.Span([html.Span(device.name, className="device-name"),
+                                  planned_badge("planned") if device.planned else None], className="device-line"),
+                       html.Span("not on this machine" if device.planned else device.description,
+                                 className="device-what"),
+                       html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, {human_bytes(memory[device.name])}"],
+                                 className="device-count", **{"data-count": str(count)})], className="device-text"),
+            dmc.Kbd(str(i + 1), size="xs") if i < 9 else None,
+        ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
+            **{"data-brush": str(i), "data-device": device.name})
+        up = html.Button(icon("up"), className="raise", title=f"Raise the priority of {device.name}",
+                         disabled=i == 0, **{"data-raise": str(i), "aria-label": f"Raise the priority of {device.name}"})
+        rows.append(html.Div([row, up], className="device-row"))
+    return rows
+
+
+def pins_summary(document: Document) -> list[Any]:
+    """How many ops are pinned, and the way back to automatic."""
+    count, forced = figures_of(document)["pins"], len(document.partition.settings.forced)
+    if not count:
+        return [html.P("No pins: the automatic mode places every op.", className="hint")]
+    text = f"{count} pinned op{'s' if count != 1 else ''}" + (f", {forced} by force" if forced else "")
+    return [html.P(text, className="hint"),
+            html.Button([icon("reset"), html.Span("Reset to automatic")], className="tool",
+                        **{"data-do": "reset", "title": "Remove all pins"})]
+
+
+def _tool(name: str, picture: str, label: str, key: str) -> html.Button:
+    return html.Button([icon(picture), html.Span(label, className="device-text"), dmc.Kbd(key, size="xs")],
+                       className=f"tool brush-{name}", title=f"{label} ({key})", **{"data-brush": name})
+
+
+def _region_tool(name: str, picture: str, label: str, key: str) -> html.Button:
+    return html.Button([icon(picture), html.Span(label, className="device-text"), dmc.Kbd(key, size="xs")],
+                       className=f"tool region-{name}", title=f"{label} ({key})", **{"data-region": name})

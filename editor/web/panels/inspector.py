@@ -1,0 +1,125 @@
+"""What is known of the selected op, and why it is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+import numpy as np
+from dash import html
+
+from editor.exports.palette import text_colour
+from editor.text import human_bytes
+from editor.web.parts import facts, heading, planned_badge, swatch
+from editor.web.view import colours_of
+from editor.workspace.document import Document
+
+
+def empty() -> list[Any]:
+    """Nothing is selected."""
+    return [heading("Inspector"),
+            html.P("Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
+                   className="hint")]
+
+
+def tensor(document: Document, number: int) -> list[Any]:
+    """A graph input or output."""
+    graph = document.graph
+    readers = graph.readers[number].tolist()
+    producer = int(graph.tensor_producer[number])
+    what = "Graph output" if number in graph.outputs.tolist() else "Graph input"
+    near = [producer] if producer >= 0 else readers
+    return [heading(what), html.H3(graph.tensor_names[number], className="op-name"),
+            facts([("Type", graph.tensor_types[number] or "unknown"), ("Shape", graph.shape_label(number)),
+                   ("Size", human_bytes(int(graph.tensor_bytes[number])))]),
+            html.H4("Made by" if producer >= 0 else "Read by"), html.Div([_op_link(document, op) for op in near[:20]])]
+
+
+def op(document: Document, number: int) -> list[Any]:
+    """One op."""
+    graph = document.graph
+    why = document.partition.why(graph.op_keys[number])
+    colours = colours_of(document)
+    planned = {d.name: d.planned for d in document.devices}
+    parts: list[Any] = [
+        heading("Inspector"),
+        html.Div([html.H3(graph.type_label(number), className="op-type"),
+                  html.Span([html.Span(why.device), planned_badge() if planned[why.device] else None], className="chip",
+                            style={"backgroundColor": colours[why.device], "color": text_colour(colours[why.device])})],
+                 className="op-head"),
+        html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]),
+        html.H4("Why it is here"), html.P(_because(why.because), className="because"),
+        html.Ul([_verdict(v, colours) for v in why.verdicts], className="verdicts"),
+        html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
+                              disabled=not document.partition.constraints.able[number, i],
+                              **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
+                  for i, d in enumerate(document.devices)]
+                 + ([html.Button("Unpin", className="tool small", **{"data-do": "unpin"})] if why.pinned else []),
+                 className="pin-to")]
+    where = f"{why.subgraph}" if why.subgraph is not None else "repeated with its consumers"
+    parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
+    parts += [html.H4("Inputs"), _tensors(document, graph.reads[number].tolist(), made=False),
+              html.H4("Outputs"), _tensors(document, [t for t in graph.results[number].tolist() if t >= 0], made=True)]
+    if graph.op_attributes[number]:
+        parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
+    return parts
+
+
+def several(document: Document, ops: Sequence[int]) -> list[Any]:
+    """A selection of many ops."""
+    graph, partition = document.graph, document.partition
+    colours = colours_of(document)
+    device = partition.assignment.device[list(ops)]
+    counts = np.bincount(device, minlength=len(document.devices)).tolist()
+    types: dict[str, int] = {}
+    for number in ops:
+        types[graph.type_label(number)] = types.get(graph.type_label(number), 0) + 1
+    top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    return [heading("Inspector"), html.H3(f"{len(ops)} ops selected", className="op-type"),
+            html.H4("On"), html.Ul([html.Li([swatch(colours[d.name]), f"{d.name}: {n}"]) for d, n in
+                                    zip(document.devices, counts, strict=True) if n], className="verdicts"),
+            html.H4("Pin all to"),
+            html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
+                                  **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"})
+                      for i, d in enumerate(document.devices)]
+                     + [html.Button("Unpin", className="tool small", **{"data-do": "unpin"})], className="pin-to"),
+            html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+
+
+def _because(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+def _verdict(verdict: Any, colours: dict[str, str]) -> html.Li:
+    mark = html.Span("✓ may run here" if verdict.allowed else "✗ no", className="yes" if verdict.allowed else "no")
+    return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
+                    html.Div(verdict.reason, className="reason") if verdict.reason else None])
+
+
+def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
+    graph = document.graph
+    if not tensors:
+        return html.P("none", className="hint")
+    rows = []
+    for number in tensors[:40]:
+        producer = int(graph.tensor_producer[number])
+        kind = "constant" if graph.tensor_is_constant[number] else ""
+        near = graph.readers[number].tolist() if made else [producer] if producer >= 0 else []
+        links = [_op_link(document, op) for op in near[:4] if not graph.op_is_constant[op]]
+        rows.append(html.Div([
+            html.Div(graph.tensor_names[number], className="tensor-name", title=graph.tensor_names[number]),
+            html.Div([html.Span(f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}"),
+                      html.Span(human_bytes(int(graph.tensor_bytes[number])), className="tensor-bytes"),
+                      dmc.Badge(kind, size="xs", variant="light", color="gray") if kind else None],
+                     className="tensor-line"),
+            html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links") if links else None],
+            className="tensor"))
+    if len(tensors) > 40:
+        rows.append(html.P(f"… and {len(tensors) - 40} more", className="hint"))
+    return html.Div(rows)
+
+
+def _op_link(document: Document, number: int) -> html.Button:
+    name = document.graph.display_name(number)
+    return html.Button(f"{document.graph.op_types[number]}", className="link", title=name, **{"data-goto": f"op{number}"})

@@ -1,0 +1,40 @@
+"""The status bar: what the plan costs, and what the last stroke changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dash import html
+
+from editor.text import human_bytes
+from editor.web.view import figures_of
+from editor.workspace.document import Document
+
+
+def status(document: Document, before: Mapping[str, int] | None = None) -> list[Any]:
+    """Figures with their change against ``before``."""
+    now = figures_of(document)
+    before = before or now
+    unknown = f" + {now['unknown']} of unknown size" if now["unknown"] else ""
+    parts = [_figure("ops", now["ops"], None), _figure("subgraphs", now["subgraphs"], now["subgraphs"] - before["subgraphs"]),
+             _figure("transfers", now["transfers"], now["transfers"] - before["transfers"]),
+             html.Span([html.B(human_bytes(now["moved"]) + unknown), " moved per run ",
+                        _delta(now["moved"] - before["moved"], human_bytes)], className="figure"),
+             _figure("pins", now["pins"], now["pins"] - before["pins"])]
+    for note in document.graph.notes:
+        parts.append(html.Span(note, className="figure note", title=note))
+    return parts
+
+
+def _figure(name: str, value: int, delta: int | None) -> html.Span:
+    label = name[:-1] if value == 1 else name
+    return html.Span([html.B(f"{value:,}"), f" {label} ", _delta(delta or 0, str)], className="figure",
+                     **{"data-figure": name, "data-value": str(value)})
+
+
+def _delta(change: int, form: Any) -> Any:
+    if not change:
+        return None
+    text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
+    return html.Span(text, className="delta worse" if change > 0 else "delta better")

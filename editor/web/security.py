@@ -1,0 +1,82 @@
+"""Who may talk to the server: pages of this server only, from this machine unless a token says otherwise."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_COOKIE = "hetero_token"
+
+
+class Guard:
+    """ASGI middleware: checks Host, Origin and, off the loopback, a token.
+
+    The Host check stops DNS rebinding, the Origin check stops other sites' pages from posting here.
+    """
+
+    def __init__(self, app: Any, host: str, token: str | None) -> None:
+        self.app, self.token = app, token
+        self.hosts = {*LOOPBACK} if host in LOOPBACK else None
+        """None: any name, because the token protects."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on, or answers it with 403."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        reason = self._refuse(headers, scope)
+        if reason:
+            await _forbid(scope, send, reason)
+            return
+        if self.token and scope["type"] == "http" and self._token_in_query(scope):
+            send = _with_cookie(send, self.token)
+        await self.app(scope, receive, send)
+
+    def _refuse(self, headers: dict[str, str], scope: Scope) -> str:
+        host = headers.get("host", "")
+        if self.hosts is not None and (urlsplit(f"//{host}").hostname or "") not in self.hosts:
+            return "This server answers only to its own name (127.0.0.1 or localhost)."
+        origin = headers.get("origin")
+        if origin and origin != "null" and urlsplit(origin).netloc != host:
+            return "Requests from other sites are refused."
+        if origin == "null":
+            return "Requests from nowhere are refused."
+        if self.token and not (self._token_in_query(scope) or self._token_in_cookie(headers)):
+            return "Open the address with its token, as printed where the server was started."
+        return ""
+
+    def _token_in_query(self, scope: Scope) -> bool:
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+    def _token_in_cookie(self, headers: dict[str, str]) -> bool:
+        cookies = SimpleCookie(headers.get("cookie", ""))
+        given = cookies[_COOKIE].value if _COOKIE in cookies else ""
+        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+async def _forbid(scope: Scope, send: Send, reason: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 4403, "reason": reason})
+        return
+    await send({"type": "http.response.start", "status": 403,
+                "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+    await send({"type": "http.response.body", "body": reason.encode()})
+
+
+def _with_cookie(send: Send, token: str) -> Send:
+    async def wrapped(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            cookie = f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"
+            message["headers"] = [*message.get("headers", ()), (b"set-cookie", cookie.encode())]
+        await send(message)
+    return wrapped

@@ -1,0 +1,95 @@
+"""The Dash application and the server that carries it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import webbrowser
+from pathlib import Path
+
+import dash_mantine_components as dmc
+import uvicorn
+from dash import Dash, dcc, html
+
+from editor.errors import EditorError
+from editor.execution import tasks
+from editor.execution.jobs import JobService
+from editor.web.callbacks import benchmarking, clientside, editing, exporting, opening
+from editor.web.desk import Desk, OpenRequest
+from editor.web.security import LOOPBACK, Guard
+from editor.workspace.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def create_app(desk: Desk) -> Dash:
+    """The page and its callbacks."""
+    dmc.pre_render_color_scheme()
+    app = Dash("hetero_editor", backend="fastapi", assets_folder=str(ROOT / "assets"), title="Hetero Editor",
+               update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
+    app.layout = dmc.MantineProvider([
+        dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
+        html.Div(html.Div("Opening …", className="empty"), id="page")],
+        defaultColorScheme="auto", theme={"primaryColor": "blue", "defaultRadius": "sm",
+                                          "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"})
+    opening.register(app, desk)
+    editing.register(app, desk)
+    benchmarking.register(app, desk)
+    exporting.register(app, desk)
+    clientside.register(app)
+    return app
+
+
+def serve(start: OpenRequest | None, host: str, port: int, open_browser: bool, workspace: str | None,
+          scheduler: str | None) -> None:
+    """Runs the editor until interrupted.
+
+    Raises:
+        EditorError: the workspace or the port cannot be used.
+    """
+    desk = Desk(Store(workspace), JobService(scheduler), start, ROOT / "examples")
+    token = None if host in LOOPBACK else secrets.token_urlsafe(24)
+    listening = _listen(host, port)
+    app = create_app(desk)
+    threading.Thread(target=_warm_up, args=(desk,), daemon=True).start()
+    address = f"http://{'[::1]' if host == '::1' else host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token
+                                                                                             else "")
+    print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
+    if open_browser:
+        threading.Timer(0.8, _open_browser, (address,)).start()
+    config = uvicorn.Config(Guard(app.server, host, token), log_level="warning", ws_max_size=1 << 24,
+                            timeout_graceful_shutdown=2)
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        desk.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise EditorError(f"cannot listen on {host}:{port} ({error.strerror}); try --port {port + 1}") from error
+    listening.listen(128)
+    return listening
+
+
+def _warm_up(desk: Desk) -> None:
+    """Starts the worker while the page loads, so that the first model opens at once."""
+    try:
+        desk.jobs.run(tasks.warm_up)
+    except EditorError as error:
+        logging.getLogger(__name__).warning("%s", error)
+
+
+def _open_browser(address: str) -> None:
+    try:
+        webbrowser.open(address)
+    except webbrowser.Error:
+        pass  # no desktop; the address is printed

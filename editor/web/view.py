@@ -1,0 +1,61 @@
+"""What the page needs to know of a plan after each stroke: small enough to send every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+from editor.exports.palette import device_colour, text_colour
+from editor.web.elements import visible_ops
+from editor.workspace.document import Document
+
+
+def view_of(document: Document) -> dict[str, Any]:
+    """Per visible op: device, subgraph and pin state; and the devices they refer to.
+
+    ``device``, ``part`` and ``pin`` are in the order of ``ops``; pin is 0 free, 1 pinned, 2 forced.
+    Device numbers are positions in the table; colours belong to devices by name, so that they stay
+    when the order changes.
+    """
+    partition = document.partition
+    ops = visible_ops(document.graph)
+    keys = document.graph.op_keys
+    pins, forced = partition.settings.pins, partition.settings.forced
+    colours = colours_of(document)
+    return {
+        "document": document.id, "version": document.version, "ops": ops,
+        "device": partition.assignment.device[ops].tolist() if ops else [],
+        "part": partition.division.part[ops].tolist() if ops else [],
+        "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops] if pins else [0] * len(ops),
+        "devices": [{"name": d.name, "fill": colours[d.name], "ink": text_colour(colours[d.name]),
+                     "planned": d.planned} for d in partition.devices],
+        "undo": document.can_undo, "redo": document.can_redo,
+    }
+
+
+def colours_of(document: Document) -> dict[str, str]:
+    """Colour of each device by name: by its place in the table as first opened, which no reordering changes."""
+    original = [entry.get("name") or entry.get("backendName") for entry in document.original_entries]
+    return {str(name): device_colour(i) for i, name in enumerate(original)}
+
+
+def figures_of(document: Document) -> dict[str, int]:
+    """The figures of the status bar."""
+    division = document.partition.division
+    unknown = sum(1 for b in division.transfers if b.bytes < 0)
+    return {"ops": int((division.part >= 0).sum()), "subgraphs": len(division.subgraphs),
+            "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.partition.settings.pins)}
+
+
+def memory_of(document: Document) -> dict[str, int]:
+    """Peak of the subgraph totals per device: constants of all its subgraphs, buffers of the largest."""
+    found: dict[str, int] = {}
+    for device in document.devices:
+        mine = [s.memory for s in document.partition.subgraphs if s.device == device.name]
+        constants = sum(m.constants for m in mine)
+        found[device.name] = constants + max((m.input + m.output for m in mine), default=0)
+    return found
+
+
+__all__ = ["colours_of", "figures_of", "memory_of", "view_of"]
