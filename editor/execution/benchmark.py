@@ -67,7 +67,7 @@ class Benchmark:
             raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
         self.partitions, self.seconds, self.mode = dict(partitions), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
-        self.on_event = on_event or (lambda event: None)
+        self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.partitions.values())).graph
         self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
@@ -285,6 +285,10 @@ def _transfer_figures(partition: Partition, contender: _Contender, mean_total: f
         bool({device[source], device[target]} & planned), Spread.of(seconds),
         float(np.mean(seconds)) / mean_total if mean_total else 0.0)
         for (tensor, source, target), seconds in spent.items())
+
+
+def _ignore(_event: Event) -> None:
+    """Where nobody listens."""
 
 
 def environment(threads: int) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Cutter:
         return self._model(ops, subgraph.inputs, subgraph.outputs, f"subgraph {subgraph.id}")
 
     def _is_passed(self, tensor: int) -> bool:
-        return self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT
+        return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
     def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str) -> SubModel:
         live = self._live(ops, outputs)

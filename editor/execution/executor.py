@@ -204,4 +204,4 @@ def _convert(value: Value, runtime: str) -> Value:
 def _owned(value: Value) -> Any:
     """A numpy result that stays valid after the next run."""
     result = to_numpy(value)
-    return np.array(result) if is_openvino(value) or is_ort(value) and isinstance(result, np.ndarray) else result
+    return np.array(result) if is_openvino(value) or (is_ort(value) and isinstance(result, np.ndarray)) else result

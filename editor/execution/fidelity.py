@@ -39,8 +39,8 @@ def _compare(name: str, expected: Any, actual: Any) -> OutputDifference:
     e, a = expected.astype(wide), actual.astype(wide)
     both_odd = (np.isnan(e) & np.isnan(a)) | (e == a)
     with np.errstate(invalid="ignore"):
-        gap = np.where(both_odd, 0.0, np.abs(e - a))
-    largest = float(np.max(gap, initial=0.0))
+        gaps = np.where(both_odd, 0.0, np.abs(e - a))
+    largest = float(np.max(gaps, initial=0.0))
     largest = float("inf") if np.isnan(largest) else largest
     scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=0.0))
     relative = largest / scale if scale else largest

@@ -13,7 +13,7 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.runtimes.base import Value
 
-_EXTENSION = {"bfloat16": ml_dtypes.bfloat16, "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+_EXTENSION: dict[str, Any] = {"bfloat16": ml_dtypes.bfloat16, "float8e4m3fn": ml_dtypes.float8_e4m3fn,
               "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8e5m2": ml_dtypes.float8_e5m2,
               "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz}
 _ROW_LIMIT = 1 << 20
@@ -24,11 +24,12 @@ def numpy_dtype(kind: str) -> np.dtype[Any] | None:
     if kind == "string":
         return np.dtype(object)
     if kind in _EXTENSION:
-        return np.dtype(_EXTENSION[kind])
+        kind = _EXTENSION[kind]
     try:
-        return np.dtype(kind)
+        found: np.dtype[Any] = np.dtype(kind)
     except TypeError:
         return None
+    return found
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:

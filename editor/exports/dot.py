@@ -156,7 +156,7 @@ class _Writer:
 
 def _label(lines: list[str]) -> str:
     """Lines of plain text as a DOT label, whatever they hold."""
-    return graphviz.nohtml("\\n".join(graphviz.escape(_plain(line)) for line in lines))
+    return str(graphviz.nohtml("\\n".join(graphviz.escape(_plain(line)) for line in lines)))
 
 
 def _plain(text: str) -> str:

@@ -46,7 +46,7 @@ def attribute_text(attribute: AttributeProto) -> str:
         return f"{element_name(attribute.t.data_type) or 'tensor'}[{', '.join(map(str, attribute.t.dims))}]"
     if kind == AttributeProto.GRAPH:
         return f"body of {len(attribute.g.node)} ops"
-    return AttributeProto.AttributeType.Name(kind).lower()
+    return str(AttributeProto.AttributeType.Name(kind)).lower()
 
 
 def attributes_of(node: NodeProto) -> Attributes:

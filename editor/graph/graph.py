@@ -130,7 +130,7 @@ class Graph:
     def tensor_is_constant(self) -> Bools:
         """Known before the first run: initializers and what constant ops make."""
         made = self.tensor_producer >= 0
-        constant = self.tensor_kind == TensorKind.INITIALIZER
+        constant: Bools = self.tensor_kind == TensorKind.INITIALIZER
         constant[made] |= self.op_is_constant[self.tensor_producer[made]]
         return constant
 
@@ -173,7 +173,8 @@ class Graph:
     @property
     def unknown_bytes(self) -> Bools:
         """Tensors whose size is not known before a run."""
-        return self.tensor_bytes == UNKNOWN_BYTES
+        unknown: Bools = self.tensor_bytes == UNKNOWN_BYTES
+        return unknown
 
 
 def _unique_rows(rows: Ints, values: Ints, count: int) -> Rows:

@@ -47,11 +47,10 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
         if not _has_shape(value.type):
             continue
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            size = define.get(dim.dim_param) if dim.dim_param else define.get(f"{value.name}[{axis}]")
-            if size is None and dim.dim_param:
-                size = _evaluate(dim.dim_param, define)
-            if size is not None and not dim.HasField("dim_value"):
-                dim.dim_value = size
+            name = dim.dim_param or f"{value.name}[{axis}]"
+            bound = define.get(name, _evaluate(name, define))
+            if bound is not None and not dim.HasField("dim_value"):
+                dim.dim_value = bound
     return tuple(s for s in input_symbols(model) if s not in define)
 
 
@@ -71,7 +70,7 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
 
 
 def _has_shape(proto: TypeProto) -> bool:
-    return proto.HasField("tensor_type") and proto.tensor_type.HasField("shape")
+    return bool(proto.HasField("tensor_type") and proto.tensor_type.HasField("shape"))
 
 
 def _all_symbols(model: ModelProto) -> set[str]:
@@ -85,11 +84,11 @@ def _evaluate(expression: str, define: Mapping[str, int]) -> int | None:
     for term in expression.split("+"):
         product = 1
         for factor in term.split("*"):
-            factor = factor.strip()
-            if re.fullmatch(r"\d{1,12}", factor):
-                product *= int(factor)
-            elif factor in define:
-                product *= define[factor]
+            name = factor.strip()
+            if re.fullmatch(r"\d{1,12}", name):
+                product *= int(name)
+            elif name in define:
+                product *= define[name]
             else:
                 return None
         total += product

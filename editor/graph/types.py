@@ -27,7 +27,7 @@ def element_name(elem_type: int) -> str:
     if elem_type == TensorProto.UNDEFINED:
         return ""
     try:
-        name = TensorProto.DataType.Name(elem_type).lower()
+        name: str = TensorProto.DataType.Name(elem_type).lower()
     except ValueError:
         return ""
     return _RENAMED.get(name, name)
@@ -38,7 +38,7 @@ def element_type(name: str) -> int:
     for original, renamed in _RENAMED.items():
         if renamed == name:
             name = original
-    return int(TensorProto.DataType.Value(name.upper())) if name.upper() in TensorProto.DataType.keys() else 0
+    return int(dict(TensorProto.DataType.items()).get(name.upper(), TensorProto.UNDEFINED))
 
 
 def type_name(proto: TypeProto) -> str:

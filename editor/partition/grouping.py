@@ -64,11 +64,11 @@ class _Drain:
         self.waiting = np.bincount(before.row_of_value[edge_is_placed], minlength=count).tolist()
         values, ptr, mask = after.values.tolist(), after.ptr.tolist(), here.tolist()
         self.after = [[v for v in values[ptr[i]:ptr[i + 1]] if mask[v]] if mask[i] else [] for i in range(count)]
-        self.device = device.tolist()
+        self.device: list[int] = device.tolist()
         self.placed = placed.tolist()
         self.ready_first = [op for op in self.placed if self.waiting[op] == 0]
         self.starts = sorted({self.device[op] for op in self.ready_first})
-        self.devices = sorted({self.device[op] for op in self.placed})
+        self.devices: list[int] = sorted({self.device[op] for op in self.placed})
 
     def run(self, start: int) -> list[int]:
         """Groups when ``start`` is drained first."""
@@ -99,7 +99,7 @@ class _Drain:
 
     def _next(self, ready: dict[int, list[int]], waiting: list[int]) -> int:
         """The device whose draining would take the most ops; the earlier one in the table on a tie."""
-        candidates = [d for d in self.devices if ready[d]]
+        candidates: list[int] = [d for d in self.devices if ready[d]]
         if len(candidates) == 1:
             return candidates[0]
         return max(candidates, key=lambda d: (self._would_take(ready, d, waiting), -d))

@@ -102,7 +102,8 @@ class _ProbeModels:
                 operand.append(_data(value))
             operands.append((*operand, bool(self.graph.tensor_is_constant[tensor])))
         results = [r >= 0 for r in self.graph.results[op]]
-        return node.SerializeToString(deterministic=True) + repr((operands, results)).encode("utf-8", "surrogatepass")
+        serialized: bytes = node.SerializeToString(deterministic=True)
+        return serialized + repr((operands, results)).encode("utf-8", "surrogatepass")
 
     def _small_value(self, tensor: int) -> TensorProto | None:
         value = self.values.get(self.graph.tensor_names[tensor])
@@ -157,7 +158,8 @@ class _ProbeModels:
         elif (self.graph.tensor_is_constant[tensor] and shape is not None and all(isinstance(d, int) for d in shape)
               and kind in _FILLABLE and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
               and self.graph.opsets.get("ai.onnx", 0) >= 9):
-            dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)], list(shape))
+            dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)],
+                                      [d for d in shape if isinstance(d, int)])
             graph.initializer.append(dims)
             fill = helper.make_tensor("value", element_type(kind), [1], [1])
             graph.node.append(helper.make_node("ConstantOfShape", [dims.name], [name], value=fill))

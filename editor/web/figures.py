@@ -9,7 +9,6 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-
 _MAX_POINTS = 400
 _PLAN = "this plan"
 

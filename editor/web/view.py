@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from editor.exports.palette import device_colour, text_colour
 from editor.web.elements import visible_ops
 from editor.workspace.document import Document

@@ -89,7 +89,7 @@ async def _follow(document: Document, state: BenchmarkState, scheme: str) -> Non
 
 def _show_progress(document: Document, state: BenchmarkState, events: list[dict[str, Any]], scheme: str) -> None:
     samples = [e for e in events if e["kind"] == "sample"]
-    last = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
+    last: dict[str, Any] = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
     if last["kind"] == "phase":
         text = last["text"][:1].upper() + last["text"][1:]
         set_props("bench-text", {"children": f"{text} …"})

@@ -10,8 +10,8 @@ from dash import dcc, html
 
 from editor.execution.figures import BenchmarkResult
 from editor.text import human_seconds
-from editor.web.parts import planned_badge, problem
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
+from editor.web.parts import planned_badge, problem
 
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 

@@ -19,14 +19,17 @@ GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": _THEME}, "ani
 
 
 def number_column(field: str, header: str, width: int, **more: Any) -> dict[str, Any]:
+    """A column of numbers."""
     return {"field": field, "headerName": header, "width": width, "type": "rightAligned", **more}
 
 
 def bytes_column(field: str, header: str, width: int = 110) -> dict[str, Any]:
+    """A column of sizes."""
     return number_column(field, header, width, valueFormatter=_BYTES)
 
 
 def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
+    """A column of device names with their colours."""
     return {"field": field, "headerName": header, "width": width, "cellRenderer": "DeviceCell"}
 
 
@@ -35,8 +38,10 @@ def subgraph_table(document: Document) -> dag.AgGrid:
     columns = [
         number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76),
         {"field": "types", "headerName": "Mostly", "flex": 1, "minWidth": 150, "tooltipField": "types"},
-        number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"), number_column("outputs", "Outputs", 90),
-        bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"), bytes_column("total", "Total memory", 124),
+        number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"),
+        number_column("outputs", "Outputs", 90),
+        bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
+        bytes_column("total", "Total memory", 124),
         {"field": "after", "headerName": "Waits for", "width": 120, "tooltipField": "after"}]
     return dag.AgGrid(id="subgraphs", rowData=subgraph_rows(document), columnDefs=columns, getRowId="params.data.id",
                       defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",

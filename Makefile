@@ -1,0 +1,39 @@
+# Two commands: `make run` opens the editor, `make test` proves it. Everything lands in .venv.
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+VENV ?= .venv
+ARGS ?= examples/models/mobilenetv2.onnx
+PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+.PHONY: run test lint install clean
+
+run: $(VENV)/.installed
+	@$(VENV)/bin/python app.py $(ARGS)
+
+test: $(VENV)/.installed-dev
+	@.ci/chromium
+	$(MAKE) --no-print-directory lint
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+install: $(VENV)/.installed
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; $(PYTHON) is older. Set PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "Python's venv module is missing. Debian and Ubuntu: apt install python3-venv"; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.installed: requirements.txt | $(VENV)/bin/python
+	@echo "Installing the editor's requirements (about half a minute) ..."
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,95 @@
+"""Models and tables that many tests use."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import editor
+from editor.graph.graph import Graph
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+ODDITIES = Path(__file__).parent / "data" / "oddities"
+MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifest.json").read_text())
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},
+        {"name": "ref", "backendName": "Interpreter"}]
+
+
+def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
+    """Inputs as the manifest of the test models describes them."""
+    rng = np.random.default_rng(seed)
+
+    def one(s: dict[str, Any]) -> Any:
+        if s["kind"] == "sequence":
+            return [one(e) for e in s["items"]]
+        dtype = np.dtype(object if s["dtype"] == "string" else s["dtype"])
+        if s["kind"] == "values":
+            return np.array(s["data"], dtype).reshape(s["shape"])
+        if s["kind"] == "ones":
+            return np.ones(s["shape"], dtype)
+        if s["kind"] == "int":
+            return rng.integers(s["low"], s["high"], s["shape"]).astype(dtype)
+        if s["kind"] == "normal":
+            return rng.standard_normal(s["shape"]).astype(dtype)
+        return rng.uniform(s["low"], s["high"], s["shape"]).astype(dtype)
+    return {name: one(s) for name, s in spec.items()}
+
+
+def write_dag(path: Path, predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None) -> Path:
+    """A model whose op i reads the outputs of ``predecessors[i]``, or the graph input when there are none.
+
+    Ops that nothing reads make the graph outputs. Tensors are float32 of shape [4].
+    """
+    nodes, read = [], {p for ps in predecessors for p in ps}
+    for i, before in enumerate(predecessors):
+        inputs = [f"t{p}" for p in before] or ["x"]
+        kind = op_types[i] if op_types else ("Sum" if len(inputs) > 1 else "Neg")
+        nodes.append(helper.make_node(kind, inputs, [f"t{i}"], f"n{i}"))
+    outputs = [helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [4])
+               for i in range(len(predecessors)) if i not in read]
+    graph = helper.make_graph(nodes, "dag", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def dag(tmp_path: Path) -> Callable[..., Graph]:
+    """Builds and loads a model from lists of predecessors."""
+    def build(predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None) -> Graph:
+        return editor.load_model(write_dag(tmp_path / "dag.onnx", predecessors, op_types))
+    return build
+
+
+@pytest.fixture(scope="session")
+def mobilenet() -> Graph:
+    """A real network with weights that are made by constant ops."""
+    return editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+@pytest.fixture(scope="session")
+def whisper() -> Graph:
+    """A real network with dynamic sizes, bound."""
+    return editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+
+
+@pytest.fixture(scope="session")
+def reference_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The two models of the published Glow logs, with weights in a sparse file of zeros."""
+    import gen_reference
+
+    folder = tmp_path_factory.mktemp("reference")
+    gen_reference.save(gen_reference.mobilenetv2("zeros", tail="flatten"), str(folder / "mobilenetv2-7.onnx"), "zeros")
+    gen_reference.save(gen_reference.fcn("zeros", resize="Upsample"), str(folder / "fcn.onnx"), "zeros")
+    return folder
