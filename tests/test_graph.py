@@ -66,7 +66,17 @@ def test_a_dimension_without_a_name_can_be_bound(tmp_path: Path) -> None:
     assert bound.tensor_shapes[bound.outputs[0]] == (7, 4)
 
 
-def test_symbolic_sums_are_evaluated() -> None:
+def test_symbolic_sums_are_evaluated(tmp_path: Path) -> None:
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [d, 4]) for n, d in (("x", "past"), ("y", "past + 1"))]
+    nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Neg", ["y"], ["b"])]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("a", "b")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", info, outputs)), tmp_path / "m.onnx")
+    graph = editor.load_model(tmp_path / "m.onnx", {"past": 5})
+    assert graph.tensor_shapes[graph.tensor_index["b"]] == (6, 4)
+    assert graph.unbound == ()
+
+
+def test_wrong_defines_are_refused() -> None:
     with pytest.raises(editor.ModelError, match="no such symbol"):
         editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx", {"batch": 1})
     with pytest.raises(editor.ModelError, match="whole number"):

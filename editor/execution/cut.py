@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.errors import ExecutionError
 from editor.execution.constants import fold_constants
@@ -19,8 +19,8 @@ from editor.graph.model_file import file_sha256, read_model
 from editor.graph.shapes import bind_symbols
 from editor.partition.partition import Partition
 from editor.partition.subgraphs import Subgraph
-from editor.runtimes.base import SubModel
-from editor.runtimes.probe import MAX_IR_VERSION, make_value_info
+from editor.runtimes.base import SubModel, first_line
+from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
 
 _OLDEST_IR_VERSION = 4
 """Before it, initializers had to be inputs as well."""
@@ -35,6 +35,8 @@ class Cutter:
     initializers: dict[str, TensorProto | SparseTensorProto]
     folded: dict[str, TensorProto]
     """Values of constant ops, evaluated once."""
+    found_types: dict[str, TypeProto]
+    """Types that shape inference could not tell, from ONNX Runtime."""
 
     @classmethod
     def open(cls, graph: Graph) -> Cutter:
@@ -49,7 +51,7 @@ class Cutter:
         bind_symbols(source, graph.define)
         tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
-        return cls(graph, source, tensors, fold_constants(graph, source))
+        return cls(graph, source, tensors, fold_constants(graph, source), {})
 
     def whole(self) -> SubModel:
         """The unsplit model, under the same rules as its parts."""
@@ -113,7 +115,34 @@ class Cutter:
     def _value_info(self, name: str) -> ValueInfoProto:
         tensor = self.graph.tensor_index[name]
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
-        return make_value_info(name, kind, shape) if kind else ValueInfoProto(name=name)
+        if kind:
+            return make_value_info(name, kind, shape)
+        return ValueInfoProto(name=name, type=self.found_types.get(name))
+
+    def find_types(self, names: Sequence[str]) -> None:
+        """Has ONNX Runtime infer types that ONNX's own inference does not know.
+
+        Raises:
+            ExecutionError: it does not know them either.
+        """
+        import onnxruntime
+
+        model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
+                            "types").model
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path",
+                                         str(self.graph.path.resolve().parent))
+        try:
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                                   providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise ExecutionError(f"the type of boundary tensor {names[0]!r} is not known, so the model cannot be cut "
+                                 f"there; paint the ops that make and read it with one device "
+                                 f"({first_line(error)})") from error
+        for output in session.get_outputs():
+            self.found_types[output.name] = type_proto(output.type)
 
 
 def cut(partition: Partition, cutter: Cutter) -> list[SubModel | None]:

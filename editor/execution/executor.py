@@ -146,8 +146,7 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
     cutter = Cutter.open(partition.graph)
     unknown = missing_types(partition)
     if unknown:
-        raise ExecutionError(f"the type of boundary tensor {unknown[0]!r} is not known, so the model cannot be cut "
-                             "there; paint the ops that make and read it with one device")
+        cutter.find_types(unknown)
     parts = cut(partition, cutter)
     by_name = {d.name: d for d in partition.devices}
     steps: list[Step] = []

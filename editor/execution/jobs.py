@@ -167,7 +167,8 @@ class JobService:
                     self._client = Client(self.scheduler, timeout=START_SECONDS, set_as_default=False)
                 else:
                     self._cluster = LocalCluster(n_workers=1, threads_per_worker=2, processes=True, host="127.0.0.1",
-                                                 dashboard_address=None, memory_limit=0.8, silence_logs=logging.CRITICAL)
+                                                 dashboard_address="127.0.0.1:0", memory_limit=0.8,
+                                                 silence_logs=logging.CRITICAL)
                     self._client = Client(self._cluster, set_as_default=False)
             except OSError as error:
                 raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error

@@ -107,7 +107,7 @@ class _Writer:
                 lines = [device.name, device.description, f"{count} ops"]
                 fill = {} if self.by_subgraph else {"fillcolor": colour, "fontcolor": text_colour(colour)}
                 style = {"style": "rounded", "penwidth": "2"} if self.by_subgraph else {}
-                legend.node(f"legend{i}", label=_label(lines), color=colour, device=device.name, **fill, **style)
+                legend.node(f"legend{i}", label=_label(lines), color=colour, device=_value(device.name), **fill, **style)
 
     def _ops(self, dot: graphviz.Digraph, subgraph: int | None) -> None:
         part = self.partition.division.part
@@ -117,11 +117,12 @@ class _Writer:
             device = int(self.partition.assignment.device[op])
             name = self.partition.devices[device].name
             colour = self.colours[part[op]] if self.by_subgraph else device_colour(device)
-            lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}",
-                     f"subgraph={part[op]}"]
+            lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}"]
+            if self.by_subgraph:
+                lines.append(f"subgraph={part[op]}")
             key = self.graph.op_keys[op]
             extra = {"penwidth": "2", "color": "#000000"} if key in self.partition.constraints.pins else {}
-            dot.node(f"op{op}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour), device=name,
+            dot.node(f"op{op}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour), device=_value(name),
                      subgraph=str(part[op]), tooltip=_label([key]), **extra)
 
     def _terminal(self, node: str, what: str, tensor: int) -> None:
@@ -156,7 +157,14 @@ class _Writer:
 
 def _label(lines: list[str]) -> str:
     """Lines of plain text as a DOT label, whatever they hold."""
-    return str(graphviz.nohtml("\\n".join(graphviz.escape(_plain(line)) for line in lines)))
+    quoted: str = graphviz.nohtml("\\n".join(graphviz.escape(_plain(line).replace("&", "&amp;")) for line in lines))
+    return quoted
+
+
+def _value(text: str) -> str:
+    """Plain text as the value of an attribute. Backslashes are doubled: DOT has no string that ends with one."""
+    quoted: str = graphviz.nohtml(graphviz.escape(_plain(text)))
+    return quoted
 
 
 def _plain(text: str) -> str:

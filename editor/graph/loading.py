@@ -47,12 +47,10 @@ class _Builder:
 
     def __init__(self, model: ModelProto, path: Path) -> None:
         self.model, self.path = model, path
-        self.values, note = infer_shapes(model)
-        self.notes = [note] if note else []
         self.names: list[str] = []
         self.index: dict[str, int] = {}
-        self.types: list[str] = []
-        self.shapes: list[Shape | None] = []
+        self.declared: dict[int, tuple[str, Shape]] = {}
+        """Type and shape of initializers."""
         self.kinds: list[int] = []
         self.producer: list[int] = []
 
@@ -68,17 +66,18 @@ class _Builder:
         op_types = tuple(_intern(n.op_type for n in proto.node))
         domains = tuple(_intern(n.domain for n in proto.node))
         order = self._topological_order(read_rows, producer)
+        types, shapes, note = self._types_and_shapes(order)
         constant = constant_ops(op_types, domains, read_rows, result_rows, order, producer,
                                 kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
         return Graph(
             name=self.path.stem, path=self.path, sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
-            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=tuple(self.notes),
+            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_types=op_types, op_domains=domains,
             op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),
             op_is_constant=constant, reads=read_rows, arguments=Rows.of(arguments), results=result_rows, order=order,
-            tensor_names=tuple(self.names), tensor_types=tuple(self.types), tensor_shapes=tuple(self.shapes),
-            tensor_bytes=np.array([byte_size(t, s) for t, s in zip(self.types, self.shapes, strict=True)], np.int64),
+            tensor_names=tuple(self.names), tensor_types=tuple(types), tensor_shapes=tuple(shapes),
+            tensor_bytes=np.array([byte_size(t, s) for t, s in zip(types, shapes, strict=True)], np.int64),
             tensor_kind=kind, tensor_producer=producer, tensor_overridable=self._mask(overridable_names),
             inputs=np.array(inputs, np.int64), outputs=np.array(outputs, np.int64),
             key_index={key: i for i, key in enumerate(keys)})
@@ -95,9 +94,9 @@ class _Builder:
             elif value.name in self.index:
                 raise ModelError(f"{self.path}: graph input {value.name!r} is declared twice")
             else:
-                inputs.append(self._add(value.name, *self.values.get(value.name, ("", None)), TensorKind.INPUT, -1))
+                inputs.append(self._add(value.name, TensorKind.INPUT, -1))
         for name, (dtype, shape) in initializers.items():
-            self._add(name, dtype, shape, TensorKind.INITIALIZER, -1)
+            self.declared[self._add(name, TensorKind.INITIALIZER, -1)] = (dtype, shape)
         return inputs, overridable if self.model.ir_version >= 4 else set()
 
     def _add_ops(self) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
@@ -108,7 +107,7 @@ class _Builder:
                     raise ModelError(f"{self.path}: tensor {name!r} is made twice, the second time by op {i} "
                                      f"({node.op_type} {node.name!r})")
                 if name:
-                    self._add(name, *self.values.get(name, ("", None)), TensorKind.OP_OUTPUT, i)
+                    self._add(name, TensorKind.OP_OUTPUT, i)
             results.append([self.index[name] if name else -1 for name in node.output])
         arguments, reads = [], []
         for i, node in enumerate(self.model.graph.node):
@@ -118,14 +117,23 @@ class _Builder:
             reads.append(list(dict.fromkeys(needed)))
         return reads, arguments, results
 
-    def _add(self, name: str, dtype: str, shape: Shape | None, kind: TensorKind, producer: int) -> int:
+    def _add(self, name: str, kind: TensorKind, producer: int) -> int:
         self.index[name] = len(self.names)
         self.names.append(name)
-        self.types.append(dtype)
-        self.shapes.append(shape)
         self.kinds.append(kind)
         self.producer.append(producer)
         return self.index[name]
+
+    def _types_and_shapes(self, order: Ints) -> tuple[list[str], list[Shape | None], str]:
+        model = self.model
+        if (np.diff(order) < 0).any():  # shape inference goes through the nodes once, in the order of the file
+            model = ModelProto()
+            model.CopyFrom(self.model)
+            model.graph.ClearField("node")
+            model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
+        values, note = infer_shapes(model)
+        found = [self.declared.get(i) or values.get(name, ("", None)) for i, name in enumerate(self.names)]
+        return [kind for kind, _ in found], [shape for _, shape in found], note
 
     def _tensor(self, name: str, reader: str) -> int:
         try:

@@ -50,8 +50,19 @@ def read_model(path: str | Path) -> ModelProto:
         raise ModelError(f"{path}: {_diagnosis(data)}")
     if len(model.graph.node) > MAX_OPS:
         raise ModelError(f"{path}: {len(model.graph.node):,} ops, the limit is {MAX_OPS:,}")
+    _check_names(model, path)
     check_external_data(model, path)
     return model
+
+
+def _check_names(model: ModelProto, path: Path) -> None:
+    """Protobuf hands out names that are not UTF-8 as bytes. Ops' own names are mended; tensor names must be right."""
+    for i, node in enumerate(model.graph.node):
+        if isinstance(node.name, bytes):
+            node.name = node.name.decode("utf-8", "backslashreplace")
+        for name in (*node.input, *node.output, node.op_type, node.domain):
+            if isinstance(name, bytes):
+                raise ModelError(f"{path}: op {i} has the tensor or type name {name!r}, which is not UTF-8 text")
 
 
 def file_sha256(path: str | Path) -> str:

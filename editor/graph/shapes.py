@@ -51,11 +51,28 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
             bound = define.get(name, _evaluate(name, define))
             if bound is not None and not dim.HasField("dim_value"):
                 dim.dim_value = bound
-    return tuple(s for s in input_symbols(model) if s not in define)
+    return input_symbols(model)
 
 
 def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
-    """Type and shape of every value of the main graph, and a note when inference had to be given up."""
+    """Type and shape of every value of the main graph, and a note when something about them was wrong.
+
+    What the file declares for inner tensors is used where inference from the inputs cannot tell, but
+    where the two contradict each other, the file is wrong.
+    """
+    declared = list(model.graph.value_info)
+    model.graph.ClearField("value_info")
+    values, note = _infer(model)
+    if declared:
+        wrong = {v.name for v in declared if _contradict(values.get(v.name), (type_name(v.type), shape_of(v.type)))}
+        model.graph.value_info.extend(v for v in declared if v.name not in wrong)
+        values, note = _infer(model)
+        if wrong:
+            note = note or f"the file declares wrong shapes for {len(wrong)} tensors ({', '.join(sorted(wrong)[:3])}); ignored"
+    return values, note
+
+
+def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
     note = ""
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -67,6 +84,15 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
         if known is None or known[1] is None or "?" in known[1]:
             values[value.name] = (type_name(value.type), shape_of(value.type))
     return values, note
+
+
+def _contradict(inferred: tuple[str, Shape | None] | None, declared: tuple[str, Shape | None]) -> bool:
+    if inferred is None or not inferred[0] or inferred[1] is None or declared[1] is None:
+        return False
+    if inferred[0] != declared[0] or len(inferred[1]) != len(declared[1]):
+        return True
+    return any(isinstance(a, int) and isinstance(b, int) and a != b
+               for a, b in zip(inferred[1], declared[1], strict=True))
 
 
 def _has_shape(proto: TypeProto) -> bool:

@@ -67,6 +67,7 @@ class _Request:
     def __init__(self, compiled: Any, part: SubModel, device: Device) -> None:
         self.compiled, self.part, self.device = compiled, part, device
         self.request = compiled.create_infer_request()
+        self.held: list[Value] = []
         # Inputs that nothing reads are dropped when OpenVINO imports a model.
         known = {name for port in compiled.inputs for name in port.get_names()}
         self.ports = [compiled.input(name) if name in known else None for name in part.inputs]
@@ -75,9 +76,11 @@ class _Request:
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the request; outputs are the request's own tensors."""
         try:
-            for port, value in zip(self.ports, inputs, strict=True):
+            # Outputs of ops that compute nothing (Dropout, Identity) are views of the inputs, so these must live on.
+            self.held = [to_openvino(value) for value in inputs]
+            for port, tensor in zip(self.ports, self.held, strict=True):
                 if port is not None:
-                    self.request.set_tensor(port, to_openvino(value))
+                    self.request.set_tensor(port, tensor)
             self.request.infer()
             return [self.request.get_tensor(port) for port in self.results]
         except Exception as error:

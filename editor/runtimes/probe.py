@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.graph.bodies import captured_names
-from editor.graph.graph import Graph, TensorKind
+from editor.graph.graph import Graph
 from editor.graph.model_file import drop_weights, read_model
 from editor.graph.types import element_type
 
@@ -179,7 +179,7 @@ def make_value_info(name: str, kind: str, shape: tuple[int | str, ...] | None) -
     return helper.make_value_info(name, _type_proto(kind))
 
 
-def _type_proto(kind: str):  # type: ignore[no-untyped-def]  # onnx's TypeProto helpers are untyped
+def _type_proto(kind: str) -> TypeProto:
     outer, _, rest = kind.partition("(")
     inner = rest.removesuffix(")")
     if outer == "sequence":
@@ -192,6 +192,24 @@ def _type_proto(kind: str):  # type: ignore[no-untyped-def]  # onnx's TypeProto 
     if outer == "sparse":
         return helper.make_sparse_tensor_type_proto(element_type(inner), None)
     return helper.make_tensor_type_proto(element_type(kind), None)
+
+
+def type_proto(ort_type: str) -> TypeProto:
+    """A type as ONNX Runtime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(int64,tensor(float))``."""
+    outer, _, rest = ort_type.partition("(")
+    inner = rest.removesuffix(")")
+    if outer == "seq":
+        return helper.make_sequence_type_proto(type_proto(inner))
+    if outer == "optional":
+        return helper.make_optional_type_proto(type_proto(inner))
+    if outer == "map":
+        key, _, value = inner.partition(",")
+        return helper.make_map_type_proto(_ort_element(key), type_proto(value))
+    return helper.make_tensor_type_proto(_ort_element(inner), None)
+
+
+def _ort_element(name: str) -> int:
+    return element_type({"float": "float32", "double": "float64"}.get(name, name))
 
 
 def _has_data(tensor: TensorProto) -> bool:
@@ -210,4 +228,4 @@ def _data(tensor: TensorProto) -> bytes:
     return b"\0".join(tensor.string_data)
 
 
-__all__ = ["MAX_IR_VERSION", "Check", "TensorKind", "ask", "make_value_info"]
+

@@ -112,11 +112,11 @@ def _sequence_to_list(value: Any) -> Value:
     import onnxruntime
     from onnx import helper
 
-    from editor.runtimes.probe import MAX_IR_VERSION, make_value_info
+    from editor.runtimes.probe import type_proto
 
-    kind = value.data_type().replace("seq(tensor(", "sequence(").replace("float)", "float32)").replace("))", ")")
-    info = [make_value_info(name, kind, None) for name in ("x", "y")]
+    kind = type_proto(value.data_type())
+    info = [helper.make_value_info(name, kind) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "identity", info[:1], info[1:])
-    model = helper.make_model(graph, ir_version=min(8, MAX_IR_VERSION), opset_imports=[helper.make_opsetid("", 16)])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 16)])
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {"x": value})[0]

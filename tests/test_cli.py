@@ -1,0 +1,85 @@
+"""The command line as a person or script uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import EXAMPLES, ODDITIES, ROOT
+
+MODELS, TABLES = EXAMPLES / "models", EXAMPLES / "devices"
+
+
+def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "editor", *map(str, arguments)], cwd=ROOT, capture_output=True,
+                          text=True, timeout=300, check=False)
+    assert done.returncode == status, f"{done.returncode}: {done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_devices() -> None:
+    assert "ONNX Runtime" in run("devices").stdout
+    found = json.loads(run("devices", "--json").stdout)
+    assert {d["runtime"] for d in found} >= {"onnxruntime", "openvino", "interpreter"}
+
+
+def test_partition_why_run_bench_export(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("partition", MODELS / "mobilenetv2.onnx", "--devices", TABLES / "runtimes.yaml", "--pin",
+               "logits=Interpreter", "--out", out)
+    assert "5 subgraphs" in done.stdout or "4 subgraphs" in done.stdout
+    assert sorted(p.name for p in out.iterdir()) == [
+        "hetero_affinity_mobilenetv2.dot", "hetero_affinity_mobilenetv2.svg", "hetero_subgraphs_mobilenetv2.dot",
+        "hetero_subgraphs_mobilenetv2.svg", "partition.log", "plan.json"]
+    assert "Pinned to Interpreter".lower() in run("why", out / "plan.json", "logits").stdout.lower()
+    np.savez(tmp_path / "in.npz", pixel_values=np.ones((1, 3, 224, 224), np.float32))
+    run("run", out / "plan.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert np.load(tmp_path / "out.npz")["logits"].shape == (1, 1000)
+    bench = run("bench", out / "plan.json", "--seconds", "0.3", "--json", tmp_path / "b.json")
+    assert "Total time: " in bench.stdout and "Unsplit on OpenVINO" in bench.stdout
+    (result,) = json.loads((tmp_path / "b.json").read_text())
+    assert result["difference"]["within_tolerance"] and result["total"]["median"] > 0
+    before = (out / "hetero_affinity_mobilenetv2.dot").read_bytes()
+    run("export", out / "plan.json", "--to", "dot", "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "hetero_affinity_mobilenetv2.dot").read_bytes() == before
+
+
+def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
+    for name, spec in (("a", "HETERO:CPU"), ("b", "HETERO:openvino")):
+        run("partition", MODELS / "mobilenetv2.onnx", "--devices", spec, "--out", tmp_path / name)
+    done = run("bench", tmp_path / "a" / "plan.json", tmp_path / "b" / "plan.json", "--seconds", "0.3", "--mode",
+               "throughput", "--requests", "2")
+    assert done.stdout.count("Throughput: ") == 2 and done.stdout.count("in flight") == 2
+
+
+@pytest.mark.parametrize(("arguments", "cause"), [
+    (["partition", ODDITIES / "html_error_page.onnx", "--devices", "HETERO:CPU"], "HTML page"),
+    (["partition", ODDITIES / "truncated.onnx", "--devices", "HETERO:CPU"], "cut short"),
+    (["partition", MODELS / "resnet50.onnx", "--devices", "HETERO:CPU"], "--define batch=1"),
+    (["partition", MODELS / "mobilenetv2.onnx", "--devices", "HETERO:Warp9"], "unknown device or runtime 'Warp9'"),
+    (["partition", ODDITIES / "custom_op.onnx", "--devices", "HETERO:CPU"], "cannot run on any device"),
+    (["partition", MODELS / "mobilenetv2.onnx", "--devices", "HETERO:CPU", "--pin", "nothing=CPU"], "no op with the key"),
+    (["partition", "nowhere.onnx", "--devices", "HETERO:CPU"], "no such file"),
+])
+def test_bad_input_is_one_line_and_status_one(arguments: list[object], cause: str, tmp_path: Path) -> None:
+    done = run(*arguments, "--out", tmp_path / "out", status=1)
+    assert done.stderr.startswith("error: ") and cause in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
+    table = tmp_path / "t.yaml"
+    table.write_text("- name: A\n  backendName: CPU\n- name: [B\n")
+    done = run("partition", MODELS / "mobilenetv2.onnx", "--devices", table, "--out", tmp_path / "o", status=1)
+    assert "t.yaml:4: not valid YAML" in done.stderr or "t.yaml:3: not valid YAML" in done.stderr
+
+
+def test_usage_errors_have_status_two() -> None:
+    run("partition", status=2)
+    run("partition", "m.onnx", "--devices", "HETERO:CPU", "--out", "x", "--pin", "novalue", status=2)
+    run("frobnicate", status=2)

@@ -1,0 +1,81 @@
+"""Jobs run elsewhere: they stream, fail, crash and are cancelled without harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+
+import editor
+from editor.execution import tasks
+from editor.execution.jobs import JobService
+from editor.partition.partition import Settings
+
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[JobService]:
+    jobs = JobService()
+    yield jobs
+    jobs.close()
+
+
+def crash(channel: Any) -> None:
+    channel.emit({"kind": "phase", "text": "about to crash"})
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(channel: Any) -> None:
+    """Ignores that it should stop, as native code does."""
+    time.sleep(60)
+
+
+def fail(channel: Any) -> None:
+    raise ValueError("a bug")
+
+
+def test_results_and_events_arrive(service: JobService) -> None:
+    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    job = service.submit(tasks.benchmark, {"plan": recipe}, 0.4, "latency", 1)
+    (result,) = job.result(120)
+    assert result.plan == "plan" and result.runs >= 5
+    assert {"phase", "sample"} <= {e["kind"] for e in job.events}
+
+
+def test_errors_keep_their_type(service: JobService) -> None:
+    with pytest.raises(editor.ModelError, match="no such file"):
+        service.run(tasks.load_graph, "/nowhere.onnx", {})
+    with pytest.raises(editor.JobError, match="ValueError: a bug"):
+        service.run(fail)
+
+
+def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
+    with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
+        service.run(crash, timeout=60)
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=60)) == 253
+
+
+def test_cancel_takes_effect_within_a_second(service: JobService) -> None:
+    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    polite = service.submit(tasks.benchmark, {"plan": recipe}, 60.0, "latency", 1)
+    stubborn = service.submit(hang)
+    time.sleep(1.5)
+    for job in (polite, stubborn):
+        start = time.perf_counter()
+        job.cancel()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            job.result(10)
+        assert time.perf_counter() - start < 1.0
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=60)) == 253
+
+
+def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:
+    with pytest.raises(editor.JobError, match="gave up after 1 s"):
+        service.run(hang, timeout=1.0)
