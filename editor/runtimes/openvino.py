@@ -68,10 +68,11 @@ class _Request:
         self.compiled, self.part, self.device = compiled, part, device
         self.request = compiled.create_infer_request()
         self.held: list[Value] = []
-        # Inputs that nothing reads are dropped when OpenVINO imports a model.
-        known = {name for port in compiled.inputs for name in port.get_names()}
-        self.ports = [compiled.input(name) if name in known else None for name in part.inputs]
-        self.results = [compiled.output(name) for name in part.outputs]
+        # By the names of parameters, not of tensors: an input that is passed straight to an output loses its tensor
+        # name. Inputs that nothing reads are dropped when OpenVINO imports a model.
+        ports = {port.get_node().get_friendly_name(): port for port in compiled.inputs}
+        self.ports = [ports.get(name) for name in part.inputs]
+        self.results = list(compiled.outputs)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the request; outputs are the request's own tensors."""
