@@ -68,10 +68,7 @@ class _Request:
         self.compiled, self.part, self.device = compiled, part, device
         self.request = compiled.create_infer_request()
         self.held: list[Value] = []
-        # By the names of parameters, not of tensors: an input that is passed straight to an output loses its tensor
-        # name. Inputs that nothing reads are dropped when OpenVINO imports a model.
-        ports = {port.get_node().get_friendly_name(): port for port in compiled.inputs}
-        self.ports = [ports.get(name) for name in part.inputs]
+        self.ports = _ports(list(compiled.inputs), part.inputs)
         self.results = list(compiled.outputs)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
@@ -90,6 +87,18 @@ class _Request:
     def clone(self) -> Executable:
         """Another request on the same compiled model."""
         return _Request(self.compiled, self.part, self.device)
+
+
+def _ports(ports: list[Any], names: Sequence[str]) -> list[Any]:
+    """The port of each input, None for one that OpenVINO dropped on import because nothing reads it.
+
+    Ports keep the order of the model. Names help only where ports are missing: an input that is passed
+    straight to an output loses its own.
+    """
+    if len(ports) == len(names):
+        return ports
+    by_name = {name: port for port in ports for name in port.get_names()}
+    return [by_name.get(name) for name in names]
 
 
 def _read(part: SubModel) -> Any:
