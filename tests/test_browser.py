@@ -1,0 +1,333 @@
+"""The page as a person uses it: real server, real runtimes, real Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import graphviz
+import pytest
+from conftest import EXAMPLES, ODDITIES, ROOT
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+CHROMIUM = next((p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None)
+READY = "window.heteroCy && window.heteroCy.nodes('[fill]').length > 0"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Server:
+    """The editor as ``python app.py`` starts it."""
+
+    def __init__(self, workspace: Path, *arguments: str) -> None:
+        self.workspace, self.port, self.arguments = workspace, free_port(), arguments
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "app.py", *self.arguments, "--no-browser", "--port", str(self.port), "--workspace",
+             str(self.workspace)], cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        assert self.process.stdout is not None
+        assert self.url in self.process.stdout.readline()
+
+    def stop(self, kill: bool = False) -> None:
+        if self.process is not None:
+            (self.process.kill if kill else self.process.terminate)()
+            self.process.wait(20)
+            self.process = None
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("workspace"), str(EXAMPLES / "models" / "mobilenetv2.onnx"))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM, "no Chromium; `make test` installs it"
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield instance
+        instance.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A page that fails its test on any error in the console, and on any request that leaves the host."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, accept_downloads=True)
+    made = context.new_page()
+    faults: list[str] = []
+    made.on("pageerror", lambda error: faults.append(f"page error: {error}"))
+    made.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" else None)
+    made.on("request", lambda r: faults.append(f"left the host: {r.url}")
+            if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", r.url) else None)
+    made.on("response", lambda r: faults.append(f"{r.status} {r.url}") if r.status >= 500 else None)
+    yield made
+    context.close()
+    assert not faults
+
+
+def ready(page: Page) -> None:
+    page.wait_for_function(READY, timeout=30_000)
+    page.wait_for_timeout(300)
+
+
+def figure(page: Page, name: str) -> int:
+    return int(page.locator(f"[data-figure={name}]").get_attribute("data-value") or -1)
+
+
+def wait_for_figure(page: Page, name: str, value: int) -> None:
+    expect(page.locator(f"[data-figure={name}]")).to_have_attribute("data-value", str(value), timeout=10_000)
+
+
+def node_at(page: Page, number: int) -> tuple[float, float]:
+    """Where the n-th op is on the screen, after bringing it there."""
+    x, y = page.evaluate("""async (i) => {
+        const cy = window.heteroCy, node = cy.nodes('.op')[i];
+        cy.stop(); cy.zoom(0.7); cy.center(node);
+        await new Promise((r) => setTimeout(r, 80));
+        const p = node.renderedPosition(), box = cy.container().getBoundingClientRect();
+        return [p.x + box.left, p.y + box.top];
+    }""", number)
+    return float(x), float(y)
+
+
+def fills(page: Page) -> list[str]:
+    found: list[str] = page.evaluate("window.heteroCy.nodes('.op').map((n) => n.style('background-color'))")
+    return found
+
+
+def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
+    # Open: colours by device, legend with counts, tables.
+    page.goto(server.url)
+    ready(page)
+    assert "/d/" in page.url
+    assert len(fills(page)) == 100 and len(set(fills(page))) == 2
+    assert [b.get_attribute("data-count") for b in page.locator(".device-count").all()] == ["98", "2", "0"]
+    assert figure(page, "subgraphs") == 4
+    expect(page.locator("#subgraphs .ag-center-cols-container .ag-row")).to_have_count(4)
+
+    # Inspect an op.
+    page.mouse.click(*node_at(page, 3))
+    inspector = page.locator("#inspector")
+    expect(inspector.locator(".op-type")).to_have_text("Clip")
+    expect(inspector).to_contain_text("First device in the table")
+    expect(inspector).to_contain_text("1x32x112x112")
+    expect(inspector).to_contain_text("1.606 MB")
+    expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)
+
+    # Choose a device by its number, repaint one op: the rest is solved again.
+    page.keyboard.press("2")
+    expect(page.locator("#mode-hint")).to_contain_text("Painting with ONNX Runtime")
+    before = fills(page)
+    page.mouse.click(*node_at(page, 3))
+    wait_for_figure(page, "pins", 1)
+    wait_for_figure(page, "subgraphs", 6)
+    assert [i for i, (a, b) in enumerate(zip(before, fills(page), strict=True)) if a != b] == [3]
+    expect(page.locator("#subgraphs .ag-center-cols-container .ag-row")).to_have_count(6)
+    expect(page.locator("#status")).to_contain_text("+2")
+
+    # Shift-drag a box.
+    _, bottom = node_at(page, 12)
+    x, top = node_at(page, 10)
+    bottom = page.evaluate("""() => { const cy = window.heteroCy, p = cy.nodes('.op')[12].renderedPosition();
+        return p.y + cy.container().getBoundingClientRect().top; }""")
+    page.keyboard.down("Shift")
+    page.mouse.move(x - 110, top - 18)
+    page.mouse.down()
+    page.mouse.move(x, (top + bottom) / 2, steps=4)
+    page.mouse.move(x + 110, bottom + 18, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    wait_for_figure(page, "pins", 4)
+    wait_for_figure(page, "subgraphs", 8)
+
+    # Undo, redo, then unpin with the brush.
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 1)
+    page.click("#redo")
+    wait_for_figure(page, "pins", 4)
+    page.keyboard.press("u")
+    page.mouse.click(*node_at(page, 11))
+    wait_for_figure(page, "pins", 3)
+
+    # Region tools: everything between two ops, and the connected ops of one colour.
+    page.keyboard.press("3")
+    page.keyboard.press("b")
+    page.mouse.click(*node_at(page, 20))
+    expect(page.locator("#mode-hint")).to_contain_text("Click the last op")
+    page.mouse.click(*node_at(page, 22))
+    wait_for_figure(page, "pins", 6)
+    page.keyboard.press("b")
+    page.keyboard.press("v")
+    page.keyboard.press("r")
+    page.mouse.click(*node_at(page, 21))
+    expect(inspector).to_contain_text("3 ops selected")
+    page.keyboard.press("Escape")
+
+    # What a device cannot run is refused with the reason, and can be forced.
+    gemm = page.evaluate("window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')")
+    page.keyboard.press("1")
+    page.mouse.click(*node_at(page, gemm))
+    expect(page.locator("#notice")).to_contain_text("nonSupportedNodes of OpenVINO lists Gemm")
+    page.click("text=Paint anyway")
+    wait_for_figure(page, "pins", 7)
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 6)
+    page.keyboard.press("Escape")
+
+    # Tables and graph are linked.
+    page.click("role=tab[name=Transfers]")
+    page.locator("#transfers .ag-row").first.click()
+    page.wait_for_function("window.heteroCy.edges('.mark').length > 0")
+    page.click("role=tab[name=Subgraphs]")
+    page.locator("#subgraphs .ag-row").nth(1).click()
+    page.wait_for_function("window.heteroCy.nodes('.dim').length > 50")
+    page.keyboard.press("Escape")
+
+    # Export both DOT files, drawn SVG, and the plan.
+    for label, name in (("Affinities, DOT", "hetero_affinity_mobilenetv2.dot"),
+                        ("Subgraphs, DOT", "hetero_subgraphs_mobilenetv2.dot"),
+                        ("Affinities, SVG", "hetero_affinity_mobilenetv2.svg"), ("Plan, JSON", "plan.json"),
+                        ("Partition log (Glow)", "partition.log")):
+        page.click("#export")
+        with page.expect_download() as download:
+            page.click(f"text={label}")
+        assert download.value.suggested_filename == name
+        download.value.save_as(tmp_path / name)
+    affinity = (tmp_path / "hetero_affinity_mobilenetv2.dot").read_text()
+    graphviz.Source(affinity)
+    assert affinity.count('device="ONNX Runtime"') > 3 and "<svg" in (tmp_path / "hetero_affinity_mobilenetv2.svg").read_text()
+    import editor
+    assert len(editor.load_plan(tmp_path / "plan.json").pins) == 6
+
+    # Benchmark to its end, watching it move.
+    page.click("#bench-open")
+    page.fill("#bench-seconds", "2")
+    page.click("#bench-start")
+    expect(page.locator("#bench-cancel")).to_be_enabled(timeout=20_000)
+    expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
+    expect(page.locator("#bench-chart .scatterlayer .trace")).not_to_have_count(0)
+    expect(page.locator("#bench-text")).to_contain_text("Done", timeout=90_000)
+    cards = page.locator("#bench-cards")
+    expect(cards).to_contain_text("within tolerance")
+    for text in ("This plan", "Unsplit on OpenVINO", "Unsplit on ONNX Runtime", "Unsplit on Interpreter", "p99"):
+        expect(cards).to_contain_text(text)
+    subgraphs = figure(page, "subgraphs")
+    assert page.locator("#bench-chart .barlayer .trace").count() == subgraphs + 1
+    expect(page.locator("#bench-table .ag-row").first).to_contain_text("measured")
+
+    # Cancel takes effect at once.
+    page.fill("#bench-seconds", "300")
+    page.click("#bench-start")
+    expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
+    start = time.perf_counter()
+    page.click("#bench-cancel")
+    expect(page.locator("#bench-text")).to_contain_text("Cancelled", timeout=5_000)
+    assert time.perf_counter() - start < 3
+
+    # Reload: nothing is lost.
+    now = fills(page)
+    page.reload()
+    ready(page)
+    assert fills(page) == now and figure(page, "pins") == 6
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 3)
+
+
+def test_a_killed_server_loses_nothing(browser: Browser, tmp_path: Path) -> None:
+    server = Server(tmp_path, str(EXAMPLES / "models" / "mobilenetv2.onnx"))
+    server.start()
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    try:
+        page.goto(server.url)
+        ready(page)
+        page.keyboard.press("2")
+        page.mouse.click(*node_at(page, 3))
+        wait_for_figure(page, "pins", 1)
+        server.stop(kill=True)
+        server.start()
+        page.goto(server.url)
+        ready(page)
+        assert figure(page, "pins") == 1
+    finally:
+        page.close()
+        server.stop()
+
+
+def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    expect(page.locator("h1")).to_contain_text("Split a neural network")
+    page.click("text=FCN-ResNet101, OpenCL first")
+    ready(page)
+    assert figure(page, "subgraphs") == 3
+    expect(page.locator("#devices")).to_contain_text("planned", ignore_case=True)
+    page.goto(f"{server.url}/open")
+    page.click("text=Whisper tiny, decoder")
+    expect(page.locator("#symbols")).to_contain_text("sequence", timeout=20_000)
+    page.locator("#symbols input").nth(1).fill("8")
+    page.click("text=Open with these sizes")
+    ready(page)
+    expect(page.locator(".model-what")).to_contain_text("sequence=8")
+    page.goto(f"{server.url}/open")
+    page.set_input_files("#upload input", str(ODDITIES / "nasty_names.onnx"))
+    ready(page)
+    page.mouse.click(*node_at(page, 2))
+    expect(page.locator("#inspector .op-name")).to_contain_text("<img src=x onerror=alert(1)>")
+
+
+@pytest.mark.parametrize(("file", "spec", "cause"), [
+    ("truncated.onnx", "HETERO:CPU", "cut short"), ("html_error_page.onnx", "HETERO:CPU", "HTML page"),
+    ("custom_op.onnx", "HETERO:CPU", "cannot run on any device"),
+    ("diamond_not_convex.onnx", "HETERO:CPU,Warp9", "unknown device or runtime"), ("nowhere.onnx", "HETERO:CPU", "no such file")])
+def test_bad_input_is_a_message(page: Page, server: Server, file: str, spec: str, cause: str) -> None:
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(ODDITIES / file))
+    page.fill("#devices-spec", spec)
+    page.keyboard.press("Escape")
+    page.click("#open-path")
+    expect(page.locator("#open-error")).to_contain_text(cause, timeout=20_000)
+    assert page.input_value("#path") == str(ODDITIES / file)
+    page.goto(f"{server.url}/d/nothing")
+    expect(page.locator("#open-error")).to_contain_text("not in the workspace", timeout=20_000)
+
+
+def test_broken_table_is_a_message(page: Page, server: Server, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("- name: A\n  backendName: CPU\n  memory: lots\n")
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(ODDITIES / "diamond_not_convex.onnx"))
+    page.fill("#devices-spec", str(tmp_path / "t.yaml"))
+    page.keyboard.press("Escape")
+    page.click("#open-path")
+    expect(page.locator("#open-error")).to_contain_text("t.yaml:1: memory must be a size", timeout=20_000)
+
+
+def test_dark_is_dark(browser: Browser, server: Server) -> None:
+    colours = {}
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 720})
+        page.goto(server.url)
+        ready(page)
+        colours[scheme] = page.evaluate("getComputedStyle(document.querySelector('#header')).backgroundColor")
+        edge = page.evaluate("window.heteroCy.edges()[0].style('line-color')")
+        assert edge == {"light": "rgb(180,186,194)", "dark": "rgb(86,93,102)"}[scheme]
+        page.close()
+    assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(29, 32, 37)"}
