@@ -32,6 +32,11 @@
     cy.on("select unselect", () => { if (!page.boxing) reportSelection(); });
     cy.on("mouseover", "node.op", (event) => { event.target.cy().container().style.cursor = "pointer"; });
     cy.on("mouseout", "node.op", (event) => { event.target.cy().container().style.cursor = ""; });
+    let width = cy.width(), height = cy.height();
+    cy.on("resize", () => {                  // what was in the middle stays there when a panel grows
+      cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
+      width = cy.width(); height = cy.height();
+    });
     firstView(cy);
     showMode();
   }

@@ -67,7 +67,8 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
     figure.update_layout(
         barmode="stack", margin={"l": 44, "r": 12, "t": 34, "b": 34}, paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)", font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
-        legend={"orientation": "h", "y": -0.18, "x": 0, "font": {"size": 11}}, uirevision="keep", showlegend=True,
+        legend={"orientation": "h", "y": -0.18, "x": 0, "font": {"size": 11},
+                "traceorder": "normal"}, uirevision="keep", showlegend=True,
         hoverlabel={"font": {"size": 11}}, transition={"duration": 0})
     figure.update_xaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid)
     figure.update_yaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1)

@@ -39,6 +39,8 @@ def create_app(desk: Desk) -> Dash:
     benchmarking.register(app, desk)
     exporting.register(app, desk)
     clientside.register(app)
+    # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
+    app._setup_server()
     return app
 
 
