@@ -80,7 +80,7 @@ def _canvas(document: Document) -> list[Any]:
     return [
         cyto.Cytoscape(id="graph", elements=elements(document.graph), layout={"name": "preset", "fit": True, "padding": 24},
                        stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
-                       boxSelectionEnabled=True, autoungrabify=True, responsive=True),
+                       boxSelectionEnabled=True, autoungrabify=True),
         html.Div(id="mode-hint", role="status"),
         html.Div([icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
                   icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),
