@@ -1,5 +1,6 @@
 # Two commands: `make run` opens the editor, `make test` proves it. Everything lands in .venv.
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 ARGS ?= examples/models/mobilenetv2.onnx
 PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -21,8 +22,7 @@ lint: $(VENV)/.installed-dev
 install: $(VENV)/.installed
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed; $(PYTHON) is older. Set PYTHON=/path/to/python3."; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed. Install it, or set PYTHON=/path/to/python3."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "Python's venv module is missing. Debian and Ubuntu: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 
