@@ -22,8 +22,10 @@ from editor.exports.dot import render
 from editor.exports.registry import FORMATS
 from editor.files import write_atomic
 from editor.partition.grouping import GROUPINGS
-from editor.partition.policies import POLICIES
-from editor.text import human_bytes
+from editor.partition.optimal import OBJECTIVES
+from editor.partition.policies import policies
+from editor.partition.rules import load_rules
+from editor.text import human_bytes, human_seconds
 from editor.workspace.plan import Plan
 
 
@@ -57,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
     partition.add_argument("model", help="an .onnx file")
     partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
-    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    partition.add_argument("--policy", default="priority", choices=sorted(policies()))
+    partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
+    partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
     partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     partition.add_argument("--subgraphs", default="minimal", choices=sorted(GROUPINGS))
@@ -111,7 +115,8 @@ def _devices(options: argparse.Namespace) -> int:
 def _partition(options: argparse.Namespace) -> int:
     graph = editor.load_model(options.model, dict(options.define))
     plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
-                            subgraphs=options.subgraphs)
+                            rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
+                            policy_options={"objective": options.objective} if options.objective else None)
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out), *plan.export("log", options.out)]
     _print_summary(plan)
     for path in list(paths):
@@ -129,6 +134,11 @@ def _print_summary(plan: Plan) -> None:
         print(f"note: {note}", file=sys.stderr)
     for device in plan.devices:
         print(f"{device.name}: {plan.partition.op_counts[device.name]} ops ({device.description})")
+    assignment = plan.partition.assignment
+    if assignment.objective is not None:
+        word = "estimated" if assignment.estimated else "from the profile"
+        proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
+        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} {word}{proof}")
     moved = plan.partition.division.bytes_moved
     print(f"{len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {human_bytes(moved)} moved per run")
 

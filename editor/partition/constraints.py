@@ -1,4 +1,4 @@
-"""What an op may use: capability ∧ the table's lists ∧ pins, with a reason for every "no".
+"""What an op may use: capability ∧ the table's lists ∧ rules ∧ pins, with a reason for every "no".
 
 ``allowed[op, device]`` is the one thing that policies see. Manual and automatic mode combine because
 a pin is nothing but a smaller row.
@@ -16,9 +16,9 @@ from editor.devices.device import Device
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
 from editor.graph.graph import Bools, Graph
+from editor.partition.labels import label_mask
+from editor.partition.rules import Rule, apply_rules
 from editor.runtimes.base import Capability
-
-LEVELS = ("device", "unit", "codegen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,15 @@ class Constraints:
     able: Bools
     """[op, device] before pins: capability and the table's lists."""
     allowed: Bools
-    """[op, device] with pins."""
+    """[op, device] with rules and pins."""
     placed: Bools
     """[op] the op has a place of its own: it is no constant, or it is pinned."""
     pins: Mapping[str, str]
     forced: frozenset[str]
     """Keys of pins that were set although the device cannot run the op."""
     capabilities: tuple[Capability, ...]
+    ruled: Mapping[int, str]
+    """Op -> the rules that decided about it, as text."""
 
     def reason(self, op: int, device: int) -> str:
         """Why an op may not use a device; "" when it may."""
@@ -44,7 +46,8 @@ class Constraints:
             return ""
         if not self.able[op, device]:
             return self.inability(op, device)
-        return f"pinned to {self.pins[self.graph.op_keys[op]]}"
+        pin = self.pins.get(self.graph.op_keys[op])
+        return f"pinned to {pin}" if pin is not None else self.ruled.get(op, "")
 
     def inability(self, op: int, device: int) -> str:
         """Why a device cannot run an op, pins aside; "" when it can."""
@@ -61,13 +64,15 @@ class Constraints:
 
 
 def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability],
-              pins: Mapping[str, str] | None = None, forced: frozenset[str] = frozenset()) -> Constraints:
+              pins: Mapping[str, str] | None = None, forced: frozenset[str] = frozenset(),
+              rules: Sequence[Rule] = ()) -> Constraints:
     """Builds the table.
 
     Args:
         pins: op key -> label: a device's name, or a label of the levels device, unit and codegen
             (``unit:1`` where the bare label would be ambiguous).
         forced: keys whose pin holds although the device cannot run the op.
+        rules: in order; a pinned op is left to its pin.
 
     Raises:
         PinError: a pin names an unknown op or label, or devices that cannot run the op.
@@ -80,7 +85,10 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     pins = dict(pins or {})
     allowed = able.copy()
     pinned = np.zeros(len(graph), bool)
-    table = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities))
+    pinned[[_op_of(graph, key) for key in pins]] = True
+    by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
+    allowed &= by_rule
+    table = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
     targets = {label: label_mask(label, devices) for label in set(pins.values())}
     refused: list[str] = []
     for key, label in pins.items():
@@ -92,33 +100,13 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
         if not row.any():
             refused.append(_refusal(table, op, label, wanted))
         allowed[op] = row
-        pinned[op] = True
     if refused:
         more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise PinError("\n".join(refused[:10]) + more)
     placed = _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
-    table = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities))
+    table = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled)
     _check_every_op_has_a_device(table)
     return table
-
-
-def label_mask(label: str, devices: Sequence[Device]) -> Bools:
-    """Which devices a pin's label means.
-
-    Raises:
-        PinError: no device has this name or label.
-    """
-    level, _, value = label.partition(":")
-    if level in LEVELS and value:
-        mask = [device.labels()[level] == value for device in devices]
-        if any(mask):
-            return np.array(mask, bool)
-    for names in ([d.name for d in devices], [d.name.lower() for d in devices],
-                  *([d.labels()[level] for d in devices] for level in LEVELS)):
-        wanted = label.lower() if names == [d.name.lower() for d in devices] else label
-        if wanted in names:
-            return np.array([name == wanted for name in names], bool)
-    raise PinError(f"unknown device {label!r}; this plan has {', '.join(d.name for d in devices)}")
 
 
 def _listed(graph: Graph, device: Device) -> Bools:

@@ -13,8 +13,10 @@ from editor.devices.device import Device
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.partition.constraints import Constraints, constrain
+from editor.partition.costs import estimate
 from editor.partition.grouping import grouping_of
-from editor.partition.policies import Assignment, policy_of
+from editor.partition.policies import Assignment, Task, policy_of
+from editor.partition.rules import Rule
 from editor.partition.subgraphs import Boundary, Division, Subgraph, divide
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
@@ -66,6 +68,7 @@ class Settings:
     pins: Mapping[str, str] = field(default_factory=dict)
     forced: frozenset[str] = frozenset()
     subgraphs: str = "minimal"
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +126,14 @@ class Partition:
         counts = np.bincount(self.assignment.device[placed], minlength=len(self.devices))
         return {d.name: int(c) for d, c in zip(self.devices, counts.tolist(), strict=True)}
 
+    def _because(self, op: int) -> str:
+        pin = self.constraints.pins.get(self.graph.op_keys[op])
+        if pin is not None:
+            return f"pinned to {pin}"
+        rule = self.constraints.ruled.get(op)
+        why = self.assignment.because(op)
+        return f"{rule}; {why}" if rule else why
+
     def why(self, key: str) -> Explanation:
         """Why an op is on its device.
 
@@ -150,7 +161,7 @@ class Partition:
         pinned = table.pins.get(graph.op_keys[op])
         chosen = int(self.assignment.device[op])
         forced = pinned is not None and not table.able[op, chosen]
-        because = self.assignment.reasons[op]
+        because = self._because(op)
         if forced:
             because += f" by force, although it cannot run there ({table.inability(op, chosen)})"
         return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), self.devices[chosen].name,
@@ -177,8 +188,8 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
             f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))", graph.unbound)
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
-    table = constrain(graph, devices, answers, settings.pins, settings.forced)
-    assignment = policy(table, settings.policy_options)
+    table = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
+    assignment = policy(Task(table, lambda: estimate(graph, devices), settings.policy_options))
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))
     return Partition(graph, tuple(devices), settings, table, assignment,
                      divide(graph, devices, assignment.device, part))

@@ -11,6 +11,7 @@ import numpy as np
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.partition.constraints import Constraints
+from editor.partition.costs import Costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,35 +20,59 @@ class Assignment:
 
     device: Ints
     """[op] index of the device."""
-    reasons: tuple[str, ...]
-    """[op] why this device."""
+    because: Callable[[int], str]
+    """Op -> why this device; pins and rules aside."""
     objective: float | None = None
+    """Seconds, as the policy counts them; None when it optimises nothing."""
     bound: float | None = None
+    """Seconds that no placement can beat, where that is proved."""
+    objective_name: str = ""
+    estimated: bool = True
+    """The costs were estimates, not a profile."""
 
 
-Policy = Callable[[Constraints, Mapping[str, Any]], Assignment]
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a policy gets."""
+
+    table: Constraints
+    costs: Callable[[], Costs]
+    """Made on demand: some policies need none."""
+    options: Mapping[str, Any]
+
+    @property
+    def placed(self) -> Ints:
+        """Ops with a place, in topological order."""
+        order = self.table.graph.order
+        return order[self.table.placed[order]]
 
 
-def priority(table: Constraints, options: Mapping[str, Any]) -> Assignment:
+Policy = Callable[[Task], Assignment]
+
+
+def priority(task: Task) -> Assignment:
     """First device in table order that may run the op.
 
     The rule of Glow's backend-based partition and of OpenVINO's HETERO: order is everything.
     """
-    device = table.allowed.argmax(axis=1).astype(np.int64)
-    names = [d.name for d in table.devices]
-    first = f"first device in the table ({' > '.join(names)})"
-    reasons = []
-    for op, chosen in enumerate(device.tolist()):
-        if table.graph.op_keys[op] in table.pins:
-            reasons.append(f"pinned to {table.pins[table.graph.op_keys[op]]}")
-        elif chosen == 0:
-            reasons.append(first)
-        else:
-            reasons.append(f"first device in the table that may run it, after {', '.join(names[:chosen])}")
-    return Assignment(device, tuple(reasons))
+    names = [d.name for d in task.table.devices]
+    device = task.table.allowed.argmax(axis=1).astype(np.int64)
+
+    def because(op: int) -> str:
+        if device[op] == 0:
+            return f"first device in the table ({' > '.join(names)})"
+        return f"first device in the table that may run it, after {', '.join(names[:device[op]])}"
+    return Assignment(device, because)
 
 
-POLICIES: dict[str, Policy] = {"priority": priority}
+def policies() -> dict[str, Policy]:
+    """All policies by name."""
+    from editor.partition.fit import memory
+    from editor.partition.optimal import optimal
+    from editor.partition.pipeline import pipeline
+
+    # `rules` is `priority` for whatever the rules leave open; rules themselves hold for every policy.
+    return {"priority": priority, "rules": priority, "optimal": optimal, "memory": memory, "pipeline": pipeline}
 
 
 def policy_of(name: str) -> Policy:
@@ -56,6 +81,7 @@ def policy_of(name: str) -> Policy:
     Raises:
         EditorError: there is none.
     """
-    if name not in POLICIES:
-        raise EditorError(f"unknown policy {name!r}; there is {', '.join(POLICIES)}")
-    return POLICIES[name]
+    found = policies()
+    if name not in found:
+        raise EditorError(f"unknown policy {name!r}; there is {', '.join(found)}")
+    return found[name]

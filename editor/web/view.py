@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from editor.exports.palette import device_colour, text_colour
+from editor.partition.memory import device_bytes
 from editor.web.elements import visible_ops
 from editor.workspace.document import Document
 
@@ -48,13 +49,8 @@ def figures_of(document: Document) -> dict[str, int]:
 
 
 def memory_of(document: Document) -> dict[str, int]:
-    """Peak of the subgraph totals per device: constants of all its subgraphs, buffers of the largest."""
-    found: dict[str, int] = {}
-    for device in document.devices:
-        mine = [s.memory for s in document.partition.subgraphs if s.device == device.name]
-        constants = sum(m.constants for m in mine)
-        found[device.name] = constants + max((m.input + m.output for m in mine), default=0)
-    return found
+    """Bytes that each device needs at once."""
+    return device_bytes(document.devices, document.partition.subgraphs)
 
 
 __all__ = ["colours_of", "figures_of", "memory_of", "view_of"]

@@ -13,6 +13,7 @@ from editor.errors import PinError
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition, Settings, solve
 from editor.partition.regions import between, same_device_region
+from editor.partition.rules import parse_rules
 from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
 from editor.workspace.store import Record, Revision, Store
@@ -194,13 +195,14 @@ def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]
     """The decisions of a fresh document."""
     return {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
             "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
-            "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs}
+            "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,
+            "rules": [rule.to_dict() for rule in plan_settings.rules]}
 
 
 def settings_of(decisions: Mapping[str, Any]) -> Settings:
     """Decisions as settings of a partition."""
     return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),
-                    decisions["subgraphs"])
+                    decisions["subgraphs"], parse_rules(decisions.get("rules", [])))
 
 
 __all__ = ["Document", "Refusal", "first_decisions", "settings_of"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from editor.execution.tasks import Recipe
 from editor.exports.registry import export as export_partition
 from editor.files import write_atomic
 from editor.graph.graph import Graph
-from editor.partition.constraints import label_mask
+from editor.partition.labels import label_mask
 from editor.partition.partition import Explanation, Partition, Settings, solve
+from editor.partition.rules import parse_rules
 from editor.partition.subgraphs import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
 from editor.workspace import plan_file
@@ -98,8 +100,7 @@ class Plan:
                 merged[key] = label
                 if force:
                     forced.add(key)
-        settings = Settings(self.settings.policy, self.settings.policy_options, merged, frozenset(forced),
-                            self.settings.subgraphs)
+        settings = replace(self.settings, pins=merged, forced=frozenset(forced))
         return Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
 
     @cached_property
@@ -151,7 +152,7 @@ class Plan:
 
 
 def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "priority",
-              pins: Mapping[str, str] | None = None, subgraphs: str = "minimal", *,
+              pins: Mapping[str, str] | None = None, rules: Any = (), subgraphs: str = "minimal", *,
               policy_options: Mapping[str, Any] | None = None, forced: frozenset[str] = frozenset(),
               capabilities: Sequence[Capability] | None = None) -> Plan:
     """Chooses a device for every op and forms the subgraphs.
@@ -161,6 +162,7 @@ def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "pri
         devices: a device table, or what ``load_devices`` takes.
         policy: the automatic mode.
         pins: op key -> device name or label of a level.
+        rules: what ``parse_rules`` takes: mappings such as ``{"type": "Conv", "to": "GPU"}``, in order.
         subgraphs: the way to form subgraphs.
         policy_options: settings of the policy.
         forced: keys whose pin holds although the device cannot run the op.
@@ -171,7 +173,7 @@ def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "pri
     """
     is_table = not isinstance(devices, str | Path) and all(isinstance(d, Device) for d in devices)
     table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
-    settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs)
+    settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs, parse_rules(rules))
     return Plan(solve(graph, table, settings, capabilities))
 
 
@@ -195,7 +197,7 @@ def load_plan(path: str | Path) -> Plan:
         if key in graph.key_index and bool(plan.partition.division.part[graph.key_index[key]] >= 0):
             label_mask(device, devices)
             pins[key] = device
-    kept = Settings(settings.policy, settings.policy_options, pins, settings.forced, settings.subgraphs)
+    kept = replace(settings, pins=pins)
     try:
         return Plan(solve(graph, devices, kept))
     except Exception as error:

@@ -15,6 +15,7 @@ from editor.errors import ModelError, PlanError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.partition.partition import Partition, Settings
+from editor.partition.rules import parse_rules
 
 FORMAT, VERSION = "hetero-editor/plan", 1
 _REQUIRED = ("model", "devices", "policy", "pins", "affinities")
@@ -30,7 +31,7 @@ def to_dict(partition: Partition, path: Path | None) -> dict[str, Any]:
         "devices": [dict(d.entry) for d in partition.devices],
         "policy": {"name": settings.policy, "options": dict(settings.policy_options)},
         "subgraph_rule": settings.subgraphs,
-        "rules": [],
+        "rules": [rule.to_dict() for rule in settings.rules],
         "pins": dict(settings.pins),
         "affinities": partition.affinity,
         "subgraphs": [{"id": s.id, "device": s.device, "ops": list(s.ops), "inputs": list(s.inputs),
@@ -81,7 +82,8 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
         pins = {str(k): str(v) for k, v in document["pins"].items()}
         settings = Settings(str(policy["name"]), dict(policy.get("options") or {}), pins,
                             frozenset(map(str, document.get("forced", ()))),
-                            str(document.get("subgraph_rule", "minimal")))
+                            str(document.get("subgraph_rule", "minimal")),
+                            parse_rules(document.get("rules") or [], f"{path}, rules"))
         entries = [dict(entry) for entry in document["devices"]]
         digest = str(model.get("sha256", ""))
     except (TypeError, KeyError, AttributeError, ValueError) as error:

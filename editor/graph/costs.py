@@ -1,0 +1,82 @@
+"""How much work an op is: floating-point operations and bytes touched, from shapes alone.
+
+Counts are those of the textbook algorithm (a multiply-add is two operations), not of a kernel.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from editor.graph.graph import Graph
+from editor.graph.types import Shape
+
+Floats = npt.NDArray[np.float64]
+
+# Operations per output element, where it is not about one.
+_PER_ELEMENT = {
+    "Softmax": 5, "LogSoftmax": 6, "Gelu": 8, "Erf": 8, "Tanh": 8, "Sigmoid": 4, "Exp": 4, "Log": 4, "Pow": 8, "Sqrt": 4,
+    "HardSwish": 4, "Mish": 10, "LayerNormalization": 8, "InstanceNormalization": 8, "GroupNormalization": 8,
+    "BatchNormalization": 2, "Resize": 8, "Upsample": 8, "LRN": 10,
+}
+# Ops that move or describe data; none of them computes.
+_NO_WORK = frozenset({
+    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Transpose", "Concat", "Split",
+    "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Cast",
+    "ScatterND", "ScatterElements", "ConstantOfShape", "Dropout",
+})
+
+
+def op_flops(graph: Graph) -> Floats:
+    """[op] floating-point operations of one run; 0 where shapes are unknown."""
+    return np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
+
+
+def op_bytes(graph: Graph) -> Floats:
+    """[op] bytes read and written; tensors of unknown size count 0."""
+    sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
+    read = np.bincount(graph.reads.row_of_value, sizes[graph.reads.values], len(graph))
+    made = graph.results.values >= 0
+    written = np.bincount(graph.results.row_of_value[made], sizes[graph.results.values[made]], len(graph))
+    return np.asarray(read + written, np.float64)
+
+
+def _flops(graph: Graph, op: int) -> float:
+    kind = graph.op_types[op]
+    results = [t for t in graph.results[op].tolist() if t >= 0]
+    out = _elements(graph.tensor_shapes[results[0]]) if results else 0
+    if kind in _NO_WORK:
+        return 0.0
+    shapes = [graph.tensor_shapes[t] if t >= 0 else None for t in graph.arguments[op].tolist()]
+    if kind in ("Conv", "ConvInteger", "QLinearConv", "DeformConv"):
+        weight = shapes[3] if kind == "QLinearConv" and len(shapes) > 3 else shapes[1] if len(shapes) > 1 else None
+        return 2.0 * out * _elements(weight[1:] if weight else None)
+    if kind == "ConvTranspose":
+        return 2.0 * _elements(shapes[0]) * _elements(shapes[1][1:] if len(shapes) > 1 and shapes[1] else None)
+    if kind in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"):
+        return 2.0 * out * _inner(graph, op, shapes)
+    if kind in ("LSTM", "GRU", "RNN"):
+        return 2.0 * sum(_elements(s) for s in shapes[1:3]) * _elements(shapes[0][:2] if shapes[0] else None)
+    if kind in ("MaxPool", "AveragePool", "LpPool"):
+        window = next((text for name, text in graph.op_attributes[op] if name == "kernel_shape"), "[1]")
+        return float(out * prod(int(d) for d in window.strip("[]").split(",") if d.strip().isdigit()))
+    if kind.startswith("Reduce") or kind in ("GlobalAveragePool", "GlobalMaxPool", "ArgMax", "ArgMin"):
+        return float(_elements(shapes[0] if shapes else None))
+    return float(out * _PER_ELEMENT.get(kind, 1))
+
+
+def _inner(graph: Graph, op: int, shapes: list[Shape | None]) -> int:
+    first = shapes[0] if shapes else None
+    if not first:
+        return 0
+    transposed = ("transA", "1") in graph.op_attributes[op]
+    inner = first[0] if transposed else first[-1]
+    return inner if isinstance(inner, int) else 0
+
+
+def _elements(shape: Shape | None) -> int:
+    if shape is None or any(not isinstance(d, int) for d in shape):
+        return 0
+    return min(prod(d for d in shape if isinstance(d, int)), 1 << 52)

@@ -1,0 +1,101 @@
+"""Policy ``optimal``: least time of one run, or least time of the busiest device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from editor.errors import EditorError
+from editor.graph.graph import Ints
+from editor.partition.costs import Costs, price
+from editor.partition.expansion import Expansion
+from editor.partition.policies import Assignment, Task
+from editor.partition.problem import Problem
+from editor.text import human_seconds
+
+OBJECTIVES = ("latency", "throughput")
+
+
+def optimal(task: Task) -> Assignment:
+    """Minimises the objective that the options name, ``latency`` unless told otherwise.
+
+    ``latency`` counts every op, every transfer once per tensor and destination, and the start of every
+    subgraph. Compute and transfers are minimised by cuts, exactly for two devices; starts of subgraphs
+    have no exact cut, so cuts with several prices per transfer compete, together with `priority` and
+    every single device, and the true cost decides. The bound is the exact cut without starts, plus one.
+
+    Raises:
+        EditorError: the objective is unknown.
+    """
+    objective = task.options.get("objective", "latency")
+    if objective not in OBJECTIVES:
+        raise EditorError(f"unknown objective {objective!r}; there is {', '.join(OBJECTIVES)}")
+    if objective == "throughput":
+        from editor.partition.pipeline import pipeline
+        return pipeline(task)
+    costs, placed, graph = task.costs(), task.placed, task.table.graph
+    problem = Problem.of(graph, costs, task.table.allowed, placed)
+    best, best_price = None, None
+    for label in candidates(problem, costs):
+        device = _spread(task, placed, label)
+        found = price(graph, costs, device, placed)
+        if best_price is None or found.total < best_price.total - 1e-15:
+            best, best_price = device, found
+    assert best is not None and best_price is not None
+    bound = lower_bound(problem, costs)
+    return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total), "latency",
+                      costs.estimated)
+
+
+def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
+    """Placements worth pricing, `priority` first so that nothing worse is ever chosen."""
+    if not len(problem):
+        yield np.zeros(0, np.int64)
+        return
+    yield problem.allowed.argmax(axis=1).astype(np.int64)
+    for d in range(problem.time.shape[1]):
+        if problem.allowed[:, d].all():
+            yield np.full(len(problem), d, np.int64)
+    if problem.time.shape[1] == 1:
+        return
+    start = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
+    launch = float(costs.launch.max(initial=0.0))
+    for share in (0.0, 0.5, 1.0, 2.0) if launch else (0.0,):
+        yield Expansion(problem, share * launch).solve(start)
+
+
+def lower_bound(problem: Problem, costs: Costs) -> float:
+    """Seconds that no placement can beat: exact for two devices but for the starts of subgraphs."""
+    if not len(problem):
+        return 0.0
+    start = float(costs.launch.min(initial=0.0))
+    if problem.time.shape[1] <= 2:
+        cut = Expansion(problem)
+        # Rounding to the solver's unit may have raised every term by half of it.
+        return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0) + start
+    return float(np.where(problem.allowed, problem.time, np.inf).min(axis=1).sum()) + start
+
+
+def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
+    """Why an op is on its device, in times."""
+    names, word = [d.name for d in task.table.devices], "estimated" if costs.estimated else "measured"
+
+    def because(op: int) -> str:
+        chosen = int(device[op])
+        times = {d: float(costs.op[op, d]) for d in range(len(names)) if task.table.allowed[op, d]}
+        here = f"{human_seconds(times[chosen])} here" if chosen in times else "here"
+        others = ", ".join(f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen)
+        if not others:
+            return "the only device that may run it"
+        if times[chosen] <= min(times.values()):
+            return f"fastest for this op: {here}, {others} ({word})"
+        return f"saves transfers or starts of subgraphs: {here}, {others} by itself ({word})"
+    return because
+
+
+def _spread(task: Task, placed: Ints, label: Ints) -> Ints:
+    """[op] device; ops without a place get their first allowed one, which nothing looks at."""
+    device: Ints = task.table.allowed.argmax(axis=1).astype(np.int64)
+    device[placed] = label
+    return device
