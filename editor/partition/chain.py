@@ -111,12 +111,10 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
     if not np.isfinite(value[best][n]):
         return float("inf"), label
     objective, end = float(value[best][n]), n
-    used = [0] * len(classes)
     while any(best) and end > 0:
         which, begins_of = come_from[best]
         c, begin = int(which[end]), int(begins_of[end])
-        label[order[begin:end]] = classes[c][used[c]]
-        used[c] += 1
+        label[order[begin:end]] = classes[c][best[c] - 1]
         best, end = (*best[:c], best[c] - 1, *best[c + 1:]), begin
     return objective, label
 

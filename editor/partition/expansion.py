@@ -35,13 +35,9 @@ class Expansion:
         unit = _UNITS_PER_SECOND
         time = problem.time if per_byte is None else problem.time + problem.size[:, None] * per_byte
         self.cost = np.where(problem.allowed, np.rint(time * unit), _NEVER).astype(np.int64)
-        self.source = [t.source for t in problem.tensors]
-        self.readers = [list(t.readers) for t in problem.tensors]
-        devices = problem.time.shape[1]
-        leave = np.array([t.leave for t in problem.tensors]).reshape(-1, devices)
-        enter = np.array([t.enter for t in problem.tensors]).reshape(-1, devices)
-        self.leave = np.rint(leave * unit).astype(np.int64).tolist()
-        self.enter = np.rint((enter + per_cut) * unit).astype(np.int64).tolist()
+        self.problem = problem
+        self.leave = np.rint(problem.leave * unit).astype(np.int64)
+        self.enter = np.rint((problem.enter + per_cut) * unit).astype(np.int64)
 
     def solve(self, start: Ints) -> Ints:
         """Moves until none helps; exact for two devices. ``start`` is [node] device, and so is the result."""
@@ -64,13 +60,10 @@ class Expansion:
 
     def value(self, label: Ints) -> int:
         """Objective of a placement, in units."""
-        total = int(self.cost[np.arange(len(label)), label].sum())
-        of = label.tolist()
-        for source, readers, leave, enter in zip(self.source, self.readers, self.leave, self.enter, strict=True):
-            away = {of[r] for r in readers} - {of[source]}
-            if away:
-                total += leave[of[source]] + sum(enter[d] for d in away)
-        return total
+        leaving, tensor, device = self.problem.crossings(label)
+        home = label[self.problem.source[leaving]]
+        return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, home].sum()
+                   + self.enter[tensor, device].sum())
 
     def seconds(self, label: Ints) -> float:
         """Objective of a placement."""
@@ -83,11 +76,38 @@ class Expansion:
         stay, switch = self.cost[rows, label], self.cost[:, device]
         settled = label == device
         cut.terminals(np.where(settled, 0, stay), np.where(settled, 0, switch))
-        of = label.tolist()
-        for source, readers, leave, enter in zip(self.source, self.readers, self.leave, self.enter, strict=True):
-            _tensor_terms(cut, of, device, source, readers, leave, enter)
+        if len(label) and (label == label[0]).all() and label[0] != device:
+            self._uniform_terms(cut, int(label[0]), device)
+        else:
+            of, leave, enter = label.tolist(), self.leave.tolist(), self.enter.tolist()
+            for i, tensor in enumerate(self.problem.tensors):
+                _tensor_terms(cut, of, device, tensor.source, list(tensor.readers), leave[i], enter[i])
         switched = cut.solve()
         return np.where(switched | settled, device, label)
+
+
+    def _uniform_terms(self, cut: _Cut, home: int, device: int) -> None:
+        """All tensors at once, for a move away from a placement on a single device."""
+        readers = self.problem.readers
+        out = self.leave[:, home] + self.enter[:, device]  # the source stays, some reader switches
+        back = self.leave[:, device] + self.enter[:, home]  # the source switches, some reader stays
+        count = np.diff(readers.ptr)
+        one = np.flatnonzero(count == 1)
+        reader = readers.values[readers.ptr[one]]
+        cut.arcs(self.problem.source[one], reader, out[one])
+        cut.arcs(reader, self.problem.source[one], back[one])
+        many = np.flatnonzero(count > 1)
+        helper = np.full(len(count), -1, np.int64)
+        helper[many] = cut.helpers(len(many))
+        inside = helper[readers.row_of_value] >= 0
+        each, values = helper[readers.row_of_value[inside]], readers.values[inside]
+        never = np.full(len(each), _NEVER, np.int64)
+        cut.arcs(self.problem.source[many], helper[many], out[many])
+        cut.arcs(each, values, never)
+        second = np.full(len(count), -1, np.int64)
+        second[many] = cut.helpers(len(many))
+        cut.arcs(values, second[readers.row_of_value[inside]], never)
+        cut.arcs(second[many], self.problem.source[many], back[many])
 
 
 def _tensor_terms(cut: _Cut, of: list[int], device: int, source: int, readers: list[int], leave: list[int],
@@ -138,6 +158,16 @@ class _Cut:
         ops = np.arange(self.count)
         self.blocks.append((ops, np.full(self.count, self.sink), stay))
         self.blocks.append((np.full(self.count, self.source), ops, switch))
+
+    def arcs(self, tails: Ints, heads: Ints, costs: Ints) -> None:
+        """Many arcs at once."""
+        self.blocks.append((tails, heads, costs))
+
+    def helpers(self, count: int) -> Ints:
+        """New nodes of the network."""
+        first = self.nodes
+        self.nodes += count
+        return np.arange(first, first + count)
 
     def stays(self, op: int, cost: int) -> None:
         """Paid when the op stays."""

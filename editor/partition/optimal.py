@@ -49,19 +49,24 @@ def optimal(task: Task) -> Assignment:
 
 
 def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
-    """Placements worth pricing, `priority` first so that nothing worse is ever chosen."""
-    if not len(problem):
-        yield np.zeros(0, np.int64)
-        return
+    """Different placements worth pricing, `priority` first so that nothing worse is ever chosen."""
+    seen: set[bytes] = set()
+    for label in _candidates(problem, costs):
+        if label.tobytes() not in seen:
+            seen.add(label.tobytes())
+            yield label
+
+
+def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
     yield problem.allowed.argmax(axis=1).astype(np.int64)
     for d in range(problem.time.shape[1]):
-        if problem.allowed[:, d].all():
+        if len(problem) and problem.allowed[:, d].all():
             yield np.full(len(problem), d, np.int64)
-    if problem.time.shape[1] == 1:
+    if problem.time.shape[1] == 1 or not len(problem):
         return
     start = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
     launch = float(costs.launch.max(initial=0.0))
-    for share in (0.0, 0.5, 1.0, 2.0) if launch else (0.0,):
+    for share in (0.0, 0.5, 1.5) if launch else (0.0,):
         yield Expansion(problem, share * launch).solve(start)
 
 

@@ -72,4 +72,4 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
         readers = sorted({int(block[r]) for r in t.readers} - {source})
         if readers:
             tensors.append(Tensor(source, tuple(readers), t.leave, t.enter))
-    return Problem(time, allowed, size, problem.capacity, tuple(tensors)), block
+    return Problem.build(time, allowed, size, problem.capacity, tensors), block
