@@ -4,7 +4,7 @@
   "use strict";
 
   const page = { cy: null, brush: "select", region: null, first: null, view: null, index: new Map(), quiet: false,
-                 sequence: 0 };
+                 sequence: 0, colourMode: "device" };
 
   const set = (id, props) => window.dash_clientside.set_props(id, props);
   const byId = (id) => document.getElementById(id);
@@ -80,9 +80,9 @@
       view.ops.forEach((op, i) => {
         const node = cy.getElementById("op" + op);
         if (node.empty()) return;
-        const device = view.devices[view.device[i]];
-        if (node.data("fill") !== device.fill) node.data({ fill: device.fill, ink: device.ink });
-        const label = node.data("name") + "\n" + short(device.name, 13) + " · s" + view.part[i];
+        const [look, word] = lookOf(view, i);
+        if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
+        const label = node.data("name") + "\n" + short(word, 13) + " · s" + view.part[i];
         if (node.data("label") !== label) node.data("label", label);
         const pin = view.pin[i];
         if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
@@ -96,6 +96,32 @@
         if (edge.hasClass("boundary") !== (crosses && !moves)) edge.toggleClass("boundary", crosses && !moves);
       });
     });
+  }
+
+  /* Fill and word of an op in the chosen colour mode. */
+  function lookOf(view, i) {
+    const device = view.devices[view.device[i]];
+    if (page.colourMode.startsWith("level-")) {
+      const level = page.colourMode.slice(6);
+      const kinds = [...new Set(view.devices.map((d) => d.levels[level]))].sort();
+      return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], level + " " + device.levels[level]];
+    }
+    if (page.colourMode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
+    if (page.colourMode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
+    return [device, device.name];
+  }
+
+  function colourBy(mode) {
+    page.colourMode = mode || "device";
+    if (page.view && page.cy) colour(page.cy, page.view);
+    return window.dash_clientside.no_update;
+  }
+
+  /* A change of the automatic mode is a stroke; an answer of the server that sets the lists is not. */
+  function automatic(policy, grouping) {
+    if (!page.view || (policy === page.view.policy && grouping === page.view.grouping)) return window.dash_clientside.no_update;
+    page.sequence += 1;
+    return { do: "automatic", policy: policy, grouping: grouping, sequence: page.sequence };
   }
 
   function place(id) {
@@ -401,6 +427,6 @@
   }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    hetero: { apply, go, select, subgraphsRow, transfersRow, openBenchmark: () => "benchmark" },
+    hetero: { apply, automatic, colourBy, go, select, subgraphsRow, transfersRow, openBenchmark: () => "benchmark" },
   });
 })();

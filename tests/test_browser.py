@@ -194,6 +194,34 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     wait_for_figure(page, "pins", 6)
     page.keyboard.press("Escape")
 
+    # Another policy re-solves around the pins; another way to form subgraphs; undo brings both back.
+    page.click("#policy")
+    page.click("role=option[name='Optimal: least latency']")
+    expect(page.locator("#outcome")).to_contain_text("no placement is below")
+    expect(page.locator("#outcome")).to_contain_text("estimated", ignore_case=True)
+    assert figure(page, "pins") == 6
+    page.keyboard.press("Escape")
+    page.click("#grouping")
+    page.click("role=option[name='Connected (OpenVINO)']")
+    expect(page.locator("#undo")).to_be_enabled()
+    page.wait_for_function("document.querySelector('#grouping').value.startsWith('Connected')")
+    page.keyboard.press("Escape")
+    for _ in range(2):
+        page.click("#undo")
+    expect(page.locator("#policy")).to_have_value("Priority: first that can")
+    expect(page.locator("#grouping")).to_have_value("Minimal: fewest")
+
+    # Colours can mean something else, and come back.
+    shown = fills(page)
+    page.click("#colour-by")
+    page.click("role=option[name='Colour: codegen']")
+    page.wait_for_function("window.heteroCy.nodes('.op').some((n) => n.data('label').includes('codegen'))")
+    page.click("#colour-by")
+    page.click("role=option[name='Colour: device']")
+    page.wait_for_function("!window.heteroCy.nodes('.op').some((n) => n.data('label').includes('codegen'))")
+    assert fills(page) == shown
+    page.keyboard.press("Escape")
+
     # Tables and graph are linked.
     page.click("role=tab[name=Transfers]")
     page.locator("#transfers .ag-row").first.click()

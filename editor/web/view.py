@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from editor.exports.palette import device_colour, text_colour
+from editor.exports.palette import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.partition.memory import device_bytes
+from editor.partition.partition import Settings
 from editor.web.elements import visible_ops
 from editor.workspace.document import Document
 
@@ -28,9 +29,19 @@ def view_of(document: Document) -> dict[str, Any]:
         "part": partition.division.part[ops].tolist() if ops else [],
         "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops] if pins else [0] * len(ops),
         "devices": [{"name": d.name, "fill": colours[d.name], "ink": text_colour(colours[d.name]),
-                     "planned": d.planned} for d in partition.devices],
+                     "planned": d.planned, "levels": d.labels()} for d in partition.devices],
+        "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
+        "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
+            len(partition.subgraphs), {s.id: s.depends_on for s in partition.subgraphs})],
+        "policy": policy_value(partition.settings), "grouping": partition.settings.subgraphs,
         "undo": document.can_undo, "redo": document.can_redo,
     }
+
+
+def policy_value(settings: Settings) -> str:
+    """A policy with its objective as one value of the page's list."""
+    objective = settings.policy_options.get("objective", "latency")
+    return f"optimal:{objective}" if settings.policy == "optimal" else settings.policy
 
 
 def colours_of(document: Document) -> dict[str, str]:

@@ -145,6 +145,19 @@ class Document:
                 decisions["devices"] = [dict(by_name[name].entry) for name in names]
                 self._apply(" > ".join(names), decisions)
 
+    def set_automatic(self, policy: str, options: Mapping[str, Any], subgraphs: str) -> None:
+        """Changes the policy or the way to form subgraphs.
+
+        Raises:
+            EditorError: one of them is unknown, or the policy finds no placement.
+        """
+        with self._lock:
+            decisions = dict(self._history[self._cursor].decisions)
+            wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
+            if any(decisions[key] != value for key, value in wanted.items()):
+                objective = f" ({options['objective']})" if "objective" in options else ""
+                self._apply(f"{policy}{objective}, {subgraphs} subgraphs", decisions | wanted)
+
     def undo(self) -> bool:
         """One step back; False at the beginning."""
         return self._go(self._cursor - 1)

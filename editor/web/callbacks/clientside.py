@@ -12,6 +12,10 @@ def register(app: Dash) -> None:
     app.clientside_callback(ClientsideFunction("hetero", "go"), Output("gone", "data"), Input("opened", "data"))
     app.clientside_callback(ClientsideFunction("hetero", "apply"), Output("applied", "data"), Input("view", "data"))
     app.clientside_callback(ClientsideFunction("hetero", "select"), Output("linked", "data"), Input("selection", "data"))
+    app.clientside_callback(ClientsideFunction("hetero", "automatic"), Output("stroke", "data", allow_duplicate=True),
+                            Input("policy", "value"), Input("grouping", "value"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "colourBy"), Output("applied", "data", allow_duplicate=True),
+                            Input("colour-by", "value"), prevent_initial_call=True)
     for table in ("subgraphs", "transfers"):
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),

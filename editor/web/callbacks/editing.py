@@ -12,10 +12,10 @@ from editor.errors import EditorError
 from editor.web.desk import Desk
 from editor.web.notice import notice, refusal_notice
 from editor.web.panels import inspector
-from editor.web.panels.devices import device_list, pins_summary
+from editor.web.panels.devices import device_list, outcome, pins_summary
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
-from editor.web.view import figures_of, view_of
+from editor.web.view import figures_of, policy_value, view_of
 from editor.workspace.document import Document, Refusal
 
 
@@ -25,6 +25,7 @@ def register(app: Dash, desk: Desk) -> None:
     @app.callback(Output("view", "data"), Output("devices", "children"), Output("pins", "children"),
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
+                  Output("policy", "value"), Output("grouping", "value"), Output("outcome", "children"),
                   Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
     async def stroke(wanted: dict[str, Any] | None, document_id: str):
         if not wanted:
@@ -41,19 +42,20 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), no_update)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 4)
     before = figures_of(document)
     message, selection = None, no_update
     try:
-        outcome = apply(document, wanted)
-        if isinstance(outcome, Refusal):
-            message = refusal_notice(outcome, [d.name for d in document.devices].index(outcome.device))
-        elif isinstance(outcome, list):
-            selection = {"ops": outcome, "select": True}
+        answer = apply(document, wanted)
+        if isinstance(answer, Refusal):
+            message = refusal_notice(answer, [d.name for d in document.devices].index(answer.device))
+        elif isinstance(answer, list):
+            selection = {"ops": answer, "select": True}
     except EditorError as error:
         message = notice(str(error), bad=True)
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
-            transfer_rows(document), status(document, before), message, selection)
+            transfer_rows(document), status(document, before), message, selection,
+            policy_value(document.partition.settings), document.partition.settings.subgraphs, outcome(document))
 
 
 def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
@@ -86,6 +88,9 @@ def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | N
         document.undo()
     elif what == "redo":
         document.redo()
+    elif what == "automatic":
+        policy, _, objective = str(wanted["policy"]).partition(":")
+        document.set_automatic(policy, {"objective": objective} if objective else {}, str(wanted["grouping"]))
     elif what == "raise" and device:
         names = [d.name for d in document.devices]
         names.insert(int(device) - 1, names.pop(int(device)))

@@ -82,6 +82,11 @@ def _canvas(document: Document) -> list[Any]:
                        stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
                        boxSelectionEnabled=True, autoungrabify=True),
         html.Div(id="mode-hint", role="status"),
+        html.Div(dmc.Select(id="colour-by", value="device", size="xs", w=142, allowDeselect=False, data=[
+            {"value": "device", "label": "Colour: device"}, {"value": "level-device", "label": "Colour: device kind"},
+            {"value": "level-unit", "label": "Colour: unit"}, {"value": "level-codegen", "label": "Colour: codegen"},
+            {"value": "subgraph", "label": "Colour: subgraph"}, {"value": "pinned", "label": "Colour: pinned"}],
+            **{"aria-label": "What the colours mean"}), className="colour-by"),
         html.Div([icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
                   icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),
                   icon_button("zoom-fit", "fit", "Fit (F)", variant="default")], className="zoom"),

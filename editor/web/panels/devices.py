@@ -7,9 +7,9 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import html
 
-from editor.text import human_bytes
+from editor.text import human_bytes, human_seconds
 from editor.web.parts import heading, icon, planned_badge, swatch
-from editor.web.view import colours_of, figures_of, memory_of
+from editor.web.view import colours_of, figures_of, memory_of, policy_value
 from editor.workspace.document import Document
 
 
@@ -24,9 +24,33 @@ def tools_panel(document: Document) -> html.Aside:
         heading("Region"),
         _region_tool("region", "region", "Connected, same colour", "R"),
         _region_tool("between", "between", "Everything between two ops", "B"),
+        heading("Automatic mode"),
+        dmc.Select(id="policy", value=policy_value(document.partition.settings), data=POLICY_CHOICES, size="xs",
+                   allowDeselect=False, label="Policy"),
+        dmc.Select(id="grouping", value=document.partition.settings.subgraphs, data=GROUPING_CHOICES, size="xs",
+                   allowDeselect=False, label="Subgraphs"),
+        html.Div(outcome(document), id="outcome"),
         heading("Pins"),
         html.Div(pins_summary(document), id="pins"),
     ], id="tools", className="panel", **{"aria-label": "Painting tools"})
+
+
+POLICY_CHOICES = [
+    {"value": "priority", "label": "Priority: first that can"}, {"value": "optimal:latency", "label": "Optimal: least latency"},
+    {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
+    {"value": "pipeline", "label": "Pipeline: one stage each"}]
+GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
+                    {"value": "levels", "label": "Levels (Glow)"}]
+
+
+def outcome(document: Document) -> list[Any]:
+    """What a cost-based policy reached, and what nothing can beat."""
+    found = document.partition.assignment
+    if found.objective is None:
+        return []
+    bound = f"; no placement is below {human_seconds(found.bound)}" if found.bound is not None else ""
+    return [html.P([f"{found.objective_name[:1].upper()}{found.objective_name[1:]} {human_seconds(found.objective)}{bound} ",
+                    planned_badge() if found.estimated else None], className="hint")]
 
 
 def device_list(document: Document) -> list[Any]:
