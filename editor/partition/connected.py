@@ -1,10 +1,13 @@
 """Connected subgraphs: OpenVINO's rule, without its splits that nothing asks for.
 
 Ops of one device that are joined by an edge, or that read the same graph input or weight, belong
-together unless that would close a circle in the graph of subgraphs. First, an op's level counts the
-changes of device on the way to it: components of equal device and level can never form a circle,
-because every edge between two of them raises the level. Then neighbours are merged wherever no second
-path leads from one to the other.
+together unless that would close a circle in the graph of subgraphs. Two ways lead there, and the one with
+fewer subgraphs wins.
+
+From above, as OpenVINO does it: start with whole components, and cut where an op is fed by what left its
+own component and came back. From below: an op's level counts the changes of device on the way to it, and
+components of equal device and level can never form a circle, because every edge between two of them raises
+the level. In both, neighbours are then merged wherever no second path leads from one to the other.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, TensorKind
 
 _SEARCH_LIMIT = 64
 """Parts visited when looking for a second path; beyond, the two parts stay apart."""
+_MOST_BITS = 1 << 18
+"""Ops times boundaries above which cutting from above is too dear."""
+_MOST_ROUNDS = 40
 
 
 def connected_groups(graph: Graph, device: Ints, placed: Ints) -> Ints:
@@ -25,8 +31,10 @@ def connected_groups(graph: Graph, device: Ints, placed: Ints) -> Ints:
     if not len(placed):
         return part
     network = _Network(graph, device, placed)
-    best = min((network.groups(backward) for backward in (False, True)), key=lambda g: len(set(g[:network.ops])))
+    found = [groups for groups in (network.from_above(), network.groups(False), network.groups(True)) if groups]
+    best = min(found, key=lambda g: len(set(g[:network.ops])))
     ranks = _ranks(network, best)
+    assert len(ranks) == len(set(best[:network.ops])), "the graph of subgraphs has a circle"
     for node in range(network.ops):
         part[network.op_of[node]] = ranks[best[node]]
     return part
@@ -48,7 +56,7 @@ class _Network:
             # OpenVINO gives a source the device of its first consumer; other devices read it without a boundary.
             home = self.device[readers[0]]
             same = [r for r in readers if self.device[r] == home]
-            if len(same) > 1:
+            if same:
                 self.device.append(home)
                 self.before.append([])
                 for reader in same:
@@ -65,8 +73,79 @@ class _Network:
             source = made[tensor] < 0 or int(made[tensor]) not in node
             if source:
                 readers = sorted(node[r] for r in graph.readers[tensor].tolist() if r in node)
-                if len(readers) > 1:
+                if len(readers) > 1 or (readers and graph.tensor_kind[tensor] == TensorKind.INPUT):
                     yield readers
+
+    def from_above(self) -> list[int]:
+        """A group number for each node, by cutting whole components; empty when that is too dear or finds no end."""
+        boundary = {(u, v) for v, before in enumerate(self.before) for u in before if self.device[u] != self.device[v]}
+        for _ in range(_MOST_ROUNDS):
+            if len(boundary) * len(self.device) > _MOST_BITS:
+                return []
+            groups = _Groups(len(self.device))
+            for v, before in enumerate(self.before):
+                for u in before:
+                    if (u, v) not in boundary:
+                        groups.join(u, v)
+            cuts = self._feedback_cuts(groups, boundary)
+            if not cuts:
+                part = [groups.find(v) for v in range(len(self.device))]
+                ranks = _ranks(self, part)
+                cuts = self._peel(part, boundary, ranks)
+                if not cuts:
+                    if len(ranks) < len(set(part[:self.ops])):
+                        return []
+                    self._merge(groups)
+                    return [groups.find(v) for v in range(len(self.device))]
+            boundary |= cuts
+        return []
+
+    def _peel(self, part: list[int], boundary: set[tuple[int, int]], ranks: dict[int, int]) -> set[tuple[int, int]]:
+        """Cuts off the first op that other components of a circle feed; nothing when there is no circle."""
+        stuck = set(part[:self.ops]) - ranks.keys()
+        for v in range(self.ops) if stuck else ():
+            near = self.before[v]
+            if part[v] in stuck and any(part[u] in stuck and part[u] != part[v] for u in near):
+                cuts = {(u, v) for u in near if part[u] == part[v] and (u, v) not in boundary}
+                if cuts:
+                    return cuts
+        return set()
+
+    def _feedback_cuts(self, groups: _Groups, boundary: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Edges inside a component that join what its feedback needs with what the feedback reaches.
+
+        Sets of entries are integers, one bit each: an entry is a boundary edge, or a source by itself.
+        """
+        part = [groups.find(v) for v in range(len(self.device))]
+        entries: list[tuple[int, int]] = [(v, v) for v in range(self.ops, len(self.device))] + sorted(boundary)
+        bit = {entry: 1 << i for i, entry in enumerate(entries)}
+        into: dict[int, int] = {}
+        out_of: dict[int, int] = {}
+        for (u, v), flag in bit.items():
+            into[part[v]] = into.get(part[v], 0) | flag
+            if u != v:
+                out_of[part[u]] = out_of.get(part[u], 0) | flag
+        above = [0] * len(self.device)
+        for v in self.order:
+            above[v] = bit.get((v, v), 0)
+            for u in self.before[v]:
+                above[v] |= above[u] | bit.get((u, v), 0)
+        own = [above[v] & into.get(part[v], 0) for v in range(len(above))]
+        feedback = [above[v] & out_of.get(part[v], 0) for v in range(len(above))]
+        cuts: set[tuple[int, int]] = set()
+        for v in self.order:
+            if not feedback[v]:
+                continue
+            needs = 0
+            for i in _bits(feedback[v]):
+                needs |= own[entries[i][0]]
+            for i in _bits(own[v]):
+                u, w = entries[i]
+                if u != w:  # where the feedback comes in again
+                    needs |= own[w]
+            cuts |= {(u, v) for u in self.before[v]
+                     if (u, v) not in bit and not feedback[u] & feedback[v] and own[u] & needs}
+        return cuts
 
     def groups(self, backward: bool) -> list[int]:
         """A group number for each node; levels are counted from the outputs when ``backward``."""
@@ -123,6 +202,14 @@ def _second_path(after: list[set[int]], groups: _Groups, start: int, end: int) -
     return False
 
 
+def _bits(flags: int) -> Iterable[int]:
+    """Numbers of the bits that are set."""
+    while flags:
+        low = flags & -flags
+        yield low.bit_length() - 1
+        flags ^= low
+
+
 class _Groups:
     """Union-find with path halving."""
 
@@ -145,7 +232,7 @@ class _Groups:
 
 
 def _ranks(network: _Network, group: list[int]) -> dict[int, int]:
-    """Numbers the groups that hold ops in a topological order of the graph of groups."""
+    """Numbers the groups that hold ops in a topological order; those on or behind a circle get no number."""
     real = set(group[:network.ops])
     after: dict[int, set[int]] = {g: set() for g in real}
     waiting = dict.fromkeys(real, 0)
@@ -167,5 +254,4 @@ def _ranks(network: _Network, group: list[int]) -> dict[int, int]:
             waiting[t] -= 1
             if not waiting[t]:
                 ready.append(t)
-    assert len(ranks) == len(real), "the graph of subgraphs has a circle"
     return ranks
