@@ -25,7 +25,7 @@ from editor.partition.blocks import best_blocks, block_latency
 from editor.partition.chain import best_chain, orders
 from editor.partition.problem import Problem, Tensor
 
-ANNEAL_SECONDS = 20.0
+ANNEAL_MOVES = 600_000
 # (published dynamic program or optimum, best value known without contiguity)
 THROUGHPUT = {"layer-bert24_inference": (17.790, 17.715), "layer-gnmt_inference": (32.911, 31.687),
               "layer-resnet50_inference": (33.775, 33.571), "op-bert_l-3_inference": (27.919, 21.908),
@@ -156,7 +156,7 @@ def solve_throughput(workload: Workload, contiguous: bool) -> tuple[float, float
     assert label is not None, "no contiguous placement fits"
     if not contiguous:
         for seed in range(2):
-            found = balance(problem, label, ANNEAL_SECONDS / 2, seed)
+            found = balance(problem, label, ANNEAL_MOVES, seed)
             if problem.loads(found).max() < problem.loads(label).max():
                 label = found
     fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)

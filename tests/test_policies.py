@@ -176,6 +176,24 @@ def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
     assert assignment.bound <= assignment.objective <= 2 * assignment.bound
 
 
+def test_throughput_beats_or_ties_the_pipeline_and_works_where_no_stages_are_possible(mobilenet: Graph) -> None:
+    found = {}
+    for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):
+        assignment = editor.partition(mobilenet, BOX, policy=policy, policy_options=options).partition.assignment
+        assert assignment.objective is not None and assignment.bound is not None
+        assert assignment.bound <= assignment.objective
+        found[policy] = assignment.objective
+    assert found["optimal"] <= found["pipeline"]
+    rules = [{"type": "Conv", "to": "device:GPU"}]
+    units = [{"name": "GPU0", "backendName": "GPU", "unit": 0}, {"name": "GPU1", "backendName": "GPU", "unit": 1},
+             {"name": "CPU", "nonSupportedNodes": "Gemm"}]
+    plan = editor.partition(mobilenet, units, rules=[*rules, {"type": "Clip", "to": "CPU"}], policy="optimal",
+                            policy_options={"objective": "throughput"})
+    convolutions = [plan.affinity[k] for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv"]
+    assert set(convolutions) == {"GPU0", "GPU1"}, "rules fix the device, units inside it are balanced"
+    assert 15 <= convolutions.count("GPU0") <= 37
+
+
 def test_impossible_stages_are_explained(dag: Callable[..., Graph]) -> None:
     with pytest.raises(editor.EditorError, match="contiguous stage"):
         editor.partition(dag([[], [0], [1], [2]]), [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}],

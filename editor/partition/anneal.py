@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from editor.graph.graph import Ints
 from editor.partition.problem import Problem
 
+_BATCH = 512
 _NORM = 10
 """Loads are compared by a high norm: close to the largest, yet it rewards progress on the others."""
 
 
-def balance(problem: Problem, label: Ints, seconds: float, seed: int = 0) -> Ints:
-    """The placement with the least busiest device seen within a time limit; never worse than the start.
+def balance(problem: Problem, label: Ints, moves: int, seed: int = 0) -> Ints:
+    """The placement with the least busiest device seen on a random walk; never worse than the start.
 
     Args:
         problem: what to place.
         label: [node] device to start from; it must be allowed and fit.
-        seconds: time limit.
+        moves: length of the walk; the result depends on it and the seed alone.
         seed: of the random moves.
     """
     walk = _Walk(problem, label)
     rng = np.random.default_rng(seed)
     best, best_value = label.copy(), walk.busiest()
-    begin, hot = time.perf_counter(), 0.02 * best_value
+    hot = 0.02 * best_value
     n, devices = len(problem), problem.time.shape[1]
     if n == 0 or devices == 1:
         return best
-    while (elapsed := time.perf_counter() - begin) < seconds:
-        temperature = hot * (1 - elapsed / seconds) ** 2 + 1e-12
-        for node, roll, luck in zip(rng.integers(0, n, 512).tolist(), rng.random(512).tolist(),
-                                    rng.random(512).tolist(), strict=True):
+    for done in range(0, moves, _BATCH):
+        temperature = hot * (1 - done / moves) ** 2 + 1e-12
+        for node, roll, luck in zip(rng.integers(0, n, _BATCH).tolist(), rng.random(_BATCH).tolist(),
+                                    rng.random(_BATCH).tolist(), strict=True):
             target = walk.propose(node, roll)
             if target is None:
                 continue

@@ -15,6 +15,8 @@ from editor.partition.problem import Problem
 from editor.text import human_seconds
 
 OBJECTIVES = ("latency", "throughput")
+_MOVES, _MOST_WALKED = 20_000, 3_000
+"""Of the walk for throughput: moves, and ops above which it would take too long to be felt as instant."""
 
 
 def optimal(task: Task) -> Assignment:
@@ -31,9 +33,11 @@ def optimal(task: Task) -> Assignment:
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
         raise EditorError(f"unknown objective {objective!r}; there is {', '.join(OBJECTIVES)}")
-    if objective == "throughput":
-        from editor.partition.pipeline import pipeline
-        return pipeline(task)
+    latency = _least_latency(task)
+    return latency if objective == "latency" else _least_busy(task, latency)
+
+
+def _least_latency(task: Task) -> Assignment:
     costs, placed, graph = task.costs(), task.placed, task.table.graph
     problem = Problem.of(graph, costs, task.table.allowed, placed)
     best, best_price = None, None
@@ -46,6 +50,26 @@ def optimal(task: Task) -> Assignment:
     bound = lower_bound(problem, costs)
     return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total), "latency",
                       costs.estimated)
+
+
+def _least_busy(task: Task, start: Assignment) -> Assignment:
+    """The busiest device made as idle as can be: stages of a pipeline, then moves of single ops.
+
+    Where the constraints leave no contiguous stages, the walk begins at the placement of least latency.
+    """
+    from editor.partition.anneal import balance
+    from editor.partition.pipeline import busiest_bound, pipeline
+
+    costs, placed = task.costs(), task.placed
+    problem = Problem.of(task.table.graph, costs, task.table.allowed, placed)
+    try:
+        start = pipeline(task)
+    except EditorError:
+        pass  # no contiguous stages
+    label = balance(problem, start.device[placed], _MOVES) if len(problem) <= _MOST_WALKED else start.device[placed]
+    device = _spread(task, placed, label)
+    return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max(initial=0.0)),
+                      busiest_bound(problem), "busiest device", costs.estimated)
 
 
 def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:

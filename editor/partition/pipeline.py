@@ -41,10 +41,13 @@ def pipeline(task: Task) -> Assignment:
                           "it; use the policy `optimal` or `memory`, or ease the constraints")
     device[placed] = label
     return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max()),
-                      _bound(problem), "busiest device", costs.estimated)
+                      busiest_bound(problem), "busiest device", costs.estimated)
 
 
-def _bound(problem: Problem) -> float:
+def busiest_bound(problem: Problem) -> float:
+    """Seconds that the busiest device cannot go below: mean load at best speed, and the slowest single op."""
+    if not len(problem):
+        return 0.0
     fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)
     return float(max(fastest.sum() / problem.time.shape[1], fastest.max()))
 
