@@ -23,7 +23,7 @@ from editor.exports.registry import FORMATS
 from editor.files import write_atomic
 from editor.partition.grouping import GROUPINGS
 from editor.partition.optimal import OBJECTIVES
-from editor.partition.policies import policies
+from editor.partition.policies import POLICIES
 from editor.partition.rules import load_rules
 from editor.text import human_bytes, human_seconds
 from editor.workspace.plan import Plan
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
     partition.add_argument("model", help="an .onnx file")
     partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
-    partition.add_argument("--policy", default="priority", choices=sorted(policies()))
+    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
     partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
     partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
     partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)

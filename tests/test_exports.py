@@ -61,6 +61,19 @@ def test_dot_has_an_edge_per_tensor_with_its_shape(mobilenet: Graph) -> None:
     assert "1x3x224x224" in labels and "1x1000" in labels and "ConstantOfShape" not in text
 
 
+def test_dot_can_be_coloured_by_level(dag: Callable[..., Graph], tmp_path: Path) -> None:
+    table = [{"name": n, "backendName": "CPU", "unit": u} for n, u in (("a", 0), ("b", 1), ("c", 1))]
+    plan = editor.partition(dag([[], [0], [1]]), table, pins={"t1": "b", "t2": "c"})
+    fills = {}
+    for colour_by in ("affinity", "unit"):
+        text = plan.export("dot", tmp_path, colour_by=colour_by)[0].read_text()
+        fills[colour_by] = [o["fillcolor"] for o in drawn(text)["objects"] if str(o["name"]).startswith("op")]  # type: ignore[attr-defined]
+    assert len(set(fills["affinity"])) == 3 and len(set(fills["unit"])) == 2
+    assert fills["unit"][1] == fills["unit"][2]
+    with pytest.raises(editor.ExportError, match="unknown colouring"):
+        plan.export("dot", tmp_path, colour_by="mood")
+
+
 def test_svg_is_rendered_and_its_absence_explained(dag: Callable[..., Graph], tmp_path: Path,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     path = editor.partition(dag([[], [0]]), AB).export("dot", tmp_path)[0]

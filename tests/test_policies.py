@@ -21,7 +21,7 @@ from editor.partition.chain import best_chain, orders, segment_costs
 from editor.partition.costs import Costs, estimate, price, transfer_seconds
 from editor.partition.expansion import Expansion
 from editor.partition.memory import device_bytes
-from editor.partition.policies import policies
+from editor.partition.policies import POLICIES
 from editor.partition.problem import Problem
 from editor.partition.rules import parse_rules
 from editor.runtimes.base import Capability
@@ -140,7 +140,7 @@ def test_optimal_is_never_worse_than_priority_and_within_its_bound(name: str, ta
     assert assignment.bound is not None and assignment.bound <= found["optimal"]
 
 
-@pytest.mark.parametrize("policy", sorted(policies()))
+@pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
 def test_every_policy_on_every_oddity(name: str, policy: str) -> None:
     try:
@@ -160,7 +160,7 @@ def test_every_policy_on_every_oddity(name: str, policy: str) -> None:
 
 def test_pins_hold_for_every_policy(mobilenet: Graph) -> None:
     keys = [k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]]
-    for policy in policies():
+    for policy in POLICIES:
         pins = {keys[-1]: "CPU"} if policy == "pipeline" else {keys[10]: "CPU", keys[50]: "NPU"}
         plan = editor.partition(mobilenet, BOX, policy=policy, pins=pins)
         assert {k: plan.affinity[k] for k in pins} == pins

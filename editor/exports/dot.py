@@ -17,6 +17,7 @@ import graphviz
 from editor.errors import ExportError
 from editor.exports.palette import device_colour, subgraph_colours, text_colour
 from editor.files import safe_stem, write_atomic
+from editor.partition.labels import LEVELS
 from editor.partition.partition import Partition
 
 RENDER_SECONDS = 120
@@ -24,16 +25,28 @@ _MAX_LINE = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write_dot(partition: Partition, out_dir: Path) -> list[Path]:
-    """Writes ``hetero_affinity_<model>.dot`` and ``hetero_subgraphs_<model>.dot``."""
+def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity") -> list[Path]:
+    """Writes ``hetero_affinity_<model>.dot`` and ``hetero_subgraphs_<model>.dot``.
+
+    Args:
+        partition: what to draw.
+        out_dir: the folder.
+        colour_by: of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
+    """
     stem = safe_stem(partition.graph.name)
-    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", affinity_dot(partition)),
+    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", affinity_dot(partition, colour_by)),
             write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", subgraphs_dot(partition))]
 
 
-def affinity_dot(partition: Partition) -> str:
-    """Ops filled with their device's colour, and a legend."""
-    return _Writer(partition, by_subgraph=False).text()
+def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:
+    """Ops filled with the colour of their device, or of its label of a level, and a legend.
+
+    Raises:
+        ExportError: ``colour_by`` is neither ``affinity`` nor a level.
+    """
+    if colour_by not in ("affinity", *LEVELS):
+        raise ExportError(f"unknown colouring {colour_by!r}; there is affinity, {', '.join(LEVELS)}")
+    return _Writer(partition, by_subgraph=False, colour_by=colour_by).text()
 
 
 def subgraphs_dot(partition: Partition) -> str:
@@ -64,7 +77,7 @@ def render(path: Path, form: str = "svg") -> Path:
 
 
 class _Writer:
-    def __init__(self, partition: Partition, by_subgraph: bool) -> None:
+    def __init__(self, partition: Partition, by_subgraph: bool, colour_by: str = "affinity") -> None:
         self.partition, self.graph, self.by_subgraph = partition, partition.graph, by_subgraph
         kind = "subgraphs" if by_subgraph else "affinity"
         self.dot = graphviz.Digraph(f"hetero_{kind}_{self.graph.name}", graph_attr={
@@ -74,6 +87,10 @@ class _Writer:
         neighbours = {s.id: s.depends_on for s in partition.subgraphs}
         self.colours = subgraph_colours(len(partition.subgraphs), neighbours)
         self.index_of_device = {d.name: i for i, d in enumerate(partition.devices)}
+        labels = [d.name if colour_by == "affinity" else d.labels()[colour_by] for d in partition.devices]
+        kinds = list(dict.fromkeys(labels))
+        self.fill = [device_colour(kinds.index(label)) for label in labels]
+        self.level = "" if colour_by == "affinity" else colour_by
 
     def text(self) -> str:
         """The file."""
@@ -102,9 +119,11 @@ class _Writer:
         with self.dot.subgraph(name="cluster_legend") as legend:
             legend.attr(label="Legend", style="rounded", color="#999999")
             for i, device in enumerate(self.partition.devices):
-                colour = device_colour(i)
+                colour = self.fill[i]
                 count = self.partition.op_counts[device.name]
                 lines = [device.name, device.description, f"{count} ops"]
+                if self.level:
+                    lines.append(f"{self.level}={device.labels()[self.level]}")
                 fill = {} if self.by_subgraph else {"fillcolor": colour, "fontcolor": text_colour(colour)}
                 style = {"style": "rounded", "penwidth": "2"} if self.by_subgraph else {}
                 legend.node(f"legend{i}", label=_label(lines), color=colour, device=_value(device.name), **fill, **style)
@@ -116,7 +135,7 @@ class _Writer:
                 continue
             device = int(self.partition.assignment.device[op])
             name = self.partition.devices[device].name
-            colour = self.colours[part[op]] if self.by_subgraph else device_colour(device)
+            colour = self.colours[part[op]] if self.by_subgraph else self.fill[device]
             lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}"]
             if self.by_subgraph:
                 lines.append(f"subgraph={part[op]}")

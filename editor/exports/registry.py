@@ -10,12 +10,13 @@ from editor.exports.dot import write_dot
 from editor.exports.partition_log import write_partition_log
 from editor.partition.partition import Partition
 
-Writer = Callable[[Partition, Path], list[Path]]
+Writer = Callable[..., list[Path]]
+"""Of a partition, a folder, and options of the format."""
 
 FORMATS: dict[str, Writer] = {"dot": write_dot, "log": write_partition_log}
 
 
-def export(partition: Partition, form: str, out_dir: Path) -> list[Path]:
+def export(partition: Partition, form: str, out_dir: Path, **options: str) -> list[Path]:
     """Writes a partition in one format; returns the paths.
 
     Raises:
@@ -23,4 +24,4 @@ def export(partition: Partition, form: str, out_dir: Path) -> list[Path]:
     """
     if form not in FORMATS:
         raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
-    return FORMATS[form](partition, out_dir)
+    return FORMATS[form](partition, out_dir, **options)

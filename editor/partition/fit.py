@@ -10,11 +10,12 @@ from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.partition.costs import Costs, price
 from editor.partition.expansion import Expansion
+from editor.partition.grouping import minimal
 from editor.partition.memory import device_bytes, heaviest, weight_bytes
-from editor.partition.optimal import candidates, reasons
-from editor.partition.policies import Assignment, Task
+from editor.partition.optimal import candidates
 from editor.partition.problem import Floats, Problem
 from editor.partition.subgraphs import divide
+from editor.partition.task import Assignment, Task, reasons
 
 _STEPS = 12
 _SHRINK = 8
@@ -30,8 +31,6 @@ def memory(task: Task) -> Assignment:
     Raises:
         EditorError: nothing fits; the message says by how many bytes which device is over, and what weighs most.
     """
-    from editor.partition.grouping import minimal
-
     costs, placed, table = task.costs(), task.placed, task.table
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in table.devices])
     size = weight_bytes(table.graph, placed)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.graph import Ints
+from editor.partition.anneal import balance
 from editor.partition.costs import Costs, price
 from editor.partition.expansion import Expansion
-from editor.partition.policies import Assignment, Task
+from editor.partition.pipeline import busiest_bound, pipeline
 from editor.partition.problem import Problem
-from editor.text import human_seconds
+from editor.partition.task import Assignment, Task, reasons
 
 OBJECTIVES = ("latency", "throughput")
 _MOVES, _MOST_WALKED = 20_000, 3_000
@@ -57,9 +58,6 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
 
     Where the constraints leave no contiguous stages, the walk begins at the placement of least latency.
     """
-    from editor.partition.anneal import balance
-    from editor.partition.pipeline import busiest_bound, pipeline
-
     costs, placed = task.costs(), task.placed
     problem = Problem.of(task.table.graph, costs, task.table.allowed, placed)
     try:
@@ -104,23 +102,6 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
         # Rounding to the solver's unit may have raised every term by half of it.
         return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0) + start
     return float(np.where(problem.allowed, problem.time, np.inf).min(axis=1).sum()) + start
-
-
-def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
-    """Why an op is on its device, in times."""
-    names, word = [d.name for d in task.table.devices], "estimated" if costs.estimated else "measured"
-
-    def because(op: int) -> str:
-        chosen = int(device[op])
-        times = {d: float(costs.op[op, d]) for d in range(len(names)) if task.table.allowed[op, d]}
-        here = f"{human_seconds(times[chosen])} here" if chosen in times else "here"
-        others = ", ".join(f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen)
-        if not others:
-            return "the only device that may run it"
-        if times[chosen] <= min(times.values()):
-            return f"fastest for this op: {here}, {others} ({word})"
-        return f"saves transfers or starts of subgraphs: {here}, {others} by itself ({word})"
-    return because
 
 
 def _spread(task: Task, placed: Ints, label: Ints) -> Ints:

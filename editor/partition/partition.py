@@ -15,9 +15,10 @@ from editor.graph.graph import Graph, Ints
 from editor.partition.constraints import Constraints, constrain
 from editor.partition.costs import estimate
 from editor.partition.grouping import grouping_of
-from editor.partition.policies import Assignment, Task, policy_of
+from editor.partition.policies import policy_of
 from editor.partition.rules import Rule
 from editor.partition.subgraphs import Boundary, Division, Subgraph, divide
+from editor.partition.task import Assignment, Task
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 

@@ -7,9 +7,9 @@ import numpy as np
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.partition.chain import best_chain, orders
-from editor.partition.optimal import reasons
-from editor.partition.policies import Assignment, Task
+from editor.partition.memory import weight_bytes
 from editor.partition.problem import Problem, Tensor
+from editor.partition.task import Assignment, Task, reasons
 
 _MAX_NODES = 360
 """Larger graphs are cut into this many blocks of about equal time first."""
@@ -25,7 +25,6 @@ def pipeline(task: Task) -> Assignment:
     """
     costs, placed, table = task.costs(), task.placed, task.table
     limits = [np.inf if d.memory is None else float(d.memory) for d in table.devices]
-    from editor.partition.memory import weight_bytes
     problem = Problem.of(table.graph, costs, table.allowed, placed, limits, weight_bytes(table.graph, placed))
     device = table.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):

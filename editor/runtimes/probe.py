@@ -8,6 +8,7 @@ model without edges, and only when that model fails is it halved until the culpr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -196,20 +197,8 @@ def _type_proto(kind: str) -> TypeProto:
 
 def type_proto(ort_type: str) -> TypeProto:
     """A type as ONNX Runtime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(int64,tensor(float))``."""
-    outer, _, rest = ort_type.partition("(")
-    inner = rest.removesuffix(")")
-    if outer == "seq":
-        return helper.make_sequence_type_proto(type_proto(inner))
-    if outer == "optional":
-        return helper.make_optional_type_proto(type_proto(inner))
-    if outer == "map":
-        key, _, value = inner.partition(",")
-        return helper.make_map_type_proto(_ort_element(key), type_proto(value))
-    return helper.make_tensor_type_proto(_ort_element(inner), None)
-
-
-def _ort_element(name: str) -> int:
-    return element_type({"float": "float32", "double": "float64"}.get(name, name))
+    plain = re.sub(r"tensor\((\w+)\)", lambda m: {"float": "float32", "double": "float64"}.get(m[1], m[1]), ort_type)
+    return _type_proto(plain.replace("seq(", "sequence("))
 
 
 def _has_data(tensor: TensorProto) -> bool:

@@ -124,11 +124,17 @@ class Plan:
         """Measures the plan and the unsplit model side by side, in this process."""
         return Benchmark({self.graph.name: self.partition}, seconds, mode, requests, threads, inputs).run()[0]
 
-    def export(self, form: str, out_dir: str | Path) -> list[Path]:
-        """Writes the plan in a format; returns the paths."""
+    def export(self, form: str, out_dir: str | Path, **options: str) -> list[Path]:
+        """Writes the plan in a format; returns the paths.
+
+        Args:
+            form: one of ``dot``, ``log``, ``plan``.
+            out_dir: the folder.
+            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``).
+        """
         if form == "plan":
             return [self.save(Path(out_dir) / "plan.json")]
-        return export_partition(self.partition, form, Path(out_dir))
+        return export_partition(self.partition, form, Path(out_dir), **options)
 
     def save(self, path: str | Path) -> Path:
         """Writes ``plan.json``; the model's path is stored relative to it where it can be."""
