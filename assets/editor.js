@@ -69,6 +69,10 @@
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
     }
+    if (page.editor !== byId("editor")) {     // a page was opened: show a benchmark that runs or was run
+      page.editor = byId("editor");
+      setTimeout(() => set("bench-stream", { data: { opened: Date.now() } }), 0);
+    }
     enable("undo", view.undo);
     enable("redo", view.redo);
     showMode();

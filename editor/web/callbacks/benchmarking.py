@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.desk import BenchmarkState, Desk
 from editor.web.figures import live_figure
-from editor.web.panels.benchmark import failed, idle, outdated, result_view
+from editor.web.panels.benchmark import failed, idle, result_view, stale
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -77,6 +77,7 @@ async def _follow(document: Document, state: BenchmarkState, scheme: str) -> Non
         set_props("bench-start", {"disabled": True})
         set_props("bench-cancel", {"disabled": False})
         set_props("bench-result", {"children": None})
+        set_props("bench-stale", {"children": stale(state, document)})
     while not state.job.done:
         if websocket is not None and websocket.is_shutdown:
             return
@@ -121,8 +122,8 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
     set_props("bench-progress", {"value": 100, "color": "teal"})
     set_props("bench-chart-box", {"style": {}})
     set_props("bench-chart", {"figure": _figure(document, state, scheme)})
-    stale = [outdated()] if state.version != document.version else []
-    set_props("bench-result", {"children": stale + result_view(result)})
+    set_props("bench-stale", {"children": stale(state, document)})
+    set_props("bench-result", {"children": result_view(result)})
 
 
 def _figure(document: Document, state: BenchmarkState, scheme: str) -> Any:

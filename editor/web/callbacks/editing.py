@@ -12,6 +12,7 @@ from editor.errors import EditorError
 from editor.web.desk import Desk
 from editor.web.notice import notice, refusal_notice
 from editor.web.panels import inspector
+from editor.web.panels.benchmark import stale
 from editor.web.panels.devices import device_list, outcome, pins_summary
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
@@ -26,6 +27,7 @@ def register(app: Dash, desk: Desk) -> None:
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
                   Output("policy", "value"), Output("grouping", "value"), Output("outcome", "children"),
+                  Output("bench-stale", "children"),
                   Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
     async def stroke(wanted: dict[str, Any] | None, document_id: str):
         if not wanted:
@@ -42,7 +44,7 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 4)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 5)
     before = figures_of(document)
     message, selection = None, no_update
     try:
@@ -55,7 +57,8 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
         message = notice(str(error), bad=True)
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
             transfer_rows(document), status(document, before), message, selection,
-            policy_value(document.partition.settings), document.partition.settings.subgraphs, outcome(document))
+            policy_value(document.partition.settings), document.partition.settings.subgraphs, outcome(document),
+            stale(desk.benchmarks.get(document.id), document))
 
 
 def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:

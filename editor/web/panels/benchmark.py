@@ -10,8 +10,10 @@ from dash import dcc, html
 
 from editor.execution.figures import BenchmarkResult
 from editor.text import human_seconds
+from editor.web.desk import BenchmarkState
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
 from editor.web.parts import planned_badge, problem
+from editor.workspace.document import Document
 
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 
@@ -31,7 +33,7 @@ def benchmark_panel() -> html.Div:
                       dmc.Progress(id="bench-progress", value=0, size="sm", animated=True, striped=True,
                                    **{"aria-label": "Benchmark progress"})], className="bench-progress"),
         ], className="bench-controls"),
-        html.Div(id="bench-problem"),
+        html.Div(id="bench-problem"), html.Div(id="bench-stale"),
         html.Div([dcc.Graph(id="bench-chart", figure={"layout": {"paper_bgcolor": "rgba(0,0,0,0)",
                                                                 "plot_bgcolor": "rgba(0,0,0,0)",
                                                                 "xaxis": {"visible": False}, "yaxis": {"visible": False}}},
@@ -48,9 +50,11 @@ def idle() -> html.P:
                   "Planned devices run on a stand-in and their times are marked as estimated.", className="hint wide")
 
 
-def outdated() -> html.P:
-    """The plan changed since it was measured."""
-    return html.P("The plan changed after this measurement.", className="hint wide warn")
+def stale(state: BenchmarkState | None, document: Document) -> html.P | None:
+    """Says so when the plan is not the one that was measured."""
+    if state is None or state.version == document.version:
+        return None
+    return html.P("The plan changed since this measurement was started.", className="hint wide warn")
 
 
 def result_view(result: BenchmarkResult) -> list[Any]:
