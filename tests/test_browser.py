@@ -337,6 +337,19 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: Browser, tmp_path: Path) -
             server.stop()
 
 
+def test_a_model_too_large_to_draw_is_still_edited(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(ODDITIES / "chain_20k.onnx"))
+    page.fill("#devices-spec", "HETERO:GPU,CPU")
+    page.keyboard.press("Escape")
+    page.click("#open-path")
+    expect(page.locator("#canvas")).to_contain_text("too many to draw", timeout=60_000)
+    page.click("#policy")
+    page.click("role=option[name='Optimal: least latency']")
+    expect(page.locator("#outcome")).to_contain_text("no placement is below", timeout=20_000)
+    expect(page.locator("#undo")).to_be_enabled()
+
+
 def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     expect(page.locator("h1")).to_contain_text("Split a neural network")

@@ -74,9 +74,10 @@ def _canvas(document: Document) -> list[Any]:
     if count > MAX_DRAWN_OPS:
         return [html.Div([html.H3(f"{count:,} ops are too many to draw one by one"),
                           html.P("The tables below, the exports and the benchmark work; a collapsed view is not built yet.")],
-                         className="empty")]
+                         className="empty"), html.Div(id="notice")]
     if not count:
-        return [html.Div([html.H3("The model has no ops"), html.P("There is nothing to place.")], className="empty")]
+        return [html.Div([html.H3("The model has no ops"), html.P("There is nothing to place.")], className="empty"),
+                html.Div(id="notice")]
     return [
         cyto.Cytoscape(id="graph", elements=elements(document.graph), layout={"name": "preset", "fit": True, "padding": 24},
                        stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
