@@ -347,8 +347,7 @@
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
     const wanted = text.trim().toLowerCase();
-    const names = window.heteroNames || {};
-    const hits = page.cy.nodes().filter((n) => (names[n.id()] || n.data("name")).toLowerCase().includes(wanted));
+    const hits = page.cy.nodes().filter((n) => n.data("find").includes(wanted));
     if (hits.empty()) { flash(byId("find")); return; }
     page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
     goTo(hits[page.found % hits.length].id());

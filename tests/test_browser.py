@@ -337,6 +337,19 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: Browser, tmp_path: Path) -
             server.stop()
 
 
+def test_find_by_name_tensor_and_type(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    inspector = page.locator("#inspector")
+    for text, key in (("hardtanh_1", "hardtanh_1"), ("GEMM", "logits"), ("n4_2", "hardtanh_1")):
+        page.keyboard.press("/")
+        page.fill("#find", text)
+        page.keyboard.press("Enter")
+        expect(inspector.locator(".facts").first).to_contain_text(key)
+        page.keyboard.press("Escape")
+    assert page.evaluate("window.heteroCy.nodes(':selected').length") == 1
+
+
 def test_a_model_too_large_to_draw_is_still_edited(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.fill("#path", str(ODDITIES / "chain_20k.onnx"))

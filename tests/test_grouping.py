@@ -74,7 +74,7 @@ def test_the_same_groups_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Never more subgraphs than the real OpenVINO, and where the numbers are equal, mostly the same ops.
 
     Affinities that are no devices make OpenVINO write its dump and stop before it compiles anything.
-    Ties between several smallest groupings are broken differently in one case of a hundred or so.
+    Ties between several smallest groupings are broken differently in a few cases of a hundred.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENVINO_HETERO_VISUALIZE", "1")

@@ -38,11 +38,13 @@ class _Elements:
         graph = self.graph
         for tensor in graph.inputs.tolist():
             if len(graph.readers[tensor]) or tensor in graph.outputs:
-                self._node(f"in{tensor}", graph.tensor_names[tensor], "terminal", tensor=tensor)
+                self._node(f"in{tensor}", graph.tensor_names[tensor], "terminal", graph.tensor_names[tensor], tensor=tensor)
         for op in visible_ops(graph):
-            self._node(f"op{op}", graph.op_types[op], "op", op=op)
+            made = [graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0]
+            find = " ".join([graph.type_label(op), graph.op_names[op], *made])
+            self._node(f"op{op}", graph.op_types[op], "op", find, op=op)
         for position, tensor in enumerate(graph.outputs.tolist()):
-            self._node(f"out{position}", graph.tensor_names[tensor], "terminal", tensor=tensor)
+            self._node(f"out{position}", graph.tensor_names[tensor], "terminal", graph.tensor_names[tensor], tensor=tensor)
         self._connect()
         pairs = list(self.edges)
         source = np.array([self.index[s] for s, _ in pairs], np.int64)
@@ -52,10 +54,11 @@ class _Elements:
             node["position"] = {"x": round(float(drawing.x[i]), 1), "y": round(float(drawing.y[i]), 1)}
         return self.nodes + [self._edge(i, pair, drawing) for i, pair in enumerate(pairs)]
 
-    def _node(self, identity: str, label: str, classes: str, **data: int) -> None:
+    def _node(self, identity: str, label: str, classes: str, find: str, **data: int) -> None:
+        """Adds a node; ``find`` is the text that the search looks in."""
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
-        self.nodes.append({"data": {"id": identity, "label": _short(label), "name": _short(label), **data},
+        self.nodes.append({"data": {"id": identity, "label": _short(label), "name": _short(label), "find": find.lower(), **data},
                            "classes": classes})
 
     def _connect(self) -> None:
