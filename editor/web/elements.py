@@ -55,10 +55,11 @@ class _Elements:
         return self.nodes + [self._edge(i, pair, drawing) for i, pair in enumerate(pairs)]
 
     def _node(self, identity: str, label: str, classes: str, find: str, **data: int) -> None:
-        """Adds a node; ``find`` is the text that the search looks in."""
+        # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
-        self.nodes.append({"data": {"id": identity, "label": _short(label), "name": _short(label), "find": find.lower(), **data},
+        shown = _short(label)
+        self.nodes.append({"data": {"id": identity, "label": shown, "name": shown, "find": find.lower(), **data},
                            "classes": classes})
 
     def _connect(self) -> None:
