@@ -21,6 +21,7 @@ from editor.partition.chain import best_chain, orders, segment_costs
 from editor.partition.costs import Costs, estimate, price, transfer_seconds
 from editor.partition.expansion import Expansion
 from editor.partition.memory import device_bytes
+from editor.partition.optimal import lower_bound
 from editor.partition.policies import POLICIES
 from editor.partition.problem import Problem
 from editor.partition.rules import parse_rules
@@ -75,6 +76,17 @@ def test_moves_never_lose_and_stay_close(case: tuple[Graph, Costs, np.ndarray]) 
     assert moves.seconds(label) <= 2 * best + 1e-9, "the guarantee of expansion moves"
     assert moves.seconds(label) == pytest.approx(costs.op[placed, label].sum()
                                                  + transfer_seconds(graph, costs, label, placed))
+
+
+@PROFILE
+@given(priced())
+def test_no_placement_beats_the_bound(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, allowed = case
+    problem = Problem.of(graph, costs, allowed, np.arange(len(graph)))
+    moves, bound = Expansion(problem), lower_bound(problem, costs)
+    best = min(moves.seconds(p) for p in every_placement(allowed))
+    assert np.where(allowed, costs.op, np.inf).min(axis=1).sum() <= bound + 1e-6
+    assert bound <= best + 1e-9
 
 
 @PROFILE

@@ -6,6 +6,7 @@ Counts are those of the textbook algorithm (a multiply-add is two operations), n
 from __future__ import annotations
 
 from math import prod
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,15 @@ _NO_WORK = frozenset({
 })
 
 
+_known: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
+
+
 def op_flops(graph: Graph) -> Floats:
-    """[op] floating-point operations of one run; 0 where shapes are unknown."""
-    return np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
+    """[op] floating-point operations of one run; 0 where shapes are unknown. Counted once per graph."""
+    if graph not in _known:
+        _known[graph] = np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
+        _known[graph].flags.writeable = False
+    return _known[graph]
 
 
 def op_bytes(graph: Graph) -> Floats:

@@ -12,7 +12,7 @@ from editor.partition.costs import Costs, price
 from editor.partition.expansion import Expansion
 from editor.partition.grouping import minimal
 from editor.partition.memory import device_bytes, heaviest, weight_bytes
-from editor.partition.optimal import candidates
+from editor.partition.optimal import candidates, lower_bound
 from editor.partition.problem import Floats, Problem
 from editor.partition.subgraphs import divide
 from editor.partition.task import Assignment, Task, reasons
@@ -49,7 +49,8 @@ def memory(task: Task) -> Assignment:
             used = device_bytes(table.devices, subgraphs)
             excess.append(np.array([used[d.name] for d in table.devices]) - limits)
             if (excess[-1] <= 0).all():
-                return Assignment(device, reasons(task, costs, device), total, None, "latency within memory",
+                bound = min(lower_bound(problem, costs), total)  # that of more memory holds for less
+                return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory",
                                   costs.estimated)
         if not excess:
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -93,15 +94,35 @@ def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
 
 
 def lower_bound(problem: Problem, costs: Costs) -> float:
-    """Seconds that no placement can beat: exact for two devices but for the starts of subgraphs."""
+    """Seconds that no placement can beat: exact for two devices but for the starts of subgraphs.
+
+    With more devices, the best of k relaxations: one device against the cheapest of all others for every
+    op and transfer. Any placement is one of each relaxation at no higher cost, and with two classes the
+    minimum cut is exact.
+    """
     if not len(problem):
         return 0.0
     start = float(costs.launch.min(initial=0.0))
-    if problem.time.shape[1] <= 2:
-        cut = Expansion(problem)
-        # Rounding to the solver's unit may have raised every term by half of it.
-        return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0) + start
-    return float(np.where(problem.allowed, problem.time, np.inf).min(axis=1).sum()) + start
+    devices = problem.time.shape[1]
+    if devices <= 2:
+        return _exact(problem) + start
+    return max(_exact(_one_against_rest(problem, d)) for d in range(devices)) + start
+
+
+def _exact(problem: Problem) -> float:
+    cut = Expansion(problem)
+    # Rounding to the solver's unit may have raised every term by half of it.
+    return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0)
+
+
+def _one_against_rest(problem: Problem, device: int) -> Problem:
+    others = [d for d in range(problem.time.shape[1]) if d != device]
+    time = np.where(problem.allowed, problem.time, np.inf)
+    allowed = np.stack([problem.allowed[:, device], problem.allowed[:, others].any(axis=1)], axis=1)
+    pair = np.stack([time[:, device], time[:, others].min(axis=1)], axis=1)
+    return replace(problem, time=np.where(allowed, pair, 0.0), allowed=allowed, capacity=np.full(2, np.inf),
+                   leave=np.stack([problem.leave[:, device], problem.leave[:, others].min(axis=1)], axis=1),
+                   enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1))
 
 
 def _spread(task: Task, placed: Ints, label: Ints) -> Ints:
