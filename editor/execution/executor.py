@@ -85,9 +85,9 @@ class CompiledPlan:
         Raises:
             ExecutionError: an input does not fit, or a runtime failed; the message names the subgraph.
         """
-        check_inputs(self.graph, inputs)
-        values, _ = self._execute(inputs)
-        return self._results(values)
+        values = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
+        check_inputs(self.graph, values)
+        return self._results(self._execute(values)[0])
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """The same, with the time of every subgraph and transfer."""

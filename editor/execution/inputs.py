@@ -6,30 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from onnx import helper
 
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
+from editor.graph.types import element_type
 from editor.runtimes.base import Value
 
-_EXTENSION: dict[str, Any] = {"bfloat16": ml_dtypes.bfloat16, "float8e4m3fn": ml_dtypes.float8_e4m3fn,
-              "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8e5m2": ml_dtypes.float8_e5m2,
-              "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz}
 _ROW_LIMIT = 1 << 20
 
 
 def numpy_dtype(kind: str) -> np.dtype[Any] | None:
-    """The numpy type of a tensor type, None where there is none."""
-    if kind == "string":
-        return np.dtype(object)
-    if kind in _EXTENSION:
-        kind = _EXTENSION[kind]
-    try:
-        found: np.dtype[Any] = np.dtype(kind)
-    except TypeError:
-        return None
-    return found
+    """The numpy (or ``ml_dtypes``) type of a tensor type, None where there is none."""
+    code = element_type(kind)
+    return np.dtype(helper.tensor_dtype_to_np_dtype(code)) if code else None
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:

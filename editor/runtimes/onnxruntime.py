@@ -72,15 +72,15 @@ class _Session:
     def __init__(self, session: Any, part: SubModel, device: Device) -> None:
         self.session, self.part, self.device = session, part, device
         self.binding = session.io_binding()
-        # Without inputs that can be bound (strings, sequences) values go through session.run.
-        self.bindable = all(o.type.startswith("tensor(") and o.type != "tensor(string)" for o in session.get_outputs())
+        # An empty optional in an OrtValue crashes whoever looks into it, so these go through session.run.
+        self.bindable = not any(o.type.startswith("optional(") for o in session.get_outputs())
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the session; outputs are ``OrtValue`` where that is possible."""
         try:
             if self.bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
-            feeds = {name: v if isinstance(v, ort.OrtValue) else to_numpy(v)
+            feeds = {name: to_ort(v) if can_be_ort_value(v) else to_numpy(v)
                      for name, v in zip(self.part.inputs, inputs, strict=True)}
             return list(self.session.run(list(self.part.outputs), feeds))
         except Exception as error:

@@ -1,12 +1,15 @@
 """Passing values between runtimes without copying where both sides allow.
 
 Values stay in the memory of the runtime that made them: numpy array, ``OrtValue`` or
-``openvino.Tensor``. A sequence is a list, an empty optional is None.
+``openvino.Tensor``. A sequence is a list, an empty optional is None. Types that numpy lacks are
+``ml_dtypes`` arrays with one element per item; the runtimes pack those of less than a byte, first
+element in the lowest bits (ONNX IR specification, "Serializing tensors").
 """
 
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -18,15 +21,22 @@ from editor.runtimes.base import Value
 
 Array = npt.NDArray[Any]
 
-# Types that numpy lacks and ONNX Runtime keeps one element per byte or two (ONNX IR spec, tensor element types).
-_EXTENSION_TYPES = {
-    TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
-    TensorProto.FLOAT8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    TensorProto.FLOAT8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    TensorProto.FLOAT8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    TensorProto.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+# Element type of ONNX -> numpy type, name of OpenVINO's type, bits.
+_EXTENSIONS: dict[int, tuple[Any, str, int]] = {
+    TensorProto.BFLOAT16: (ml_dtypes.bfloat16, "bf16", 16),
+    TensorProto.FLOAT8E4M3FN: (ml_dtypes.float8_e4m3fn, "f8e4m3", 8),
+    TensorProto.FLOAT8E4M3FNUZ: (ml_dtypes.float8_e4m3fnuz, "", 8),
+    TensorProto.FLOAT8E5M2: (ml_dtypes.float8_e5m2, "f8e5m2", 8),
+    TensorProto.FLOAT8E5M2FNUZ: (ml_dtypes.float8_e5m2fnuz, "", 8),
+    TensorProto.FLOAT8E8M0: (ml_dtypes.float8_e8m0fnu, "f8e8m0", 8),
+    TensorProto.FLOAT4E2M1: (ml_dtypes.float4_e2m1fn, "f4e2m1", 4),
+    TensorProto.UINT4: (ml_dtypes.uint4, "u4", 4),
+    TensorProto.INT4: (ml_dtypes.int4, "i4", 4),
+    TensorProto.UINT2: (ml_dtypes.uint2, "u2", 2),
+    TensorProto.INT2: (ml_dtypes.int2, "", 2),
 }
-_EXTENSION_CODES = {dtype: code for code, dtype in _EXTENSION_TYPES.items()}
+_OPENVINO_CODES = {name: code for code, (_, name, _) in _EXTENSIONS.items() if name}
+_CODES = {np.dtype(dtype): code for code, (dtype, _, _) in _EXTENSIONS.items()}
 
 
 def is_ort(value: Value) -> bool:
@@ -44,38 +54,62 @@ def to_numpy(value: Value) -> Value:
     if is_ort(value):
         return _ort_to_numpy(value)
     if is_openvino(value):
-        return value.data
+        return _openvino_to_numpy(value)
     return value
 
 
 def can_be_ort_value(value: Value) -> bool:
     """ONNX Runtime builds values from numpy only for plain tensors."""
-    return is_ort(value) or is_openvino(value) or (isinstance(value, np.ndarray) and value.dtype.kind not in "OUS")
+    return is_ort(value) or (is_openvino(value) and value.element_type.get_type_name() != "string") or (
+        isinstance(value, np.ndarray) and value.dtype.kind not in "OUS")
+
+
+def is_empty_optional(value: Value) -> bool:
+    """An optional that holds nothing; ONNX Runtime crashes when such a value is looked into or passed on."""
+    return value is None or (is_ort(value) and not value.has_value())
 
 
 def to_ort(value: Value) -> Value:
-    """An ``OrtValue`` on the CPU that shares the memory where it is contiguous."""
+    """An ``OrtValue`` that shares the memory where it is contiguous; values on other devices stay there."""
     if is_ort(value):
         return value
     import onnxruntime
 
-    array = np.ascontiguousarray(to_numpy(value)) if np.ndim(to_numpy(value)) else np.asarray(to_numpy(value))
-    code = _EXTENSION_CODES.get(array.dtype)
+    array = np.asarray(to_numpy(value))
+    if array.ndim:
+        array = np.ascontiguousarray(array)
+    code = _CODES.get(array.dtype)
     if code is None:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     made = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), code)
-    if array.nbytes:
-        ctypes.memmove(made.data_ptr(), array.ctypes.data, array.nbytes)
+    raw = _pack(array, _EXTENSIONS[code][2])
+    if raw.nbytes:
+        ctypes.memmove(made.data_ptr(), raw.ctypes.data, raw.nbytes)
     return made
 
 
 def to_openvino(value: Value) -> Value:
-    """An ``openvino.Tensor`` that shares the memory where it is contiguous."""
+    """An ``openvino.Tensor`` that shares the memory where it is contiguous.
+
+    Raises:
+        TypeError: OpenVINO has no such element type.
+    """
     if is_openvino(value):
         return value
     import openvino
 
-    array = to_numpy(value)
+    array = np.asarray(to_numpy(value))
+    code = _CODES.get(array.dtype)
+    if code is not None:
+        _, name, bits = _EXTENSIONS[code]
+        if not name:
+            raise TypeError(f"OpenVINO has no element type {array.dtype.name}")
+        made = openvino.Tensor(getattr(openvino.Type, name), openvino.Shape(array.shape))
+        if array.size:
+            made.data.reshape(-1).view(np.uint8)[:] = _pack(np.ascontiguousarray(array), bits)
+        return made
+    if array.dtype.kind in "OUS":
+        return openvino.Tensor(array.astype(str))
     array = array.view(np.dtype(array.dtype.str))  # OpenVINO does not know C's long long as int64
     if array.ndim == 0 or not array.flags.c_contiguous:
         array = np.array(array, order="C")
@@ -85,7 +119,9 @@ def to_openvino(value: Value) -> Value:
 def nbytes(value: Value) -> int:
     """Bytes that a value takes, 0 where that is not defined."""
     if is_ort(value):
-        return int(value.tensor_size_in_bytes()) if value.is_tensor() and value.has_value() else 0
+        if not value.has_value() or not value.is_tensor() or value.data_type() == "tensor(string)":
+            return 0
+        return int(value.tensor_size_in_bytes())
     if is_openvino(value):
         return int(value.byte_size)
     return int(getattr(value, "nbytes", 0))
@@ -96,15 +132,50 @@ def _ort_to_numpy(value: Any) -> Value:
         return None
     if not value.is_tensor():
         return _sequence_to_list(value)
-    dtype = _EXTENSION_TYPES.get(value.element_type())
-    if dtype is None:
+    extension = _EXTENSIONS.get(value.element_type())
+    if extension is None:
         return value.numpy()
+    dtype, _, bits = extension
     shape = tuple(value.shape())
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if size == 0:
-        return np.empty(shape, dtype)
-    raw = ctypes.string_at(value.data_ptr(), size)
-    return np.frombuffer(raw, dtype).reshape(shape)
+    size = -(-prod(shape) * bits // 8)
+    if value.device_name().lower() != "cpu":  # read through the runtime: the pointer is not ours to follow
+        return np.asarray(value.numpy()).view(dtype)
+    raw = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", np.uint8)
+    return _unpack(raw, np.dtype(dtype), bits, shape)
+
+
+def _openvino_to_numpy(value: Any) -> Value:
+    name = value.element_type.get_type_name()
+    if name == "string":
+        return value.str_data.astype(object)
+    code = _OPENVINO_CODES.get(name)
+    if code is None:
+        return value.data
+    dtype, _, bits = _EXTENSIONS[code]
+    raw = np.array(value.data).reshape(-1).view(np.uint8)
+    return _unpack(raw, np.dtype(dtype), bits, tuple(value.shape))
+
+
+def _pack(array: Array, bits: int) -> npt.NDArray[np.uint8]:
+    """Bytes of a contiguous array as runtimes keep them."""
+    raw = array.reshape(-1).view(np.uint8)
+    if bits >= 8:
+        return raw
+    per_byte = 8 // bits
+    padded = np.zeros(-(-len(raw) // per_byte) * per_byte, np.uint8)
+    padded[:len(raw)] = raw & ((1 << bits) - 1)
+    shifts = np.arange(per_byte, dtype=np.uint8) * bits
+    return np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
+
+
+def _unpack(raw: npt.NDArray[np.uint8], dtype: np.dtype[Any], bits: int, shape: tuple[int, ...]) -> Array:
+    if bits >= 8:
+        return raw.view(dtype).reshape(shape)
+    shifts = np.arange(8 // bits, dtype=np.uint8) * bits
+    items = ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:prod(shape)]
+    if dtype.name.startswith("int"):  # ml_dtypes keeps the sign extended to the byte
+        items = np.where(items >> (bits - 1), items | np.uint8(0xFF << bits & 0xFF), items).astype(np.uint8)
+    return items.view(dtype).reshape(shape)
 
 
 def _sequence_to_list(value: Any) -> Value:
