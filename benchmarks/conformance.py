@@ -1,6 +1,7 @@
 """Splits every backend test case of the ONNX package and compares with its expected outputs.
 
     python benchmarks/conformance.py [--mode each|three|mixed] [--seed N] [--only NAME...] [--json OUT]
+    python benchmarks/conformance.py --models DIR [--mode ...]      # every model file; expected: ONNX Runtime unsplit
 
 Modes: ``each`` puts every op into a subgraph of its own, on ONNX Runtime; ``three`` cuts the cases of two and
 more ops in three; ``mixed`` gives ops at random to every runtime that passes the case unsplit (ONNX Runtime,
@@ -74,6 +75,27 @@ def cases() -> Iterator[Case]:
         yield Case(f"light/{path.stem}", model.SerializeToString(), [(inputs, [numpy_helper.to_array(expected)])], 1e-3, 1e-7)
 
 
+def model_cases(folder: Path) -> Iterator[Case]:
+    """Every model file below a folder that loads and that ONNX Runtime can run, on seeded random inputs."""
+    import editor
+    from editor.devices.formats import load_devices
+    from editor.execution.executor import compile_whole
+    from editor.execution.inputs import random_inputs
+
+    device = load_devices([{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}])[0]
+    for path in sorted(folder.rglob("*.onnx")):
+        try:
+            graph = editor.load_model(path)
+            if graph.unbound:
+                graph = editor.load_model(path, dict.fromkeys(graph.unbound, 2))
+            inputs = random_inputs(graph)
+            outputs = compile_whole(graph, device).run(inputs)
+        except (editor.EditorError, ValueError) as error:  # ValueError: inputs too large to make up
+            print(f"{path.name}: not a case: {str(error).splitlines()[0][:150]}", file=sys.stderr)
+            continue
+        yield Case(str(path), b"", [(list(inputs.values()), list(outputs.values()))], 0.0, 0.0)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
@@ -100,15 +122,16 @@ def _read(folder: Path, stem: str, infos: Iterable[onnx.ValueInfoProto]) -> list
 class Trial:
     """One case, loaded into the editor."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: Case, folder: Path, as_cut: bool) -> None:
         import editor
 
-        self.case = case
-        path = folder / "case.onnx"
-        path.write_bytes(case.model)
+        self.case, self.as_cut = case, as_cut
+        path = folder / "case.onnx" if case.model else Path(case.name)
+        if case.model:
+            path.write_bytes(case.model)
         graph = editor.load_model(path)
         names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-        declared = [i.name for i in onnx.load_from_string(case.model).graph.input]
+        declared = [i.name for i in onnx.load_from_string(case.model).graph.input] if case.model else names
         given = [names if len(inputs) == len(names) else declared for inputs, _ in case.data]
         self.inputs = [{n: v for n, v in zip(order, inputs, strict=False) if n in names}
                        for order, (inputs, _) in zip(given, case.data, strict=True)]
@@ -118,15 +141,19 @@ class Trial:
         define: dict[str, int] = {}
         for name, value in self.inputs[0].items():
             shape = graph.tensor_shapes[graph.tensor_index[name]]
-            for dim, size in zip(shape or (), getattr(value, "shape", ()), strict=False):
-                if isinstance(dim, str):
-                    define[dim] = size
+            define |= {dim: size for dim, size in zip(shape or (), getattr(value, "shape", ()), strict=False)
+                       if isinstance(dim, str)}
         return {name: define.get(name, 1) for name in graph.unbound}
 
     def check(self, compiled: Any) -> str:
         """Runs all data sets; "" when the outputs are as expected."""
+        from editor.execution.fidelity import compare
+
         for inputs, (_, expected) in zip(self.inputs, self.case.data, strict=True):
             outputs = compiled.run(inputs)
+            if not self.case.model:
+                found = compare("ONNX Runtime", dict(zip(self._output_names(), expected, strict=True)), outputs)
+                return "" if found.within_tolerance else f"differs by {found.max_relative:.3g} (relative)"
             try:
                 self._compare(expected, [outputs[n] for n in self._output_names()])
             except AssertionError as error:
@@ -143,7 +170,8 @@ class Trial:
         """A given division; "" when it passes."""
         from editor.execution.executor import compile_partition
 
-        return self._attempt(lambda: compile_partition(layout(self.graph, devices, device, part), threads=1))
+        return self._attempt(lambda: compile_partition(layout(self.graph, devices, device, part), threads=1,
+                                                       as_cut=self.as_cut))
 
     def _compare(self, expected: list[Any], found: list[Any]) -> None:
         """The package's own comparison, which expects what is in a sequence in a list of its own."""
@@ -175,7 +203,7 @@ def layout(graph: Any, devices: list[Any], device: Any, part: Any) -> Any:
     from editor.partition.subgraphs import divide
     from editor.partition.task import Assignment
 
-    return Partition(graph, tuple(devices), Settings(), None, Assignment(device, lambda op: ""),  # type: ignore[arg-type]
+    return Partition(graph, tuple(devices), Settings(), None, Assignment(device, str),  # type: ignore[arg-type]
                      divide(graph, devices, device, part))
 
 
@@ -226,7 +254,7 @@ def mixed(trial: Trial, placed: Any, seed: int) -> tuple[str, str]:
     return (f"failed ({'+'.join(d.name for d in able)})", found) if found else ("passed", "")
 
 
-def work(folder: Path, mode: str, seed: int, start: int) -> None:
+def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int) -> None:
     """The child: one line of JSON per case."""
     files = sorted(folder.glob("*.case"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -234,19 +262,20 @@ def work(folder: Path, mode: str, seed: int, start: int) -> None:
             case = pickle.loads(files[i].read_bytes())
             print(json.dumps({"start": i, "name": case.name}), flush=True)
             try:
-                verdict, detail = attempt(Trial(case, Path(scratch)), mode, seed)
+                verdict, detail = attempt(Trial(case, Path(scratch), as_cut), mode, seed)
             except Exception as error:  # the editor itself must not fall over
                 verdict, detail = "failed", f"{type(error).__name__}: {error}"
             print(json.dumps({"name": case.name, "verdict": verdict, "detail": detail[:400]}), flush=True)
 
 
-def drive(folder: Path, mode: str, seed: int, count: int) -> dict[str, dict[str, str]]:
+def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int) -> dict[str, dict[str, str]]:
     """The parent: runs children until every case has a verdict."""
     results: dict[str, dict[str, str]] = {}
     start, name = 0, ""
     while start < count:
-        child = subprocess.Popen([sys.executable, __file__, "--worker", str(folder), "--mode", mode, "--seed", str(seed),
-                                  "--start", str(start)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [sys.executable, __file__, "--worker", str(folder), "--mode", mode, "--seed", str(seed),
+                   "--start", str(start), *(["--as-cut"] if as_cut else [])]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         timer = threading.Timer(SECONDS_PER_CASE, child.kill)
         assert child.stdout is not None
         for line in child.stdout:
@@ -272,20 +301,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=("each", "three", "mixed"), default="each")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimised graph")
     parser.add_argument("--only", nargs="*", help="names of cases")
+    parser.add_argument("--models", type=Path, help="a folder of models instead of the package's cases")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.mode, options.seed, options.start)
+        work(options.worker, options.mode, options.seed, options.as_cut, options.start)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        chosen = [c for c in cases() if not options.only or c.name in options.only]
+        every = model_cases(options.models) if options.models else cases()
+        chosen = [c for c in every if not options.only or c.name in options.only]
         for i, case in enumerate(chosen):
             (folder / f"{i:05}.case").write_bytes(pickle.dumps(case))
-        results = drive(folder, options.mode, options.seed, len(chosen))
+        results = drive(folder, options.mode, options.seed, options.as_cut, len(chosen))
     print(file=sys.stderr)
     for name, result in results.items():
         if result["verdict"].startswith("failed"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
@@ -11,13 +12,18 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
+from editor.execution.buffers import FixedRun, pack_buffers
 from editor.execution.cut import Cutter, cut, missing_types
-from editor.execution.inputs import check_inputs
+from editor.execution.inputs import check_inputs, expected_arrays
+from editor.execution.optimised import optimised_parts
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.registry import runtime_of, stand_in
-from editor.runtimes.values import is_openvino, is_ort, nbytes, to_numpy, to_openvino, to_ort
+from editor.runtimes.values import can_be_ort_value, is_openvino, is_ort, nbytes, to_numpy, to_openvino, to_ort
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) while a plan compiles."""
@@ -65,13 +71,12 @@ class CompiledPlan:
     def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
         self._constants = constants
-        self._last_use: dict[str, int] = {}
-        for i, step in enumerate(steps):
-            for name in step.part.inputs:
-                self._last_use[name] = i
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        for name in self._outputs:
-            self._last_use[name] = len(steps)
+        self._hops, self._dead = _traffic(steps, self._outputs)
+        self._sizes: dict[str, tuple[Value, int]] = {}
+        self._packed = False
+        self._expected = expected_arrays(graph)
+        self._fixed: FixedRun | None = None
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Runs the plan once.
@@ -85,13 +90,31 @@ class CompiledPlan:
         Raises:
             ExecutionError: an input does not fit, or a runtime failed; the message names the subgraph.
         """
-        values = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
-        check_inputs(self.graph, values)
-        return self._results(self._execute(values)[0])
+        if not self._packed or not self._fits(inputs):
+            inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
+            check_inputs(self.graph, inputs)
+            return self._results(self._execute(inputs)[0])
+        if self._fixed is not None:
+            try:
+                # Between two runs the caches belong to the kernels: every line of Python here costs microseconds.
+                return {name: np.array(value.numpy()) for name, value in self._fixed.run(inputs).items()}
+            except Exception:
+                self._fixed = None  # shapes turned out to depend on the data, or a kernel failed: the long way tells
+        return self._results(self._execute(inputs)[0])
+
+    def _fits(self, inputs: Mapping[str, Value]) -> bool:
+        """A quick yes; no means that a closer look is needed."""
+        if len(inputs) != len(self._expected):
+            return False
+        for name, (dtype, shape) in self._expected.items():
+            value = inputs.get(name)
+            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+                return False
+        return True
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """The same, with the time of every subgraph and transfer."""
-        values, times = self._execute(inputs)
+        values, times = self._execute(inputs, timed=True)
         return self._results(values), times
 
     def clone(self) -> CompiledPlan:
@@ -104,62 +127,122 @@ class CompiledPlan:
         values, _ = self._execute(inputs, keep=True)
         return {name: _owned(value) for name, value in values.items()}
 
-    def _execute(self, inputs: Mapping[str, Value], keep: bool = False) -> tuple[dict[str, Value], RunTimes]:
+    def _execute(self, inputs: Mapping[str, Value], keep: bool = False,
+                 timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
         values: dict[str, Value] = {**self._constants, **inputs}
-        home: dict[str, Step] = {}
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
         begin = perf_counter()
-        for i, step in enumerate(self.steps):
-            arguments = []
-            for name in step.part.inputs:
-                source = home.get(name)
-                if source is not None and source.runs_on is not step.runs_on and source.device.name != step.device.name:
-                    start = perf_counter()
-                    moved = _convert(values[name], step.runs_on.runtime)
-                    transfers.append(TransferTime(name, source.id, step.id, perf_counter() - start, nbytes(moved)))
-                    arguments.append(moved)
-                else:
-                    arguments.append(values[name])
-            start, start_cpu = perf_counter(), process_time()
-            results = step.executable.run(arguments)
-            spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
-            for name, value in zip(step.part.outputs, results, strict=True):
-                values[name] = value
-                home[name] = step
+        for step, hops, dead in zip(self.steps, self._hops, self._dead, strict=True):
+            arguments = [values[name] for name in step.part.inputs]
+            for i, source, converts in hops:
+                start = perf_counter()
+                if converts:
+                    arguments[i] = _convert(arguments[i], step.runs_on)
+                if timed:
+                    seconds = perf_counter() - start if converts else 0.0
+                    name = step.part.inputs[i]
+                    transfers.append(TransferTime(name, source, step.id, seconds, self._size(name, arguments[i])))
+            if timed:
+                start, start_cpu = perf_counter(), process_time()
+                results = step.executable.run(arguments)
+                spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
+            else:
+                results = step.executable.run(arguments)
+            values.update(zip(step.part.outputs, results, strict=True))
             if not keep:
-                for name in step.part.inputs:  # free what no later step reads
-                    if self._last_use[name] == i:
-                        del values[name]
-        return values, RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
+                for name in dead:
+                    del values[name]
+        times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
+        if not keep and not self._packed:
+            self._packed = True
+            pack_buffers(self.steps, self._outputs)
+            self._fixed = FixedRun.of(self.steps, self._outputs)
+        return values, times
+
+    def _size(self, name: str, value: Value) -> int:
+        """Bytes of a boundary tensor; asked once where its buffer stays."""
+        known = self._sizes.get(name)
+        if known is None or known[0] is not value:
+            known = self._sizes[name] = (value, nbytes(value))
+        return known[1]
 
     def _results(self, values: Mapping[str, Value]) -> dict[str, Any]:
         return {name: _owned(values[name]) for name in self._outputs}
 
 
-def compile_partition(partition: Partition, threads: int = 0, progress: Progress | None = None) -> CompiledPlan:
+def _traffic(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[list[list[tuple[int, int, bool]]], list[list[str]]]:
+    """Per step: inputs that come from another device (position, source, converted?), and what nobody needs after it."""
+    home: dict[str, Step] = {}
+    last: dict[str, int] = {}
+    hops = []
+    for i, step in enumerate(steps):
+        found = []
+        for position, name in enumerate(step.part.inputs):
+            last[name] = i
+            source = home.get(name)
+            if source is not None and source.device.name != step.device.name:
+                here, there = source.runs_on, step.runs_on
+                found.append((position, source.id, _home(here) != _home(there)))
+        hops.append(found)
+        home.update(dict.fromkeys(step.part.outputs, step))
+    kept = set(outputs)
+    return hops, [[name for name, at in last.items() if at == i and name not in kept] for i in range(len(steps))]
+
+
+def _home(device: Device) -> tuple[object, ...]:
+    """Values pass as they are between devices with the same home."""
+    return (device.runtime, memory_of(device)) if device.runtime == "onnxruntime" else (device.runtime, device.provider)
+
+
+def compile_partition(partition: Partition, threads: int = 0, progress: Progress | None = None,
+                      as_cut: bool = False) -> CompiledPlan:
     """Cuts and compiles every subgraph.
+
+    Args:
+        partition: what to compile.
+        threads: per subgraph; 0 leaves the choice to the runtime.
+        progress: told what is being compiled.
+        as_cut: cut the model's own graph even where ONNX Runtime's optimised one could be cut, so that the
+            boundary tensors are those of the partition.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
     """
     cutter = Cutter.open(partition.graph)
-    unknown = missing_types(partition)
-    if unknown:
-        cutter.find_types(unknown)
-    parts = cut(partition, cutter)
     by_name = {d.name: d for d in partition.devices}
-    steps: list[Step] = []
-    for subgraph, part in zip(partition.subgraphs, parts, strict=True):
-        if part is None:
-            continue
-        device = by_name[subgraph.device]
-        if progress:
-            progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {device.name}")
-        real = stand_in() if device.planned else device
-        executable = runtime_of(real.runtime).compile(part, real, CompileOptions(threads))
-        steps.append(Step(subgraph.id, part, device, real, executable))
-    return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(parts))
+    real = {d.name: stand_in() if d.planned else d for d in partition.devices}
+
+    def steps_of(parts: Sequence[SubModel | None]) -> list[Step]:
+        found = []
+        for subgraph, part in zip(partition.subgraphs, parts, strict=True):
+            if part is None:
+                continue
+            device, runs_on = by_name[subgraph.device], real[subgraph.device]
+            if progress:
+                progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {device.name}")
+            executable = runtime_of(runs_on.runtime).compile(part, runs_on, CompileOptions(threads))
+            found.append(Step(subgraph.id, part, device, runs_on, executable))
+        return found
+
+    steps = None
+    if not as_cut and _is_cpu_only(real[s.device] for s in partition.subgraphs):
+        optimised = optimised_parts(partition, cutter)
+        try:
+            steps = steps_of(optimised) if optimised else None
+        except ExecutionError as error:
+            log.info("the optimised graph cannot be cut here: %s", error)
+    if steps is None:
+        unknown = missing_types(partition)
+        if unknown:
+            cutter.find_types(unknown)
+        steps = steps_of(cut(partition, cutter))
+    return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(partition.subgraphs))
+
+
+def _is_cpu_only(devices: Iterable[Device]) -> bool:
+    """Every subgraph runs on ONNX Runtime's CPU provider with default settings."""
+    return all(d.runtime == "onnxruntime" and d.provider == "CPUExecutionProvider" and not d.properties for d in devices)
 
 
 def compile_whole(graph: Graph, device: Device, threads: int = 0) -> CompiledPlan:
@@ -188,16 +271,18 @@ def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
     return found
 
 
-def _convert(value: Value, runtime: str) -> Value:
-    """A value in the form that a runtime takes."""
+def _convert(value: Value, target: Device) -> Value:
+    """A value in the form and the memory that a device takes."""
     try:
-        if runtime == "openvino":
+        if target.runtime == "openvino":
             return to_openvino(value)
-        if runtime == "onnxruntime" and is_openvino(value):
-            return to_ort(value)
-        return to_numpy(value) if runtime == "interpreter" else value
+        if target.runtime == "onnxruntime" and (is_openvino(value) or is_ort(value)):
+            return to_ort(value, *memory_of(target)) if can_be_ort_value(value) else value
+        if target.runtime == "onnxruntime" and can_be_ort_value(value) and memory_of(target)[0] != "cpu":
+            return to_ort(value, *memory_of(target))
+        return to_numpy(value) if target.runtime == "interpreter" else value
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
-        raise ExecutionError(f"a value of type {type(value).__name__} cannot be handed to {runtime}: {error}") from error
+        raise ExecutionError(f"a value of type {type(value).__name__} cannot be handed to {target.name}: {error}") from error
 
 
 def _owned(value: Value) -> Any:

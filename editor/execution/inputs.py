@@ -80,6 +80,12 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
     return values
 
 
+def expected_arrays(graph: Graph) -> dict[str, tuple[np.dtype[Any] | None, tuple[int | str, ...] | None]]:
+    """Type and shape of every graph input, by name."""
+    return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t])
+            for t in graph.inputs.tolist()}
+
+
 def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     """Raises ``ExecutionError`` naming the input that does not fit."""
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}

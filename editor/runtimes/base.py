@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,6 +50,8 @@ class SubModel:
     """External data of ``model`` is relative to this folder."""
     label: str
     """For messages: "subgraph 3" or "the unsplit model"."""
+    optimised: bool = False
+    """ONNX Runtime has optimised this graph already; it must take it as it is."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ class Executable(Protocol):
 
     def clone(self) -> Executable:
         """Another instance for another thread."""
+        ...
+
+    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
+        """Asks to write outputs into given memory from the next run on; a runtime with its own memory need not."""
         ...
 
 

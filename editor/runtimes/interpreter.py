@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 from onnx.external_data_helper import load_external_data_for_model
@@ -57,7 +57,9 @@ class _Evaluator:
             raise ExecutionError(f"{self.part.label} on {self.device.name}: ONNX reference interpreter: "
                                  f"{first_line(error)}") from error
 
+    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
+        """Outputs stay where this runtime puts them."""
+
     def clone(self) -> Executable:
         """The evaluator keeps no state between runs."""
         return self
-

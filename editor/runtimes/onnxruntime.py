@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from operator import is_
 from typing import Any
 
 import onnxruntime as ort
@@ -14,12 +16,25 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
 from editor.runtimes.probe import ask
-from editor.runtimes.values import can_be_ort_value, to_numpy, to_ort
+from editor.runtimes.values import can_be_ort_value, nbytes, to_numpy, to_ort
 
 ort.set_default_logger_severity(4)  # errors come back as exceptions
 log = logging.getLogger(__name__)
 
 _CPU = "CPUExecutionProvider"
+_MEMORY = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
+"""Providers with memory of their own in which values can stay between subgraphs."""
+if "CUDAExecutionProvider" in ort.get_available_providers():
+    ort.preload_dlls()  # CUDA libraries that were installed as Python packages
+_KEPT_BYTES = 16 << 20
+"""Outputs up to this size keep their buffers between runs."""
+
+
+@cache
+def _share_arena() -> None:
+    """One arena for all sessions of the process: parts of a model then reuse each other's warm memory."""
+    info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(info, None)
 
 
 class OnnxRuntime:
@@ -52,6 +67,10 @@ class OnnxRuntime:
         """Creates a session; weights in other files are mapped, not read."""
         settings = ort.SessionOptions()
         settings.log_severity_level = 4
+        if part.optimised:
+            settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        _share_arena()
+        settings.add_session_config_entry("session.use_env_allocators", "1")
         # Spinning pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
         settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
         settings.add_session_config_entry("session.inter_op.allow_spinning", "0")
@@ -72,12 +91,21 @@ class _Session:
     def __init__(self, session: Any, part: SubModel, device: Device) -> None:
         self.session, self.part, self.device = session, part, device
         self.binding = session.io_binding()
+        self.bound: list[Value] = [None] * len(part.inputs)
+        self.kept: list[Value] = []
+        self.may_keep = True
+        self.place, self.index = memory_of(device)
+        self.places = [self.place if o.type.startswith("tensor(") and o.type != "tensor(string)" else "cpu"
+                       for o in session.get_outputs()]
         # An empty optional in an OrtValue crashes whoever looks into it, so these go through session.run.
-        self.bindable = not any(o.type.startswith("optional(") for o in session.get_outputs())
+        # Maps have no OrtValue that Python could read.
+        self.bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the session; outputs are ``OrtValue`` where that is possible."""
         try:
+            if self.kept and all(map(is_, inputs, self.bound)):
+                return self._run_kept() or self._run_bound(inputs)
             if self.bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
             feeds = {name: to_ort(v) if can_be_ort_value(v) else to_numpy(v)
@@ -90,21 +118,81 @@ class _Session:
 
     def _run_bound(self, inputs: Sequence[Value]) -> list[Value]:
         binding = self.binding
-        for name, value in zip(self.part.inputs, inputs, strict=True):
-            binding.bind_ortvalue_input(name, to_ort(value))
+        for i, value in enumerate(inputs):
+            if value is not self.bound[i]:
+                binding.bind_ortvalue_input(self.part.inputs[i], to_ort(value))
+                # An array may be copied on the way, so another run must look at it again.
+                self.bound[i] = value if isinstance(value, ort.OrtValue) else None
+        if self.kept and (results := self._run_kept()):
+            return results
         binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
-        for name in self.part.outputs:
-            binding.bind_output(name)
+        for name, place in zip(self.part.outputs, self.places, strict=True):
+            binding.bind_output(name, place, self.index if place != "cpu" else 0)
         self.session.run_with_iobinding(binding)
-        return list(binding.get_outputs())
+        results = list(binding.get_outputs())
+        if self.may_keep:
+            self._keep(results)
+        return results
+
+    def _run_kept(self) -> list[Value]:
+        """A run into the buffers of the first one; nothing when the shapes turn out to depend on the data."""
+        try:
+            self.session.run_with_iobinding(self.binding)
+        except Exception as error:
+            if "computed output shape" not in str(error):
+                raise
+            self.kept = []
+        return self.kept
+
+    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
+        """Writes into given memory from now on, where the outputs have kept their shape."""
+        if not self.kept:
+            return
+        self.kept = [buffers.get(name, old) for name, old in zip(self.part.outputs, self.kept, strict=True)]
+        self.binding.clear_binding_outputs()
+        for name, value in zip(self.part.outputs, self.kept, strict=True):
+            self.binding.bind_ortvalue_output(name, value)
+
+    def fix(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
+        """Binds these inputs once and for all; returns what launches a run, or None where buffers may move."""
+        if not self.kept:
+            return None
+        for name, value in inputs.items():
+            self.binding.bind_ortvalue_input(name, value)
+        return partial(self.session._sess.run_with_iobinding, self.binding._iobinding, None)
+
+    def bind(self, name: str, value: Value) -> None:
+        """Another value for one input of a launch."""
+        self.binding.bind_ortvalue_input(name, to_ort(value))
+
+    def _keep(self, results: list[Value]) -> None:
+        """Binds the buffers of this run once and for all: the next run writes into them."""
+        self.may_keep = False
+        plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
+        if not plain or sum(nbytes(r) for r in results) > _KEPT_BYTES:
+            return
+        self.binding.clear_binding_outputs()
+        for name, result in zip(self.part.outputs, results, strict=True):
+            self.binding.bind_ortvalue_output(name, result)
+        self.kept = results
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
         return _Session(self.session, self.part, self.device)
 
 
+def memory_of(device: Device) -> tuple[str, int]:
+    """Where the values of a device live: kind of memory and number."""
+    place = _MEMORY.get(device.provider, "cpu")
+    number = device.properties.get("device_id", device.unit)
+    return place, int(number) if place != "cpu" and number.isdigit() else 0
+
+
 def _providers(device: Device) -> list[Any]:
     options = {k: v for k, v in device.properties.items() if "." not in k}
+    place, index = memory_of(device)
+    if place != "cpu":
+        options = {"device_id": str(index), **options}
     if device.provider == _CPU:
         return [_CPU]
     return [(device.provider, options), _CPU]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,9 @@ class _Request:
             return [self.request.get_tensor(port) for port in self.results]
         except Exception as error:
             raise ExecutionError(f"{self.part.label} on {self.device.name}: OpenVINO: {_cause(error)}") from error
+
+    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
+        """Outputs stay where this runtime puts them."""
 
     def clone(self) -> Executable:
         """Another request on the same compiled model."""

@@ -69,23 +69,34 @@ def is_empty_optional(value: Value) -> bool:
     return value is None or (is_ort(value) and not value.has_value())
 
 
-def to_ort(value: Value) -> Value:
-    """An ``OrtValue`` that shares the memory where it is contiguous; values on other devices stay there."""
-    if is_ort(value):
-        return value
+def to_ort(value: Value, place: str = "cpu", index: int = 0) -> Value:
+    """An ``OrtValue`` in the memory of a device; on the CPU it shares the memory where it is contiguous.
+
+    Args:
+        value: any value but a list.
+        place: ``cpu`` or ``cuda``.
+        index: which of the devices of that kind.
+    """
     import onnxruntime
 
+    if is_ort(value):
+        if value.device_name().lower() == place or not value.is_tensor() or value.data_type() == "tensor(string)":
+            return value
+        moved = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(value.shape()), value.element_type(), place, index)
+        if nbytes(value):
+            onnxruntime.copy_tensors([value], [moved])
+        return moved
     array = np.asarray(to_numpy(value))
     if array.ndim:
         array = np.ascontiguousarray(array)
     code = _CODES.get(array.dtype)
     if code is None:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array, place, index)
     made = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), code)
     raw = _pack(array, _EXTENSIONS[code][2])
     if raw.nbytes:
         ctypes.memmove(made.data_ptr(), raw.ctypes.data, raw.nbytes)
-    return made
+    return made if place == "cpu" else to_ort(made, place, index)
 
 
 def to_openvino(value: Value) -> Value:
@@ -116,6 +127,12 @@ def to_openvino(value: Value) -> Value:
     return openvino.Tensor(array, shared_memory=array.ndim > 0 and array.size > 0)
 
 
+def is_numpy_type(value: Value) -> bool:
+    """An ``OrtValue`` whose element type numpy has, so that its memory can be seen as an array."""
+    return bool(is_ort(value) and value.has_value() and value.is_tensor() and value.data_type() != "tensor(string)"
+                and value.element_type() not in _EXTENSIONS)
+
+
 def nbytes(value: Value) -> int:
     """Bytes that a value takes, 0 where that is not defined."""
     if is_ort(value):
@@ -138,8 +155,7 @@ def _ort_to_numpy(value: Any) -> Value:
     dtype, _, bits = extension
     shape = tuple(value.shape())
     size = -(-prod(shape) * bits // 8)
-    if value.device_name().lower() != "cpu":  # read through the runtime: the pointer is not ours to follow
-        return np.asarray(value.numpy()).view(dtype)
+    value = to_ort(value)  # a pointer into another device's memory is not ours to follow
     raw = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", np.uint8)
     return _unpack(raw, np.dtype(dtype), bits, shape)
 
@@ -165,14 +181,15 @@ def _pack(array: Array, bits: int) -> npt.NDArray[np.uint8]:
     padded = np.zeros(-(-len(raw) // per_byte) * per_byte, np.uint8)
     padded[:len(raw)] = raw & ((1 << bits) - 1)
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    return np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
+    packed: npt.NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
+    return packed
 
 
 def _unpack(raw: npt.NDArray[np.uint8], dtype: np.dtype[Any], bits: int, shape: tuple[int, ...]) -> Array:
     if bits >= 8:
         return raw.view(dtype).reshape(shape)
     shifts = np.arange(8 // bits, dtype=np.uint8) * bits
-    items = ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:prod(shape)]
+    items: Array = ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:prod(shape)]
     if dtype.name.startswith("int"):  # ml_dtypes keeps the sign extended to the byte
         items = np.where(items >> (bits - 1), items | np.uint8(0xFF << bits & 0xFF), items).astype(np.uint8)
     return items.view(dtype).reshape(shape)

@@ -1,0 +1,134 @@
+"""CPU and GPU together, on a machine with onnxruntime-gpu and CUDA.
+
+    python benchmarks/gpu.py [--seconds 5] [--rehearse]
+
+1. Cost of a boundary between two GPU subgraphs: a chain of matrix products, cut in k sessions, values on the GPU.
+2. ResNet-50 with MaxPool forbidden on the GPU: the plan against the GPU alone and the CPU alone.
+3. A decoder whose weights do not fit into the memory that the GPU is allowed: policy `memory` places the rest.
+
+``--rehearse`` runs the same on CPU devices, to test the script; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.conformance import layout
+from benchmarks.overhead import contiguous, transformer
+from editor.devices.discovery import available_devices
+from editor.devices.formats import load_devices
+from editor.execution.benchmark import Benchmark, environment
+from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.inputs import random_inputs
+from editor.graph.loading import load_model
+from editor.workspace.plan import partition
+
+
+def products(path: Path, count: int = 16) -> Path:
+    """A chain of matrix products, 256 x 1024 by 1024 x 1024."""
+    rng = np.random.default_rng(0)
+    weights = [numpy_helper.from_array((rng.standard_normal((1024, 1024)) / 32).astype(np.float32), f"w{i}")
+               for i in range(count)]
+    nodes = [helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"]) for i in range(count)]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [256, 1024]) for n in ("t0", f"t{count}")]
+    graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def boundaries(gpu: dict[str, Any], folder: Path, seconds: float) -> None:
+    """Milliseconds of the chain by number of subgraphs, interleaved."""
+    graph = load_model(products(folder / "products.onnx"))
+    devices = load_devices([{**gpu, "name": "G0"}, {**gpu, "name": "G1"}])
+    inputs = random_inputs(graph)
+    runs = {1: compile_whole(graph, devices[0])}
+    for count in (2, 4, 8, 16):
+        part = contiguous(graph, count)
+        runs[count] = compile_partition(layout(graph, devices, part % 2, part))
+    times: dict[int, list[float]] = {count: [] for count in runs}
+    for compiled in runs.values():
+        for _ in range(10):
+            compiled.run(inputs)
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        for count, compiled in runs.items():
+            start = time.perf_counter()
+            compiled.run(inputs)
+            times[count].append(time.perf_counter() - start)
+    whole = float(np.median(times[1]))
+    print(f"chain of 16 products, {len(times[1])} rounds")
+    for count, spent in times.items():
+        median = float(np.median(spent))
+        extra = f", {(median - whole) / (count - 1) * 1e6:.0f} us a boundary" if count > 1 else ""
+        print(f"  {count:2} GPU subgraphs: {median * 1e3:.3f} ms{extra}")
+
+
+def story(title: str, graph: Any, table: list[dict[str, Any]], policies: dict[str, dict[str, Any]], seconds: float) -> None:
+    """Benchmarks plans side by side with each device alone, and prints the comparison."""
+    plans = {name: partition(graph, table, policy=name.split()[0], **settings) for name, settings in policies.items()}
+    print(title)
+    for name, plan in plans.items():
+        for s in plan.subgraphs[:6]:
+            print(f"  {name}: subgraph {s.id} on {s.device}: {s.size} ops, constants {s.memory.constants / 1e6:.0f} MB")
+        if len(plan.subgraphs) > 6:
+            print(f"  {name}: {len(plan.subgraphs)} subgraphs in all")
+    for result in Benchmark({n: p.partition for n, p in plans.items()}, seconds).run():
+        t = result.total
+        print(f"  {result.plan}: median {t.median * 1e3:.3f} ms, p90 {t.p90 * 1e3:.3f} ms, {result.runs} runs")
+        for transfer in sorted(result.transfers, key=lambda x: -x.time.median)[:4]:
+            rate = transfer.bytes / transfer.time.median / 1e9 if transfer.time.median else 0
+            print(f"    transfer {transfer.from_device} -> {transfer.to_device}: {transfer.bytes:,} bytes in "
+                  f"{transfer.time.median * 1e6:.0f} us ({rate:.1f} GB/s)")
+        for base in result.baselines:
+            found = f"{base.time.median * 1e3:.3f} ms" if base.time else base.problem
+            print(f"    unsplit on {base.device}: {found}")
+        if result.difference:
+            d = result.difference
+            print(f"    largest difference to the unsplit model on {d.reference}: {d.max_relative:.3g} relative"
+                  f" ({'within tolerance' if d.within_tolerance else 'OUTSIDE TOLERANCE'})")
+
+
+def main() -> None:
+    """Prints all three parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rehearse", action="store_true")
+    options = parser.parse_args()
+    provider = "CPUExecutionProvider" if options.rehearse else "CUDAExecutionProvider"
+    if provider not in {d.provider for d in available_devices()}:
+        sys.exit("CUDAExecutionProvider is not here; install onnxruntime-gpu and CUDA's libraries")
+    gpu = {"name": "GPU", "backendName": "onnxruntime", "provider": provider}
+    if not options.rehearse:
+        gpu["properties"] = {"use_tf32": "0"}
+    cpu = {"name": "CPU", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}
+    for device in available_devices():
+        print(f"{device.name}: {device.description} {device.hardware}")
+    print(environment(0), f"{os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        boundaries(gpu, folder, options.seconds)
+        light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+        # ONNX Runtime's GPU provider keeps the unsplit model whole; the plan gives MaxPool to the CPU.
+        story("ResNet-50, MaxPool forbidden on the GPU", load_model(light), [{**gpu, "nonSupportedNodes": "MaxPool"}, cpu],
+              {"priority": {}, "optimal": {}}, options.seconds)
+        big = transformer(folder / "decoder.onnx", layers=2 if options.rehearse else 12, width=1536, tokens=64, heads=12)
+        graph = load_model(big)
+        limit = "100MiB" if options.rehearse else "800MiB"
+        story(f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}", graph,
+              [{**gpu, "memory": limit}, cpu], {"memory": {}}, options.seconds)
+
+
+if __name__ == "__main__":
+    main()

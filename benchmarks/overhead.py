@@ -1,0 +1,181 @@
+"""What it costs to cut a model: CPU time of k contiguous subgraphs against the unsplit model.
+
+    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 20] [--openvino]
+
+ONNX Runtime CPU on both sides, interleaved in one process; ratios are medians of per-round process CPU
+times. With ``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.conformance import layout
+from editor.devices.formats import load_devices
+from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.inputs import random_inputs
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+
+LIGHT = ("resnet50", "densenet121", "squeezenet")
+
+
+def transformer(path: Path, layers: int = 12, width: int = 256, tokens: int = 128, heads: int = 4) -> Path:
+    """An encoder with random weights."""
+    rng = np.random.default_rng(0)
+    nodes, weights = [], []
+
+    def weight(*shape: int) -> str:
+        name = f"w{len(weights)}"
+        weights.append(numpy_helper.from_array((rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32), name))
+        return name
+
+    def op(kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"t{len(nodes)}"
+        nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
+        return name
+
+    def linear(x: str, into: int, out: int) -> str:
+        return op("Add", op("MatMul", x, weight(into, out)), weight(out))
+
+    def shape(*dims: int) -> str:
+        name = f"s{len(weights)}"
+        weights.append(numpy_helper.from_array(np.array(dims, np.int64), name))
+        return name
+
+    x, each = "x", width // heads
+    for _ in range(layers):
+        parts = [op("Transpose", op("Reshape", linear(x, width, width), shape(1, tokens, heads, each)), perm=[0, 2, 1, 3])
+                 for _ in range(3)]
+        scores = op("MatMul", parts[0], op("Transpose", parts[1], perm=[0, 1, 3, 2]))
+        mixed = op("MatMul", op("Softmax", scores, axis=-1), parts[2])
+        joined = op("Reshape", op("Transpose", mixed, perm=[0, 2, 1, 3]), shape(1, tokens, width))
+        x = op("LayerNormalization", op("Add", x, linear(joined, width, width)), weight(width), axis=-1)
+        hidden = op("Gelu", linear(x, width, 4 * width))
+        x = op("LayerNormalization", op("Add", x, linear(hidden, 4 * width, width)), weight(width), axis=-1)
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, tokens, width]) for n in ("x", x)]
+    graph = helper.make_graph(nodes, "transformer", info[:1], info[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return path
+
+
+def nets(folder: Path) -> Iterator[tuple[str, Graph]]:
+    """The nets of the figures."""
+    from onnx.backend.test import loader
+
+    for name in LIGHT:
+        yield name, load_model(Path(loader.DATA_DIR) / "light" / f"light_{name}.onnx")
+    yield "transformer-12", load_model(transformer(folder / "transformer.onnx"))
+
+
+def contiguous(graph: Graph, count: int) -> np.ndarray:
+    """[op] subgraph number: equal numbers of ops in the order of execution."""
+    part = np.full(len(graph), -1, np.int64)
+    placed = graph.order[~graph.op_is_constant[graph.order]]
+    part[placed] = np.arange(len(placed)) * count // len(placed)
+    return part
+
+
+def plain_session(graph: Graph, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
+    """The model as anybody would run it: one session with default settings but for the threads."""
+    import onnxruntime as ort
+
+    settings = ort.SessionOptions()
+    settings.intra_op_num_threads = threads
+    session = ort.InferenceSession(str(graph.path), settings, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, inputs)
+
+
+def ratios(base: Callable[[], Any], others: list[Callable[[], Any]], seconds: float) -> tuple[float, list[float]]:
+    """Median CPU seconds of the base, and median ratio of each other to it, round by round."""
+    def cpu(work: Callable[[], Any]) -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    for work in (base, *others):
+        for _ in range(3):
+            work()
+    rows, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < seconds or len(rows) < 10:
+        rows.append([cpu(base), *(cpu(o) for o in others)])
+    table = np.array(rows)
+    return float(np.median(table[:, 0])), np.median(table[:, 1:] / table[:, :1], axis=0).tolist()
+
+
+def openvino_runs(graph: Graph, counts: list[int], threads: int) -> list[Callable[[], Any]]:
+    """OpenVINO unsplit, then HETERO with the affinities of each cut (CPU and AUTO are both the CPU)."""
+    import openvino as ov
+
+    core = ov.Core()
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    feeds = list(random_inputs(graph).values())
+    runs = []
+    for count in (0, *counts):
+        model = core.read_model(graph.path)
+        if count:
+            part = contiguous(graph, count)
+            home = {graph.op_keys[op]: "CPU" if part[op] % 2 == 0 else "AUTO" for op in range(len(graph)) if part[op] >= 0}
+            last = "CPU"
+            for op in model.get_ordered_ops():
+                names = [n for o in op.outputs() for n in o.get_names() if n in home]
+                last = home[names[0]] if names else last
+                op.get_rt_info()["affinity"] = last
+            compiled = core.compile_model(model, "HETERO:CPU,AUTO", {"INFERENCE_PRECISION_HINT": "f32"})
+        else:
+            compiled = core.compile_model(model, "CPU", settings)
+        request = compiled.create_infer_request()
+        for port, feed in zip(compiled.inputs, feeds, strict=True):
+            request.set_tensor(port, ov.Tensor(np.ascontiguousarray(feed)))
+        runs.append(request.infer)
+    return runs
+
+
+def main() -> None:
+    """Prints one line per net."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", type=int, nargs="*", default=[8, 32])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=15, help="per net")
+    parser.add_argument("--plain", action="store_true", help="also cut the model's own graph")
+    parser.add_argument("--openvino", action="store_true")
+    options = parser.parse_args()
+    devices = load_devices([{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"])
+    print(f"threads per session: {options.threads}; CPU time against the unsplit model")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, graph in nets(Path(folder)):
+            inputs = random_inputs(graph)
+            whole = compile_whole(graph, devices[0], options.threads)
+            plans, labels = [], []
+            for count in options.parts:
+                part = contiguous(graph, count)
+                partition = layout(graph, devices, np.maximum(part, 0) % 2, part)
+                for as_cut in (False, True) if options.plain else (False,):
+                    plans.append(compile_partition(partition, options.threads, as_cut=as_cut))
+                    labels.append(f"{count}{' plain' if as_cut else ''}")
+            works = [partial(run, inputs) for run in (whole.run, *(p.run for p in plans))]
+            base, (own, *found) = ratios(plain_session(graph, inputs, options.threads), works, options.seconds)
+            print(f"{name:<16} {base * 1e3:7.1f} ms  uncut: {own:.3f}  " + "  ".join(
+                f"{label}: {r:.3f}" for label, r in zip(labels, found, strict=True)), flush=True)
+            if options.openvino:
+                first, *rest = openvino_runs(graph, options.parts, options.threads)
+                base, found = ratios(first, list(rest), options.seconds)
+                print(f"  OpenVINO HETERO {base * 1e3:6.1f} ms  " + "  ".join(
+                    f"{count}: {r:.3f}" for count, r in zip(options.parts, found, strict=True)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""One block of memory for the boundary tensors of a plan.
+
+Tensors that never live at the same time share memory, so that what one subgraph wrote is still in the
+cache when the next reads it. Offsets by greedy best fit, largest tensor first (Pisarchyk and Lee,
+"Efficient memory management for deep neural net inference", 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from editor.runtimes.base import Value
+from editor.runtimes.onnxruntime import memory_of
+from editor.runtimes.values import is_numpy_type
+
+if TYPE_CHECKING:
+    from editor.execution.executor import Step
+
+_ALIGNMENT = 64
+"""Bytes: a cache line, and what vector instructions like."""
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A tensor that needs memory from one step to another, both included."""
+
+    bytes: int
+    first: int
+    last: int
+
+
+def pack(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """Offset of every tensor, and bytes in all; tensors whose lifetimes meet do not overlap."""
+    offsets = [0] * len(lifetimes)
+    placed: list[int] = []
+    for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].bytes, lifetimes[i].first)):
+        mine = lifetimes[i]
+        size = _padded(mine.bytes)
+        busy = sorted((offsets[j], offsets[j] + _padded(lifetimes[j].bytes)) for j in placed
+                      if lifetimes[j].first <= mine.last and mine.first <= lifetimes[j].last)
+        best, room, end = -1, 0, 0
+        for begin, finish in busy:
+            gap = begin - end
+            if gap >= size and (best < 0 or gap < room):
+                best, room = end, gap
+            end = max(end, finish)
+        offsets[i] = best if best >= 0 else end
+        placed.append(i)
+    return offsets, max((o + _padded(t.bytes) for o, t in zip(offsets, lifetimes, strict=True)), default=0)
+
+
+def pack_buffers(steps: Sequence[Step], outputs: Sequence[str]) -> None:
+    """Moves the boundary tensors that ONNX Runtime makes and reads on the CPU into one block, after a first run.
+
+    Others stay: a tensor that another runtime reads may live on as a view in that runtime's outputs.
+    """
+    import onnxruntime
+
+    reads: dict[str, list[int]] = {}
+    for i, step in enumerate(steps):
+        for name in step.part.inputs:
+            reads.setdefault(name, []).append(i)
+    names, values, lifetimes = [], [], []
+    for i, step in enumerate(steps):
+        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
+            readers = reads.get(name, [])
+            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
+            if name in outputs or not readers or not plain or any(not _on_cpu(steps[r]) for r in readers):
+                continue
+            array = value.numpy()
+            names.append(name)
+            values.append(array)
+            lifetimes.append(Lifetime(array.nbytes, i, max(readers)))
+    offsets, size = pack(lifetimes)
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    shift = -raw.ctypes.data % _ALIGNMENT
+    buffers = {}
+    for name, array, offset in zip(names, values, offsets, strict=True):
+        view = raw[shift + offset:shift + offset + array.nbytes].view(array.dtype).reshape(array.shape)
+        buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
+    for step in steps:
+        mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
+        if mine:
+            step.executable.move_outputs(mine)
+
+
+class FixedRun:
+    """A plan whose every tensor has a fixed place: a run is one call per subgraph and nothing else."""
+
+    def __init__(self, launches: Sequence[Callable[[], None]], inputs: Mapping[str, Sequence[Any]],
+                 results: Mapping[str, Value]) -> None:
+        self._launches, self._inputs, self.results = launches, inputs, results
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], outputs: Sequence[str]) -> FixedRun | None:
+        """After a first run and ``pack_buffers``; None unless all is ONNX Runtime in one memory, with fixed shapes."""
+        places: dict[str, Value] = {}
+        inputs: dict[str, list[Any]] = {}
+        launches = []
+        for step in steps:
+            session: Any = step.executable
+            kept = getattr(session, "kept", None)
+            if not kept or step.runs_on.runtime != "onnxruntime" or memory_of(step.runs_on) != memory_of(steps[0].runs_on):
+                return None
+            launch = session.fix({name: places[name] for name in step.part.inputs if name in places})
+            if launch is None:
+                return None
+            launches.append(launch)
+            for name in step.part.inputs:
+                if name not in places:
+                    inputs.setdefault(name, []).append(step.executable)
+            places.update(zip(step.part.outputs, kept, strict=True))
+        if any(name not in places for name in outputs):
+            return None
+        return cls(launches, inputs, {name: places[name] for name in outputs})
+
+    def run(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Graph outputs by name; they are overwritten by the next run."""
+        for name, readers in self._inputs.items():
+            for executable in readers:
+                executable.bind(name, inputs[name])
+        for launch in self._launches:
+            launch()
+        return self.results
+
+
+def _on_cpu(step: Step) -> bool:
+    return step.runs_on.runtime == "onnxruntime" and step.runs_on.provider == "CPUExecutionProvider"
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
