@@ -16,7 +16,7 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
 from editor.runtimes.probe import ask
-from editor.runtimes.values import can_be_ort_value, nbytes, to_numpy, to_ort
+from editor.runtimes.values import can_be_ort_value, is_ort, nbytes, to_numpy, to_ort
 
 ort.set_default_logger_severity(4)  # errors come back as exceptions
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _CPU = "CPUExecutionProvider"
 _MEMORY = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
 """Providers with memory of their own in which values can stay between subgraphs."""
+NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
+    "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 if "CUDAExecutionProvider" in ort.get_available_providers():
     ort.preload_dlls()  # CUDA libraries that were installed as Python packages
 _KEPT_BYTES = 16 << 20
@@ -95,8 +97,7 @@ class _Session:
         self.kept: list[Value] = []
         self.may_keep = True
         self.place, self.index = memory_of(device)
-        self.places = [self.place if o.type.startswith("tensor(") and o.type != "tensor(string)" else "cpu"
-                       for o in session.get_outputs()]
+        self.places = [self.place if o.type in NUMPY_TYPES else "cpu" for o in session.get_outputs()]
         # An empty optional in an OrtValue crashes whoever looks into it, so these go through session.run.
         # Maps have no OrtValue that Python could read.
         self.bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
@@ -108,7 +109,7 @@ class _Session:
                 return self._run_kept() or self._run_bound(inputs)
             if self.bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
-            feeds = {name: to_ort(v) if can_be_ort_value(v) else to_numpy(v)
+            feeds = {name: v if is_ort(v) else to_ort(v) if can_be_ort_value(v) else to_numpy(v)
                      for name, v in zip(self.part.inputs, inputs, strict=True)}
             return list(self.session.run(list(self.part.outputs), feeds))
         except Exception as error:
@@ -120,7 +121,7 @@ class _Session:
         binding = self.binding
         for i, value in enumerate(inputs):
             if value is not self.bound[i]:
-                binding.bind_ortvalue_input(self.part.inputs[i], to_ort(value))
+                binding.bind_ortvalue_input(self.part.inputs[i], value if is_ort(value) else to_ort(value))
                 # An array may be copied on the way, so another run must look at it again.
                 self.bound[i] = value if isinstance(value, ort.OrtValue) else None
         if self.kept and (results := self._run_kept()):
@@ -163,7 +164,7 @@ class _Session:
 
     def bind(self, name: str, value: Value) -> None:
         """Another value for one input of a launch."""
-        self.binding.bind_ortvalue_input(name, to_ort(value))
+        self.binding.bind_ortvalue_input(name, value if is_ort(value) else to_ort(value))
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""

@@ -80,12 +80,10 @@ def to_ort(value: Value, place: str = "cpu", index: int = 0) -> Value:
     import onnxruntime
 
     if is_ort(value):
-        if value.device_name().lower() == place or not value.is_tensor() or value.data_type() == "tensor(string)":
+        # Types that numpy lacks are kept on the CPU (onnxruntime moves them inside a run).
+        if value.device_name().lower() == place or not is_numpy_type(value):
             return value
-        moved = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(value.shape()), value.element_type(), place, index)
-        if nbytes(value):
-            onnxruntime.copy_tensors([value], [moved])
-        return moved
+        return onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy(), place, index)
     array = np.asarray(to_numpy(value))
     if array.ndim:
         array = np.ascontiguousarray(array)
@@ -96,7 +94,7 @@ def to_ort(value: Value, place: str = "cpu", index: int = 0) -> Value:
     raw = _pack(array, _EXTENSIONS[code][2])
     if raw.nbytes:
         ctypes.memmove(made.data_ptr(), raw.ctypes.data, raw.nbytes)
-    return made if place == "cpu" else to_ort(made, place, index)
+    return made
 
 
 def to_openvino(value: Value) -> Value:
@@ -155,7 +153,6 @@ def _ort_to_numpy(value: Any) -> Value:
     dtype, _, bits = extension
     shape = tuple(value.shape())
     size = -(-prod(shape) * bits // 8)
-    value = to_ort(value)  # a pointer into another device's memory is not ours to follow
     raw = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", np.uint8)
     return _unpack(raw, np.dtype(dtype), bits, shape)
 
