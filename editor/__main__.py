@@ -17,12 +17,13 @@ from editor.errors import EditorError, ExportError
 from editor.execution import tasks
 from editor.execution.figures import BenchmarkResult
 from editor.execution.inputs import random_inputs, read_inputs
-from editor.execution.jobs import JobService
+from editor.execution.jobs import Job, JobService
 from editor.exports.dot import render
 from editor.exports.registry import FORMATS
 from editor.files import write_atomic
 from editor.partition.grouping import GROUPINGS
 from editor.partition.optimal import OBJECTIVES
+from editor.partition.partition import solve
 from editor.partition.policies import POLICIES
 from editor.partition.rules import load_rules
 from editor.text import human_bytes, human_seconds
@@ -61,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
     partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
     partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
+    partition.add_argument("--costs", choices=["estimate", "measured"], help="for policies that weigh costs; measured "
+                           "needs a profile (see `profile`)")
     partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
     partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
@@ -74,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--outputs", type=Path, metavar="F.npz")
     run.set_defaults(command=_run)
 
+    _add_measuring(commands)
+    _add_telling(commands)
+    return parser
+
+
+def _add_measuring(commands: Any) -> None:
     bench = commands.add_parser("bench", help="measure plans against each other and against the unsplit model")
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--seconds", type=float, default=2.0, metavar="S")
@@ -85,6 +94,25 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler; default: an embedded one")
     bench.set_defaults(command=_bench)
 
+    profile = commands.add_parser("profile", help="measure what each op takes on each real device of a plan")
+    profile.add_argument("plan", type=Path)
+    profile.add_argument("--seconds", type=float, default=2.0, metavar="S", help="per device")
+    profile.add_argument("--threads", type=int, default=0, metavar="T")
+    profile.add_argument("--scheduler", metavar="tcp://...")
+    profile.set_defaults(command=_profile)
+
+    tune = commands.add_parser("tune", help="try the best few plans for real and write the fastest")
+    tune.add_argument("plan", type=Path)
+    tune.add_argument("--seconds", type=float, default=4.0, metavar="S")
+    tune.add_argument("--mode", default="latency", choices=["latency", "throughput"])
+    tune.add_argument("--requests", type=int, default=4, metavar="N")
+    tune.add_argument("--threads", type=int, default=0, metavar="T")
+    tune.add_argument("--scheduler", metavar="tcp://...")
+    tune.add_argument("--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan")
+    tune.set_defaults(command=_tune)
+
+
+def _add_telling(commands: Any) -> None:
     export = commands.add_parser("export", help="write a plan for another tool")
     export.add_argument("plan", type=Path)
     export.add_argument("--to", required=True, choices=[*FORMATS, "plan"], metavar="FORMAT",
@@ -96,7 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
     why.set_defaults(command=_why)
-    return parser
 
 
 def _devices(options: argparse.Namespace) -> int:
@@ -116,7 +143,7 @@ def _partition(options: argparse.Namespace) -> int:
     graph = editor.load_model(options.model, dict(options.define))
     plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
                             rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
-                            policy_options={"objective": options.objective} if options.objective else None)
+                            policy_options={k: v for k, v in (("objective", options.objective), ("costs", options.costs)) if v})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out), *plan.export("log", options.out)]
     _print_summary(plan)
     for path in list(paths):
@@ -192,14 +219,56 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
+def _profile(options: argparse.Namespace) -> int:
+    plan = editor.load_plan(options.plan)
+    service = JobService(options.scheduler)
+    try:
+        found = _follow(service.submit(tasks.profile, plan.recipe(), options.seconds, options.threads))
+    finally:
+        service.close()
+    for name, outcome in found.items():
+        if isinstance(outcome, str):
+            print(f"{name}: not profiled: {outcome}")
+            continue
+        print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {len(outcome.kernels)} kernels for "
+              f"{len(outcome.seconds)} ops; a subgraph more costs {human_seconds(outcome.call)}")
+        slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
+        for key, seconds in slowest:
+            print(f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}")
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    plan = editor.load_plan(options.plan)
+    service = JobService(options.scheduler)
+    try:
+        tuned = _follow(service.submit(tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests,
+                                       options.threads))
+    finally:
+        service.close()
+    for result in tuned.results:
+        predicted = "" if result.predicted is None else f", predicted {human_seconds(result.predicted)}"
+        print(f"{result.plan}: median {human_seconds(result.total.median)}, {result.throughput:.1f} requests/s{predicted}"
+              f"{' (estimated)' if result.estimated else ''}")
+    best = Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
+    print(f"fastest: {tuned.best}; wrote {best.save(options.out)}")
+    return 0
+
+
 def _bench_model(service: JobService, plans: dict[str, Plan], options: argparse.Namespace) -> list[BenchmarkResult]:
     """Plans of one model run in one interleaved benchmark."""
-    from tqdm import tqdm
-
     recipes = {name: plan.recipe() for name, plan in plans.items()}
     inputs = str(options.inputs.resolve()) if options.inputs else None
     job = service.submit(tasks.benchmark, recipes, options.seconds, options.mode, options.requests, options.threads,
                          inputs)
+    found: list[BenchmarkResult] = _follow(job)
+    return found
+
+
+def _follow(job: Job) -> Any:
+    """Waits for a job with a progress bar on a terminal."""
+    from tqdm import tqdm
+
     with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=sys.stderr,
               disable=not sys.stderr.isatty(), leave=False) as bar:
         seen = 0
@@ -214,8 +283,7 @@ def _bench_model(service: JobService, plans: dict[str, Plan], options: argparse.
         except KeyboardInterrupt:
             job.cancel()
             raise
-    found: list[BenchmarkResult] = job.result()
-    return found
+    return job.result()
 
 
 def _export(options: argparse.Namespace) -> int:

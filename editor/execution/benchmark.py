@@ -19,10 +19,13 @@ from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_partition, compile_whole
-from editor.execution.fidelity import compare
+from editor.execution.fidelity import compare, precision_of
 from editor.execution.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
 from editor.execution.inputs import random_inputs
+from editor.execution.mismatch import first_difference
+from editor.partition.costs import price
 from editor.partition.partition import Partition
+from editor.partition.profile import costs_of
 from editor.runtimes.base import Value
 from editor.runtimes.registry import capability, stand_in
 
@@ -96,7 +99,7 @@ class Benchmark:
         reference_name, reference, problem = self._reference(baselines, outputs)
         results = []
         for contender, (name, partition) in zip(plans, self.partitions.items(), strict=True):
-            difference = compare(reference_name, reference, outputs[id(contender)]) if reference is not None else None
+            difference = self._difference(partition, reference_name, reference, outputs[id(contender)])
             results.append(self._result(name, partition, contender, baselines, difference, problem, elapsed))
         return results
 
@@ -229,7 +232,31 @@ class Benchmark:
             subgraphs=_subgraph_figures(partition, contender, mean_total),
             transfers=_transfer_figures(partition, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
-            difference=difference, difference_problem=problem, environment=environment(self.threads))
+            difference=difference, difference_problem=problem,
+            first_difference=self._first_difference(partition, difference), **_prediction(partition),
+            environment=environment(self.threads))
+
+    def _difference(self, partition: Partition, name: str, expected: dict[str, Any] | None,
+                    found: dict[str, Any]) -> Difference | None:
+        if expected is None:
+            return None
+        home = next((d for d in self._real_devices() if d.name == name), stand_in())
+        return compare(name, expected, found, self._precision(partition, home))
+
+    def _precision(self, partition: Partition, reference: Device) -> str:
+        used = {s.device for s in partition.subgraphs}
+        return precision_of([reference, *(d for d in partition.devices if d.name in used)])
+
+    def _first_difference(self, partition: Partition, difference: Difference | None) -> str:
+        if difference is None or difference.within_tolerance:
+            return ""
+        self._phase("looking for the difference")
+        home = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        try:
+            found = first_difference(partition, self.inputs, home, self.threads, self._precision(partition, home))
+        except EditorError as error:
+            return f"not found: {error}"
+        return str(found) if found else "seen in the outputs only, not in any boundary tensor"
 
     def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")
@@ -285,6 +312,21 @@ def _transfer_figures(partition: Partition, contender: _Contender, mean_total: f
         bool({device[source], device[target]} & planned), Spread.of(seconds),
         float(np.mean(seconds)) / mean_total if mean_total else 0.0)
         for (tensor, source, target), seconds in spent.items())
+
+
+def _prediction(partition: Partition) -> dict[str, Any]:
+    """What the policies' costs say about a plan, from the profile where there is one."""
+    placed = np.flatnonzero(partition.constraints.placed) if partition.constraints is not None else None
+    if placed is None:
+        return {"predicted": None, "predicted_from": ""}
+    for source in ("measured", "estimate"):
+        try:
+            costs = costs_of(partition.graph, partition.devices, source)
+        except EditorError:
+            continue
+        total = price(partition.graph, costs, partition.assignment.device, placed).total
+        return {"predicted": total, "predicted_from": "estimate" if costs.estimated else source}
+    return {"predicted": None, "predicted_from": ""}
 
 
 def _ignore(_event: Event) -> None:

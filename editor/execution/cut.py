@@ -53,11 +53,12 @@ class Cutter:
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
         return cls(graph, source, tensors, fold_constants(graph, source), {})
 
-    def whole(self) -> SubModel:
-        """The unsplit model, under the same rules as its parts."""
+    def whole(self, also: Sequence[str] = ()) -> SubModel:
+        """The unsplit model, under the same rules as its parts; ``also`` are further tensors to put out."""
         graph = self.graph
         inputs = [graph.tensor_names[t] for t in graph.inputs]
         outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
+        outputs = list(dict.fromkeys((*outputs, *also)))
         ops = [op for op in graph.order.tolist() if not (self.folded and graph.op_is_constant[op])]
         return self._model(ops, inputs, outputs, "the unsplit model")
 

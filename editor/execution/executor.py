@@ -138,7 +138,7 @@ class CompiledPlan:
             for i, source, converts in hops:
                 start = perf_counter()
                 if converts:
-                    arguments[i] = _convert(arguments[i], step.runs_on)
+                    arguments[i] = convert(arguments[i], step.runs_on)
                 if timed:
                     seconds = perf_counter() - start if converts else 0.0
                     name = step.part.inputs[i]
@@ -271,7 +271,7 @@ def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
     return found
 
 
-def _convert(value: Value, target: Device) -> Value:
+def convert(value: Value, target: Device) -> Value:
     """A value in the form and the memory that a device takes."""
     try:
         if target.runtime == "openvino":

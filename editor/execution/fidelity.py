@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.execution.figures import Difference, OutputDifference
 
 # Relative to the largest magnitude of an output: what reordering sums costs in each type.
@@ -14,22 +15,48 @@ _TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-
               "complex128": 1e-9}
 
 
-def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Difference:
-    """Differences per output; integers, booleans and strings must be equal."""
-    outputs = tuple(_compare(name, expected[name], actual[name]) for name in expected)
+# What float32 is worth on a device that was told to compute with less.
+_PRECISIONS = {"bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
+
+
+def precision_of(devices: Iterable[Device]) -> str:
+    """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
+    found = ""
+    for device in devices:
+        hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
+        mine = hint if hint in _PRECISIONS else ""
+        if device.provider == "CUDAExecutionProvider" and device.properties.get("use_tf32", "1") != "0":
+            mine = "tf32"
+        if mine and _PRECISIONS[mine] > _PRECISIONS.get(found, 0.0):
+            found = mine
+    return found
+
+
+def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any],
+            precision: str = "") -> Difference:
+    """Differences per output; integers, booleans and strings must be equal.
+
+    Args:
+        reference_name: what computed the expected values.
+        expected: values by name.
+        actual: values by name.
+        precision: what float32 was computed with, see ``precision_of``.
+    """
+    wide = {"float32": _PRECISIONS[precision]} if precision else {}
+    outputs = tuple(_compare(name, expected[name], actual[name], {**_TOLERANCE, **wide}) for name in expected)
     return Difference(reference_name, max((o.max_absolute for o in outputs), default=0.0),
                       max((o.max_relative for o in outputs), default=0.0), outputs, all(o.ok for o in outputs))
 
 
-def _compare(name: str, expected: Any, actual: Any) -> OutputDifference:
+def _compare(name: str, expected: Any, actual: Any, tolerances: Mapping[str, float]) -> OutputDifference:
     if isinstance(expected, list) and isinstance(actual, list):
-        return _compare_sequence(name, expected, actual)
+        return _compare_sequence(name, expected, actual, tolerances)
     if expected is None or actual is None or isinstance(expected, dict):
         return _exact(name, expected == actual)
     expected, actual = np.asarray(expected), np.asarray(actual)
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return _exact(name, False)
-    tolerance = _TOLERANCE.get(expected.dtype.name, 0.1 if expected.dtype.name.startswith("float") else 0.0)
+    tolerance = tolerances.get(expected.dtype.name, 0.1 if expected.dtype.name.startswith("float") else 0.0)
     if not tolerance:
         if expected.dtype.kind in "iu":
             gap = int(np.max(np.abs(expected.astype(object) - actual.astype(object)), initial=0))
@@ -47,10 +74,11 @@ def _compare(name: str, expected: Any, actual: Any) -> OutputDifference:
     return OutputDifference(name, largest, relative, tolerance, relative <= tolerance)
 
 
-def _compare_sequence(name: str, expected: list[Any], actual: list[Any]) -> OutputDifference:
+def _compare_sequence(name: str, expected: list[Any], actual: list[Any],
+                      tolerances: Mapping[str, float]) -> OutputDifference:
     if len(expected) != len(actual):
         return _exact(name, False)
-    parts = [_compare(name, e, a) for e, a in zip(expected, actual, strict=True)]
+    parts = [_compare(name, e, a, tolerances) for e, a in zip(expected, actual, strict=True)]
     return OutputDifference(name, max((p.max_absolute for p in parts), default=0.0),
                             max((p.max_relative for p in parts), default=0.0),
                             max((p.tolerance for p in parts), default=0.0), all(p.ok for p in parts))

@@ -118,6 +118,12 @@ class BenchmarkResult:
     baselines: tuple[Baseline, ...]
     difference: Difference | None
     difference_problem: str
+    first_difference: str
+    """Where a difference outside the tolerance first appears; "" when there is none or it is not known."""
+    predicted: float | None
+    """seconds of one run by the costs that policies use; None when they cannot be had"""
+    predicted_from: str
+    """``estimate`` or ``measured``"""
     environment: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +168,9 @@ class BenchmarkResult:
 
     def _comparison(self) -> list[str]:
         lines = []
+        if self.predicted is not None:
+            word = "from the profile" if self.predicted_from == "measured" else "estimated"
+            lines.append(f"Predicted ({word}): {_ms(self.predicted)} ms")
         for b in self.baselines:
             if b.time is None:
                 lines.append(f"Unsplit on {b.device} ({b.description}): {b.problem}")
@@ -174,6 +183,8 @@ class BenchmarkResult:
             verdict = "within tolerance" if d.within_tolerance else "OUTSIDE TOLERANCE"
             lines.append(f"Largest difference to the unsplit model on {d.reference}: {d.max_absolute:.3g} absolute, "
                          f"{d.max_relative:.3g} relative ({verdict})")
+            if self.first_difference:
+                lines.append(f"The difference is {self.first_difference}")
         else:
             lines.append(f"Not compared with the unsplit model: {self.difference_problem}")
         lines += [f"{key}: {value}" for key, value in self.environment.items()]

@@ -22,6 +22,7 @@ CANCEL_GRACE_SECONDS = 0.6
 """Time for a job to notice that it was cancelled; then its worker is ended."""
 _POLL_SECONDS = 0.1
 START_SECONDS = 60
+TIME_LIMIT_SECONDS = 3600.0
 
 Event = dict[str, Any]
 
@@ -100,6 +101,7 @@ class Job:
         self._result: tuple[bool, Any] | None = None
         self._finished = threading.Event()
         self.cancelled = False
+        self.ended_because = "cancelled"
 
     @property
     def done(self) -> bool:
@@ -173,12 +175,15 @@ class JobService:
             except OSError as error:
                 raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
-        """Starts a job and returns at once."""
+    def submit(self, function: Callable[..., Any], *arguments: Any, time_limit: float = TIME_LIMIT_SECONDS) -> Job:
+        """Starts a job and returns at once; it is ended when it takes longer than ``time_limit`` seconds."""
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
         self._client.subscribe_topic(job.id, lambda event: job.events.extend(event[1]))
         threading.Thread(target=self._follow, args=(job, function, arguments), daemon=True).start()
+        timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
+        timer.daemon = True
+        timer.start()
         return job
 
     def run(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
@@ -199,6 +204,11 @@ class JobService:
         job.cancelled = True
         Variable(f"cancel-{job.id}", client=self._client).set(True)
         threading.Thread(target=self._enforce, args=(job,), daemon=True).start()
+
+    def _time_out(self, job: Job, limit: float) -> None:
+        if not job.done:
+            job.ended_because = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
+            self.cancel(job)
 
     def close(self) -> None:
         """Ends the embedded cluster."""
@@ -230,7 +240,7 @@ class JobService:
 
     def _explain(self, job: Job, error: BaseException) -> JobError:
         if job.cancelled:
-            return JobError("cancelled")
+            return JobError(job.ended_because)
         if type(error).__name__ == "KilledWorker":
             return JobError("the worker process died: a runtime crashed or used too much memory "
                             f"(last step: {self._last_phase(job)})")
@@ -243,7 +253,7 @@ class JobService:
     def _enforce(self, job: Job) -> None:
         if job._finished.wait(CANCEL_GRACE_SECONDS):
             return
-        job._finish(False, JobError("cancelled"))
+        job._finish(False, JobError(job.ended_because))
         with self._lock:
             try:
                 holders = self._client.processing()

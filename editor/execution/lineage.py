@@ -15,7 +15,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 
 from editor.graph.bodies import captured_names
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, Ints
 
 _OWN_NAME = re.compile(r"(?<![A-Za-z0-9])op(\d+)(?!\d)")
 
@@ -38,28 +38,50 @@ def lineage(graph: Graph, optimised: ModelProto) -> list[Kernel]:
     Every op is claimed at most once; an op that no kernel claims was folded away and costs nothing.
     """
     nodes = _ordered(optimised)
-    rank = np.empty(len(graph), np.int64)
-    rank[graph.order] = np.arange(len(graph))
-    anchors = [_anchors(graph, node, rank) for node in nodes]
+    rank = _rank(graph)
+    reads = [_reads(node) for node in nodes]
+    given = [{int(graph.tensor_producer[graph.tensor_index[name]]) for name in names if name in graph.tensor_index}
+             for names in reads]
+    anchors: list[list[int]] = []
+    taken: set[int] = set()
+    for node in nodes:  # a reorder that makes a tensor of the model follows the kernel that computed it
+        anchors.append([op for op in _anchors(graph, node, rank) if op not in taken])
+        taken.update(anchors[-1])
+    regions = cones(graph, anchors, given)
+    return [Kernel(node.name, node.op_type, region, tuple(names), tuple(name for name in node.output if name))
+            for node, region, names in zip(nodes, regions, reads, strict=True)]
+
+
+def cones(graph: Graph, anchors: Sequence[Sequence[int]], given: Sequence[set[int]] | None = None) -> list[tuple[int, ...]]:
+    """Ops of each kernel: its anchors and what lies before them that no other kernel claims.
+
+    Args:
+        graph: the model.
+        anchors: ops that each kernel surely computes, kernels in an order of execution.
+        given: ops whose results each kernel reads as inputs; the cone ends there.
+    """
+    rank = _rank(graph)
     claimed = {op for found in anchors for op in found}
-    kernels = []
-    for node, found in zip(nodes, anchors, strict=True):
-        reads = _reads(node)
-        given = {graph.tensor_producer[graph.tensor_index[name]] for name in reads if name in graph.tensor_index}
-        region = set(found)
-        stack = list(found)
+    regions = []
+    for i, found in enumerate(anchors):
+        region, stack = set(found), list(found)
         while stack:
             for op in graph.predecessors[stack.pop()].tolist():
-                if op not in claimed and op not in given and not graph.op_is_constant[op]:
+                if op not in claimed and not graph.op_is_constant[op] and (given is None or op not in given[i]):
                     claimed.add(op)
                     region.add(op)
                     stack.append(op)
-        kernels.append(Kernel(node.name, node.op_type, tuple(sorted(region, key=lambda op: int(rank[op]))), tuple(reads),
-                              tuple(name for name in node.output if name)))
-    return kernels
+        regions.append(tuple(sorted(region, key=lambda op: int(rank[op]))))
+    return regions
 
 
-def _anchors(graph: Graph, node: NodeProto, rank: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+def _rank(graph: Graph) -> Ints:
+    rank = np.empty(len(graph), np.int64)
+    rank[graph.order] = np.arange(len(graph))
+    return rank
+
+
+def _anchors(graph: Graph, node: NodeProto, rank: Ints) -> list[int]:
     made = {int(graph.tensor_producer[graph.tensor_index[name]]) for name in node.output if name in graph.tensor_index}
     made.discard(-1)
     if made:

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from editor.devices.formats import load_devices
+from editor.errors import JobError
 from editor.execution.benchmark import Benchmark
 from editor.execution.figures import BenchmarkResult
 from editor.execution.inputs import read_inputs
 from editor.execution.jobs import Channel
+from editor.execution.profiler import profile_all
+from editor.execution.tune import Tuned
+from editor.execution.tune import tune as find_fastest
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.partition.partition import Settings, solve
+from editor.partition.profile import DeviceProfile, load_profile
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 
@@ -57,6 +62,28 @@ def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, m
         partitions[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
     return Benchmark(partitions, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
+
+
+def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
+    """Profiles a model on every real device of a table; the profiles are kept on this machine."""
+    graph = load_graph(channel, recipe.model, recipe.define)
+
+    def report(text: str, done: int, total: int) -> None:
+        if channel.stopped():
+            raise JobError("cancelled")
+        channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
+    return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
+
+
+def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
+    """Profiles where that has not been done, then tries the best few plans for real."""
+    graph = load_graph(channel, recipe.model, recipe.define)
+    devices = load_devices(recipe.devices)
+    if any(load_profile(graph, d) is None for d in devices if not d.planned):
+        profile(channel, recipe, min(seconds, 2.0), threads)
+    known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
+    return find_fastest(graph, devices, recipe.settings, seconds, mode, requests, threads, channel.emit, channel.stopped,
+                        "measured" if known else "estimate")
 
 
 def warm_up(channel: Channel) -> None:

@@ -13,9 +13,9 @@ from editor.devices.device import Device
 from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.partition.constraints import Constraints, constrain
-from editor.partition.costs import estimate
 from editor.partition.grouping import grouping_of
 from editor.partition.policies import policy_of
+from editor.partition.profile import costs_of
 from editor.partition.rules import Rule
 from editor.partition.subgraphs import Boundary, Division, Subgraph, divide
 from editor.partition.task import Assignment, Task
@@ -190,7 +190,8 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     table = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
-    assignment = policy(Task(table, lambda: estimate(graph, devices), settings.policy_options))
+    assignment = policy(Task(table, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
+                             settings.policy_options))
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))
     return Partition(graph, tuple(devices), settings, table, assignment,
                      divide(graph, devices, assignment.device, part))

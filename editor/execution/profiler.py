@@ -1,0 +1,284 @@
+"""Measuring what each op takes on a real device, with the runtimes' own profilers.
+
+Kernels are timed at the optimisation level that will run. Medians of kernels do not add up, so the
+quietest whole runs are chosen and every kernel is averaged over those same runs; what the framework
+spends between kernels is spread over all, so that the costs add up to the latency of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from editor.devices.device import Device
+from editor.errors import EditorError, ExecutionError
+from editor.execution.executor import Step, compile_partition, convert
+from editor.execution.inputs import random_inputs
+from editor.execution.lineage import cones, lineage
+from editor.graph.costs import op_bytes, op_flops
+from editor.graph.graph import Graph
+from editor.partition.partition import Partition, Settings, solve
+from editor.partition.profile import DeviceProfile, save_profile
+from editor.partition.subgraphs import divide
+from editor.partition.task import Assignment
+from editor.runtimes.base import CompileOptions, SubModel, Value
+from editor.runtimes.registry import runtime_of
+from editor.runtimes.values import to_numpy
+
+Times = list[tuple[str, tuple[int, ...], float]]
+"""Kernels of one run: type, ops that it computes, seconds."""
+Report = Callable[[str, int, int], None]
+
+_QUIET_SHARE = 0.4
+_MIN_RUNS, _MAX_RUNS = 8, 200
+_CUTS = 8
+
+
+def profile_device(graph: Graph, device: Device, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
+                   inputs: Mapping[str, Value] | None = None) -> DeviceProfile:
+    """Profiles every op that a real device can run, and keeps the result.
+
+    Ops that it cannot run go to the other devices of the table, as policy `priority` would do it.
+
+    Raises:
+        ExecutionError: the device is planned, or nothing of the model runs on it.
+    """
+    if device.planned:
+        raise ExecutionError(f"{device.name} is not on this machine, so there is nothing to measure")
+    table = [device, *(d for d in devices if d.name != device.name)]
+    partition = solve(graph, table, Settings())
+    plan = compile_partition(partition, threads, as_cut=True)
+    values = dict(inputs) if inputs is not None else random_inputs(graph)
+    kept = {**values, **plan.keep(values)}
+    mine = [step for step in plan.steps if step.device.name == device.name]
+    if not mine:
+        raise ExecutionError(f"{device.name} can run no op of {graph.name}")
+    taken: dict[int, float] = {}
+    fused: dict[str, int] = {}
+    kernels: list[str] = []
+    runs = 0
+    for step in mine:
+        parts, count = _profile_step(graph, step, [kept[n] for n in step.part.inputs], seconds / len(mine), threads)
+        runs = max(runs, count)
+        for kind, ops, spent in parts:
+            for op, share in zip(ops, _shares(graph, ops), strict=True):
+                taken[op] = taken.get(op, 0.0) + spent * share
+                fused[graph.op_keys[op]] = len(kernels)
+            kernels.append(kind)
+    for op in _ops_of(graph, partition, device):
+        taken.setdefault(op, 0.0)  # the optimiser removed it
+    hop, byte = _hand_over(device, into=True)
+    leave_hop, leave_byte = _hand_over(device, into=False)
+    start = max(_call(device), _cut(graph, device, table, values, sum(taken.values()), threads) if len(mine) == 1 else 0.0)
+    profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
+                            fused, tuple(kernels), start, hop, byte, leave_hop, leave_byte, runs)
+    save_profile(graph, device, profile)
+    return profile
+
+
+def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
+                report: Report | None = None) -> dict[str, DeviceProfile | str]:
+    """Profiles every real device of a table; the reason in words for one that cannot be."""
+    found: dict[str, DeviceProfile | str] = {}
+    real = [d for d in devices if not d.planned]
+    for i, device in enumerate(real):
+        if report:
+            report(f"profiling {device.name}", i, len(real))
+        try:
+            found[device.name] = profile_device(graph, device, devices, seconds, threads)
+        except EditorError as error:
+            found[device.name] = str(error)
+    return found
+
+
+def _ops_of(graph: Graph, partition: Partition, device: Device) -> list[int]:
+    name = [d.name for d in partition.devices].index(device.name)
+    return np.flatnonzero((partition.assignment.device == name) & (partition.division.part >= 0)).tolist()
+
+
+def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds: float, threads: int) -> tuple[Times, int]:
+    """Average kernels of the quietest runs of one sub-model, scaled to its true latency."""
+    executable = step.executable
+    spent: list[float] = []
+    begin = perf_counter()
+    for _ in range(2):
+        executable.run(arguments)
+    while len(spent) < _MIN_RUNS or (perf_counter() - begin < seconds / 2 and len(spent) < _MAX_RUNS):
+        start = perf_counter()
+        executable.run(arguments)
+        spent.append(perf_counter() - start)
+    latency = float(np.mean(np.sort(spent)[:max(1, int(len(spent) * _QUIET_SHARE))]))
+    runner = {"onnxruntime": _onnxruntime_kernels, "openvino": _openvino_kernels}.get(step.runs_on.runtime)
+    ops = tuple(int(node.name[2:]) for node in step.part.model.graph.node)
+    kernels = runner(graph, step.part, step.runs_on, arguments, seconds / 2, threads) if runner else []
+    total = sum(t for _, found, t in kernels if found)
+    if not total:  # no profiler, or nothing that could be mapped: shared out by estimated work
+        return [(step.runs_on.runtime, ops, latency)], len(spent)
+    return [(kind, found, t * latency / total) for kind, found, t in kernels if found], len(spent)
+
+
+def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
+    """How the time of one kernel is shared out over its ops: by a rough count of their work."""
+    if len(ops) == 1:
+        return [1.0]
+    work = op_flops(graph)[list(ops)] + 4.0 * op_bytes(graph)[list(ops)] + 1.0
+    return list((work / work.sum()).tolist())
+
+
+def _average(runs: Sequence[tuple[float, Times]]) -> Times:
+    """Kernels averaged over the quietest whole runs."""
+    quiet = sorted(runs, key=lambda run: run[0])[:max(1, int(len(runs) * _QUIET_SHARE))]
+    shape = quiet[0][1]
+    same = [times for _, times in quiet if len(times) == len(shape)]
+    return [(kind, ops, float(np.mean([times[i][2] for times in same]))) for i, (kind, ops, _) in enumerate(shape)]
+
+
+def _onnxruntime_kernels(graph: Graph, part: SubModel, device: Device, arguments: Sequence[Value], seconds: float,
+                         threads: int) -> Times:
+    import onnx
+    import onnxruntime as ort
+
+    from editor.runtimes.onnxruntime import _providers
+
+    with tempfile.TemporaryDirectory(prefix="hetero-profile-") as folder:
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / "trace")
+        options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(part.folder))
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
+        if threads:
+            options.intra_op_num_threads = threads
+        session = ort.InferenceSession(part.model.SerializeToString(), options, providers=_providers(device))
+        feeds = {name: to_numpy(v) for name, v in zip(part.inputs, arguments, strict=True)}
+        begin, count = perf_counter(), 0
+        while count < _MIN_RUNS or (perf_counter() - begin < seconds and count < _MAX_RUNS):
+            session.run(list(part.outputs), feeds)
+            count += 1
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        optimised = onnx.load(folder + "/optimised.onnx", load_external_data=False)
+    kernels = lineage(graph, optimised)
+    of_name = {k.name: k.ops for k in kernels if k.name}
+    runs: list[tuple[float, Times]] = []
+    current: dict[str, tuple[str, float]] = {}
+    top = {k.name for k in kernels}
+    for event in sorted(events, key=lambda e: e.get("ts", 0) + (e.get("dur", 0) if e.get("name") == "model_run" else 0)):
+        name = event.get("name", "")
+        if event.get("cat") == "Node" and name.endswith("_kernel_time"):
+            node = name.removesuffix("_kernel_time")
+            if node in top:  # what is inside a body is part of its If, Loop or Scan
+                kind, spent = current.get(node, (event["args"].get("op_name", ""), 0.0))
+                current[node] = (kind, spent + event["dur"] * 1e-6)
+        elif name == "model_run":
+            if current:
+                runs.append((event["dur"] * 1e-6, [(kind, of_name.get(node, ()), t)
+                                                   for node, (kind, t) in sorted(current.items())]))
+            current = {}
+    return _average(runs[1:] or runs) if runs else []
+
+
+def _openvino_kernels(graph: Graph, part: SubModel, device: Device, arguments: Sequence[Value], seconds: float,
+                      threads: int) -> Times:
+    counted = replace(device, properties={**device.properties, "PERF_COUNT": "YES"})
+    request: Any = runtime_of("openvino").compile(part, counted, CompileOptions(threads))
+    index = {f"op{i}": i for i in range(len(graph))}
+    origins: dict[str, tuple[int, ...]] = {}
+    mine = {int(node.name[2:]) for node in part.model.graph.node}
+    names: dict[str, list[str]] = {}
+    for op in request.compiled.get_runtime_model().get_ordered_ops():
+        info = op.get_rt_info()
+        listed = info["originalLayersNames"].astype(str).split(",") if "originalLayersNames" in info else []
+        names[op.get_friendly_name()] = [name.strip() for name in (*listed, op.get_friendly_name())]
+    claimed = {name for found in names.values() for name in found if name in index}
+    for kernel, found in names.items():  # "op5/WithoutBiases" is op 5, unless "op5" is a kernel by itself
+        whole = [name for name in found if name in index] or [
+            base for name in found if (base := name.partition("/")[0]) in index and base not in claimed]
+        origins[kernel] = tuple(dict.fromkeys(index[name] for name in whole))
+    # Names of ops that were fused into others are often gone.
+    regions = cones(graph, list(origins.values()))
+    origins = {name: tuple(op for op in region if op in mine) for name, region in zip(origins, regions, strict=True)}
+    runs: list[tuple[float, Times]] = []
+    begin = perf_counter()
+    while len(runs) < _MIN_RUNS or (perf_counter() - begin < seconds and len(runs) < _MAX_RUNS):
+        start = perf_counter()
+        request.run(arguments)
+        spent = perf_counter() - start
+        runs.append((spent, [(p.node_type, origins.get(p.node_name, ()), p.real_time.total_seconds())
+                             for p in request.request.profiling_info]))
+    return _average(runs[1:])
+
+
+def _cut(graph: Graph, device: Device, devices: Sequence[Device], inputs: Mapping[str, Value], whole: float,
+         threads: int) -> float:
+    """Seconds that one more subgraph costs: the model in a few parts on the same device against the model in one.
+
+    Far more than the call itself: fusions across the cut are lost, and values change their layout.
+    """
+    part = np.full(len(graph), -1, np.int64)
+    placed = graph.order[~graph.op_is_constant[graph.order]]
+    part[placed] = np.arange(len(placed)) * _CUTS // len(placed)
+    count = int(part.max()) + 1
+    if count < 2:
+        return 0.0
+    devices = [device, replace(device, name=f"{device.name} again")]
+    home = np.maximum(part, 0) % 2
+    partition = Partition(graph, tuple(devices), Settings(), None, Assignment(home, str),  # type: ignore[arg-type]
+                          divide(graph, devices, home, part))
+    try:
+        compiled = compile_partition(partition, threads, as_cut=True)
+        spent = []
+        for _ in range(2 + _MIN_RUNS * 2):
+            start = perf_counter()
+            compiled.run(inputs)
+            spent.append(perf_counter() - start)
+    except EditorError:
+        return 0.0
+    quiet = float(np.mean(np.sort(spent[2:])[:_MIN_RUNS]))
+    return max(quiet - whole, 0.0) / (count - 1)
+
+
+def _call(device: Device) -> float:
+    """Seconds to start a subgraph: the median of a model that computes nothing to speak of."""
+    executable, value = _tiny(device, 16)
+    spent = []
+    for _ in range(60):
+        start = perf_counter()
+        executable.run([value])
+        spent.append(perf_counter() - start)
+    return float(np.median(spent[10:]))
+
+
+def _hand_over(device: Device, into: bool) -> tuple[float, float]:
+    """Seconds per value and per byte between host memory and the device's runtime."""
+    host = replace(device, runtime="interpreter", provider="")
+    small, large = 64, 1 << 20
+    medians = []
+    for count in (small, large):
+        executable, value = _tiny(device, count)
+        source = value if into else executable.run([value])[0]
+        spent = []
+        for _ in range(20):
+            start = perf_counter()
+            convert(source, device if into else host)
+            spent.append(perf_counter() - start)
+        medians.append(float(np.median(spent)))
+    per_byte = max(medians[1] - medians[0], 0.0) / ((large - small) * 4)
+    return medians[0], per_byte
+
+
+def _tiny(device: Device, count: int) -> tuple[Any, Value]:
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [count]) for n in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "op0")], "tiny", info[:1], info[1:])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    part = SubModel(model, ("x",), ("y",), Path(), "a tiny model")
+    return runtime_of(device.runtime).compile(part, device, CompileOptions(1)), np.ones(count, np.float32)

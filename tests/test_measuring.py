@@ -1,0 +1,195 @@
+"""Profiles, tuning, where a difference starts, and what a cut costs; on the real runtimes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import EXAMPLES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import editor
+from editor.errors import JobError
+from editor.execution.buffers import Lifetime, pack
+from editor.execution.cut import Cutter
+from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.fidelity import compare, precision_of
+from editor.execution.inputs import random_inputs
+from editor.execution.jobs import Channel, JobService
+from editor.execution.lineage import lineage
+from editor.execution.mismatch import first_difference
+from editor.execution.optimised import optimise
+from editor.execution.profiler import profile_all
+from editor.execution.tune import tune
+from editor.graph.graph import Graph
+from editor.partition.partition import Settings
+from editor.runtimes.values import to_numpy, to_openvino, to_ort
+
+BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+       {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
+TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16", "float8_e4m3fn",
+                                  "float8_e5m2", "float8_e8m0fnu"])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 3), (0, 4)])
+def test_odd_types_survive_every_runtime(kind: str, shape: tuple[int, ...]) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, kind))
+    bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}.get(kind, 8)
+    size = int(np.prod(shape))
+    raw = np.random.default_rng(0).integers(0, 1 << bits, size * dtype.itemsize, np.uint8)
+    if kind.startswith("int"):
+        raw = np.where(raw >> (bits - 1), raw | np.uint8(0xFF << bits & 0xFF), raw).astype(np.uint8)
+    value = raw.view(dtype).reshape(shape)
+    back = to_numpy(to_ort(value))
+    assert back.dtype == dtype and back.shape == shape and back.tobytes() == value.tobytes()
+    if kind != "int2":  # OpenVINO has no such type
+        back = to_numpy(to_openvino(value))
+        assert back.dtype == dtype and back.shape == shape and back.tobytes() == value.tobytes()
+
+
+def test_strings_reach_openvino_and_come_back() -> None:
+    value = np.array([["a", "bc"], ["", "ünï"]], object)
+    assert (to_numpy(to_openvino(value)) == value).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 12), st.integers(0, 6)), max_size=24))
+def test_buffers_that_live_together_never_overlap(rows: list[tuple[int, int, int]]) -> None:
+    lifetimes = [Lifetime(size, first, first + span) for size, first, span in rows]
+    offsets, total = pack(lifetimes)
+    for i, a in enumerate(lifetimes):
+        assert offsets[i] % 64 == 0 and offsets[i] + a.bytes <= total
+        for j, b in enumerate(lifetimes[:i]):
+            if a.first <= b.last and b.first <= a.last:
+                assert offsets[i] + a.bytes <= offsets[j] or offsets[j] + b.bytes <= offsets[i]
+    assert total <= sum(-(-t.bytes // 64) * 64 for t in lifetimes)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
+def test_every_kernel_knows_its_ops_and_no_op_has_two(name: str) -> None:
+    define = {"batch": 1, "sequence": 8} if "whisper" in name else {}
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
+    kernels = lineage(graph, optimise(Cutter.open(graph).whole()))
+    ops = [op for k in kernels for op in k.ops]
+    assert len(ops) == len(set(ops))
+    computing = [op for op in range(len(graph)) if graph.op_types[op] in ("Conv", "MatMul", "Gemm", "Softmax")
+                 and not graph.op_is_constant[op]]
+    assert set(computing) <= set(ops), [graph.display_name(op) for op in set(computing) - set(ops)]
+
+
+def test_cutting_the_optimised_graph_changes_no_result(mobilenet: Graph) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
+    plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 7 % 2})
+    inputs = random_inputs(mobilenet)
+    whole = compile_whole(mobilenet, plan.devices[0]).run(inputs)
+    for as_cut in (False, True):
+        compiled = compile_partition(plan.partition, as_cut=as_cut)
+        for _ in range(3):  # first run, first with packed buffers, with fixed ones
+            found = compiled.run(inputs)
+            assert compare("whole", whole, found).max_relative < 1e-5
+        other = {name: value * 2 for name, value in inputs.items()}
+        assert compare("", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)).max_relative < 1e-5
+    nodes = [n.domain for s in compile_partition(plan.partition).steps for n in s.part.model.graph.node]
+    assert "com.microsoft.nchwc" in nodes or "com.microsoft" in nodes
+
+
+def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
+    with pytest.raises(editor.EditorError, match=r"no profile of this model on ORT, OV"):
+        editor.partition(mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"})
+    devices = editor.load_devices(BOX)
+    found = profile_all(mobilenet, devices, 0.3)
+    for profile in found.values():
+        assert not isinstance(profile, str), profile
+        assert profile.total == pytest.approx(sum(profile.seconds.values()))
+        assert set(profile.seconds) == {k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]}
+        assert 0 < len(profile.kernels) <= len(profile.seconds)
+    assignment = editor.partition(mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"}).partition.assignment
+    assert assignment.objective is not None and assignment.bound is not None and not assignment.estimated
+    singles = [p.total + p.call for p in found.values() if not isinstance(p, str)]
+    assert assignment.bound <= assignment.objective <= min(singles) * (1 + 1e-9)
+    assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
+
+
+def test_tuning_keeps_the_fastest_and_every_pin(mobilenet: Graph) -> None:
+    devices = editor.load_devices(BOX)
+    key = next(k for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv")
+    tuned = tune(mobilenet, devices, Settings(pins={key: "OV"}), 0.3, source="estimate")
+    medians = [r.total.median for r in tuned.results]
+    assert medians == sorted(medians) and len(medians) > 1
+    assert all(s.pins == {key: "OV"} for s in tuned.settings.values())
+    best = tuned.results[0]
+    assert best.predicted is not None and best.predicted_from == "estimate" and best.difference is not None
+
+
+def test_a_difference_is_traced_to_the_subgraph_that_makes_it(mobilenet: Graph) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
+    table = [BOX[0], {"name": "ROUGH", "backendName": "openvino", "provider": "CPU",
+                      "properties": {"INFERENCE_PRECISION_HINT": "f16"}},
+             {"name": "LATER", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]
+    half = len(keys) // 2
+    pins = {k: "ORT" if i < half else "ROUGH" if i < half + 10 else "LATER" for i, k in enumerate(keys)}
+    plan = editor.partition(mobilenet, table, pins=pins)
+    rough = next(s.id for s in plan.subgraphs if s.device == "ROUGH")
+    assert precision_of(plan.devices) == "f16"
+    inputs = random_inputs(mobilenet)
+    kept = compile_partition(plan.partition, as_cut=True).keep(inputs)
+    made = plan.subgraphs[rough].outputs[0]
+    exact = dict(zip((whole := Cutter.open(mobilenet).whole([made])).outputs,
+                     _run(whole, inputs, plan.devices[0]), strict=True))
+    if compare("", {made: exact[made]}, {made: kept[made]}).within_tolerance:
+        pytest.skip("this CPU computes f16 in float32")
+    found = first_difference(plan.partition, inputs, plan.devices[0])
+    assert found is not None and found.subgraph == rough and "ROUGH" in str(found)
+
+
+def _run(part: object, inputs: dict[str, object], device: object) -> list[object]:
+    from editor.runtimes.base import CompileOptions
+    from editor.runtimes.registry import runtime_of
+
+    executable = runtime_of("onnxruntime").compile(part, device, CompileOptions(1))  # type: ignore[arg-type]
+    return [to_numpy(v) for v in executable.run([inputs[n] for n in part.inputs])]  # type: ignore[attr-defined]
+
+
+def _sleep(channel: Channel) -> None:
+    import time
+    time.sleep(60)
+
+
+def test_a_job_that_takes_too_long_is_ended() -> None:
+    service = JobService()
+    try:
+        with pytest.raises(JobError, match="gave up after 1 s"):
+            service.submit(_sleep, time_limit=1.0).result(30)
+    finally:
+        service.close()
+
+
+def test_backend_cases_pass_split(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    names = ["test_sequence_insert_at_front", "test_loop13_seq", "test_if_opt", "test_mish_expanded",
+             "test_affine_grid_2d_expanded", "test_layer_normalization_2d_axis1_expanded", "test_scan9_sum",
+             "test_string_concat", "test_range_float_type_positive_delta_expanded"]
+    root = Path(__file__).resolve().parents[1]
+    for mode in ("each", "mixed"):
+        out = tmp_path / f"{mode}.json"
+        subprocess.run([sys.executable, "benchmarks/conformance.py", "--mode", mode, "--json", str(out), "--only", *names],
+                       cwd=root, check=True, capture_output=True)
+        results = json.loads(out.read_text())
+        assert set(results) == set(names)
+        verdicts = {name: r["verdict"] for name, r in results.items()}
+        if mode == "each":
+            assert set(verdicts.values()) == {"passed"}, results
+        else:  # OpenVINO's Softplus by itself is less exact than the Mish that it recognises unsplit
+            assert not {n for n, v in verdicts.items() if v.startswith("failed")} - {"test_mish_expanded"}, results
