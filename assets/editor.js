@@ -102,6 +102,9 @@
     });
   }
 
+  /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
+  const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
+
   /* Fill and word of an op in the chosen colour mode. */
   function lookOf(view, i) {
     const device = view.devices[view.device[i]];
@@ -111,6 +114,10 @@
       return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], level + " " + device.levels[level]];
     }
     if (page.colourMode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
+    if (page.colourMode === "heat" || page.colourMode === "weight") {
+      const step = view[page.colourMode][i];
+      return [{ fill: HEAT[step], ink: step > 5 ? "#111418" : "#ffffff" }, device.name];
+    }
     if (page.colourMode === "pinned") return [view.palette[view.pin[i] ? 1 : 7], device.name];
     return [device, device.name];
   }
@@ -122,10 +129,10 @@
   }
 
   /* A change of the automatic mode is a stroke; an answer of the server that sets the lists is not. */
-  function automatic(policy, grouping) {
-    if (!page.view || (policy === page.view.policy && grouping === page.view.grouping)) return window.dash_clientside.no_update;
+  function automatic(policy, grouping, costs) {
+    if (!page.view || (policy === page.view.policy && grouping === page.view.grouping && costs === page.view.costs)) return window.dash_clientside.no_update;
     page.sequence += 1;
-    return { do: "automatic", policy: policy, grouping: grouping, sequence: page.sequence };
+    return { do: "automatic", policy: policy, grouping: grouping, costs: costs, sequence: page.sequence };
   }
 
   function place(id) {
@@ -400,6 +407,7 @@
     else if (data.paint !== undefined) paint(selectedOps(), Number(data.paint));
     else if (data.force !== undefined) { paint(data.force.split(",").map(Number), Number(data.device), true); closeNotice(); }
     else if (data.goto !== undefined) goTo(data.goto);
+    else if (data.adopt !== undefined) stroke({ do: "adopt", name: data.adopt });
     else if (data.do === "unpin") stroke({ do: "unpin", ops: selectedOps() });
     else if (data.do === "reset") stroke({ do: "reset" });
     else if (data.do === "close") closeNotice();

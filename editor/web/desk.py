@@ -34,6 +34,10 @@ class BenchmarkState:
     """Of the document when it was started."""
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
+    kind: str = "benchmark"
+    """``benchmark``, ``profile`` or ``tune``"""
+    adopted: bool = False
+    """The fastest plan of a tuning has become the document's."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +100,28 @@ class Desk:
         """Ends all jobs."""
         self.jobs.close()
 
-    def start_benchmark(self, document: Document, seconds: float, mode: str, requests: int) -> BenchmarkState:
-        """Starts measuring the current plan of a document; a running benchmark of it is cancelled."""
+    def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int) -> BenchmarkState:
+        """Starts measuring the current plan of a document; a running measurement of it is cancelled.
+
+        Args:
+            document: what to measure.
+            kind: ``benchmark``, ``profile`` or ``tune``.
+            seconds: for the benchmark or the tuning in all, for the profile per device.
+            mode: ``latency`` or ``throughput``.
+            requests: in flight.
+        """
         with self._lock:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
                 running.job.cancel()
             recipe = document.plan.recipe()
-            job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
-            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs))
+            if kind == "profile":
+                job = self.jobs.submit(tasks.profile, recipe, seconds)
+            elif kind == "tune":
+                job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
+            else:
+                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
+            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs), kind)
             self.benchmarks[document.id] = state
             return state
 

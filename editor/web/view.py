@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from editor.errors import EditorError
 from editor.exports.palette import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
+from editor.graph.costs import Floats, op_bytes
+from editor.partition.costs import Costs, price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Settings
+from editor.partition.profile import costs_of
 from editor.web.elements import visible_ops
 from editor.workspace.document import Document
 
@@ -33,7 +39,9 @@ def view_of(document: Document) -> dict[str, Any]:
         "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
         "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
             len(partition.subgraphs), {s.id: s.depends_on for s in partition.subgraphs})],
-        "policy": policy_value(partition.settings), "grouping": partition.settings.subgraphs,
+        "heat": _heat(document, ops), "weight": _weights(document, ops),
+        "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
+        "grouping": partition.settings.subgraphs,
         "undo": document.can_undo, "redo": document.can_redo,
     }
 
@@ -44,19 +52,70 @@ def policy_value(settings: Settings) -> str:
     return f"optimal:{objective}" if settings.policy == "optimal" else settings.policy
 
 
+def costs_value(settings: Settings) -> str:
+    """Where the policy's costs come from."""
+    return str(settings.policy_options.get("costs", "estimate"))
+
+
+def op_costs(document: Document) -> tuple[Costs, str]:
+    """Costs of the model on the document's devices, measured where it has been profiled."""
+    for source in ("measured", "estimate"):
+        try:
+            costs = costs_of(document.graph, document.devices, source)
+        except EditorError:
+            continue
+        return costs, "estimated" if costs.estimated else "measured"
+    raise AssertionError("estimates need no profile")
+
+
 def colours_of(document: Document) -> dict[str, str]:
     """Colour of each device by name: by its place in the table as first opened, which no reordering changes."""
     original = [entry.get("name") or entry.get("backendName") for entry in document.original_entries]
     return {str(name): device_colour(i) for i, name in enumerate(original)}
 
 
-def figures_of(document: Document) -> dict[str, int]:
+def _heat(document: Document, ops: list[int]) -> list[int]:
+    """Per visible op 0 to 9: time on its device, on a logarithmic scale."""
+    if not ops:
+        return []
+    seconds = op_costs(document)[0].op[ops, document.partition.assignment.device[ops]]
+    return _steps(seconds)
+
+
+def _weights(document: Document, ops: list[int]) -> list[int]:
+    """Per visible op 0 to 9: bytes that it reads and writes, on a logarithmic scale."""
+    return _steps(op_bytes(document.graph)[ops]) if ops else []
+
+
+def _steps(values: Floats) -> list[int]:
+    top = float(values.max(initial=0.0))
+    if top <= 0:
+        return [0] * len(values)
+    return np.clip(np.rint(9 + 2 * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int).tolist()
+
+
+_PRICED_OPS = 20_000
+"""Above this, a prediction at every stroke would be felt."""
+
+
+def predicted_of(document: Document) -> tuple[float | None, str]:
+    """Latency of the plan by the costs that policies use, and where those come from."""
+    if len(document.graph) > _PRICED_OPS:
+        return None, ""
+    costs, source = op_costs(document)
+    placed = np.flatnonzero(document.partition.constraints.placed)
+    return price(document.graph, costs, document.partition.assignment.device, placed).total, source
+
+
+def figures_of(document: Document) -> dict[str, Any]:
     """The figures of the status bar."""
+    predicted, source = predicted_of(document)
     division = document.partition.division
     unknown = sum(1 for b in division.transfers if b.bytes < 0)
     return {"ops": int((division.part >= 0).sum()), "subgraphs": len(division.subgraphs),
             "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.partition.settings.pins)}
+            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.partition.settings.pins),
+            "predicted": predicted, "source": source}
 
 
 def memory_of(document: Document) -> dict[str, int]:

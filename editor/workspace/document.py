@@ -155,8 +155,19 @@ class Document:
             decisions = dict(self._history[self._cursor].decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
-                objective = f" ({options['objective']})" if "objective" in options else ""
-                self._apply(f"{policy}{objective}, {subgraphs} subgraphs", decisions | wanted)
+                said = ", ".join(str(value) for value in options.values())
+                self._apply(f"{policy}{f' ({said})' if said else ''}, {subgraphs} subgraphs", decisions | wanted)
+
+    def adopt(self, label: str, settings: Settings) -> None:
+        """Takes a whole set of decisions, found by a tuning; the order of devices stays.
+
+        Raises:
+            EditorError: they do not fit the document any more.
+        """
+        with self._lock:
+            decisions = first_decisions(settings, self._history[self._cursor].decisions["devices"])
+            if decisions != self._history[self._cursor].decisions:
+                self._apply(label, decisions)
 
     def undo(self) -> bool:
         """One step back; False at the beginning."""

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.desk import BenchmarkState, Desk
 from editor.web.figures import live_figure
-from editor.web.panels.benchmark import failed, idle, result_view, stale
+from editor.web.panels.benchmark import failed, idle, profile_view, result_view, stale, tuned_view
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -22,14 +22,16 @@ def register(app: Dash, desk: Desk) -> None:
     """Adds the callbacks."""
 
     @app.callback(Output("bench-stream", "data"), Output("bench-problem", "children"), Input("bench-start", "n_clicks"),
+                  Input("bench-profile", "n_clicks"), Input("bench-tune", "n_clicks"),
                   State("doc", "data"), State("bench-seconds", "value"), State("bench-mode", "value"),
                   State("bench-requests", "value"), prevent_initial_call=True)
-    async def start(clicks: int | None, document_id: str, seconds: Any, mode: str, requests: Any):
-        if not clicks:
+    async def start(_start, _profile, _tune, document_id: str, seconds: Any, mode: str, requests: Any):
+        if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
+        kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(str(ctx.triggered_id), "benchmark")
         try:
             document = await asyncio.to_thread(desk.document, document_id)
-            state = await asyncio.to_thread(desk.start_benchmark, document, float(seconds or 3), mode or "latency",
+            state = await asyncio.to_thread(desk.start_job, document, kind, float(seconds or 3), mode or "latency",
                                             int(requests or 4))
         except EditorError as error:
             return {"job": ""}, failed(str(error))
@@ -74,7 +76,7 @@ async def _follow(document: Document, state: BenchmarkState, scheme: str) -> Non
     websocket = ctx.websocket
     seen = -1
     if not state.job.done:
-        set_props("bench-start", {"disabled": True})
+        _enable(False)
         set_props("bench-cancel", {"disabled": False})
         set_props("bench-result", {"children": None})
         set_props("bench-stale", {"children": stale(state, document)})
@@ -105,10 +107,10 @@ def _show_progress(document: Document, state: BenchmarkState, events: list[dict[
 
 
 def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
-    set_props("bench-start", {"disabled": False})
+    _enable(True)
     set_props("bench-cancel", {"disabled": True})
     try:
-        result = state.job.result(0)[0]
+        result = state.job.result(0)
     except EditorError as error:
         set_props("bench-text", {"children": "Cancelled." if str(error) == "cancelled" else "Failed."})
         set_props("bench-progress", {"value": 0})
@@ -117,13 +119,31 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
         return
     except TimeoutError:
         return
-    samples = [e for e in state.job.events if e["kind"] == "sample"]
-    set_props("bench-text", {"children": f"Done: {result.runs} runs of the plan, {len(samples)} in all."})
     set_props("bench-progress", {"value": 100, "color": "teal"})
+    if state.kind == "profile":
+        set_props("bench-text", {"children": "Profiled."})
+        set_props("bench-chart-box", {"style": {"display": "none"}})
+        set_props("bench-result", {"children": profile_view(document, result)})
+        return
+    samples = [e for e in state.job.events if e["kind"] == "sample"]
     set_props("bench-chart-box", {"style": {}})
     set_props("bench-chart", {"figure": _figure(document, state, scheme)})
+    if state.kind == "tune":
+        set_props("bench-text", {"children": f"Tuned: the fastest is “{result.best}”."})
+        set_props("bench-result", {"children": tuned_view(result)})
+        if not state.adopted:  # a page that is loaded later only shows the outcome
+            state.adopted = True
+            set_props("stroke", {"data": {"do": "adopt", "name": result.best}})
+        return
+    result = result[0]
+    set_props("bench-text", {"children": f"Done: {result.runs} runs of the plan, {len(samples)} in all."})
     set_props("bench-stale", {"children": stale(state, document)})
     set_props("bench-result", {"children": result_view(result)})
+
+
+def _enable(on: bool) -> None:
+    for button in ("bench-start", "bench-profile", "bench-tune"):
+        set_props(button, {"disabled": not on})
 
 
 def _figure(document: Document, state: BenchmarkState, scheme: str) -> Any:

@@ -16,7 +16,7 @@ from editor.web.panels.benchmark import stale
 from editor.web.panels.devices import device_list, outcome, pins_summary
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
-from editor.web.view import figures_of, policy_value, view_of
+from editor.web.view import costs_value, figures_of, policy_value, view_of
 from editor.workspace.document import Document, Refusal
 
 
@@ -26,7 +26,8 @@ def register(app: Dash, desk: Desk) -> None:
     @app.callback(Output("view", "data"), Output("devices", "children"), Output("pins", "children"),
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
-                  Output("policy", "value"), Output("grouping", "value"), Output("outcome", "children"),
+                  Output("policy", "value"), Output("grouping", "value"), Output("costs", "value"),
+                  Output("outcome", "children"),
                   Output("bench-stale", "children"),
                   Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
     async def stroke(wanted: dict[str, Any] | None, document_id: str):
@@ -44,11 +45,11 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 5)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 6)
     before = figures_of(document)
     message, selection = None, no_update
     try:
-        answer = apply(document, wanted)
+        answer = _adopt_or_apply(desk, document, wanted)
         if isinstance(answer, Refusal):
             message = refusal_notice(answer, [d.name for d in document.devices].index(answer.device))
         elif isinstance(answer, list):
@@ -57,8 +58,8 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
         message = notice(str(error), bad=True)
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
             transfer_rows(document), status(document, before), message, selection,
-            policy_value(document.partition.settings), document.partition.settings.subgraphs, outcome(document),
-            stale(desk.benchmarks.get(document.id), document))
+            policy_value(document.partition.settings), document.partition.settings.subgraphs,
+            costs_value(document.partition.settings), outcome(document), stale(desk.benchmarks.get(document.id), document))
 
 
 def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
@@ -92,13 +93,40 @@ def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | N
     elif what == "redo":
         document.redo()
     elif what == "automatic":
-        policy, _, objective = str(wanted["policy"]).partition(":")
-        document.set_automatic(policy, {"objective": objective} if objective else {}, str(wanted["grouping"]))
+        document.set_automatic(*_automatic(wanted), str(wanted["grouping"]))
     elif what == "raise" and device:
         names = [d.name for d in document.devices]
         names.insert(int(device) - 1, names.pop(int(device)))
         document.reorder(names)
     return None
+
+
+def _automatic(wanted: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    policy, _, objective = str(wanted["policy"]).partition(":")
+    options = {"objective": objective} if objective else {}
+    if wanted.get("costs") == "measured" and policy in ("optimal", "memory", "pipeline"):
+        options["costs"] = "measured"
+    return policy, options
+
+
+def _adopt_or_apply(desk: Desk, document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
+    if wanted.get("do") == "adopt":
+        adopt(desk, document, str(wanted.get("name")))
+        return None
+    return apply(document, wanted)
+
+
+def adopt(desk: Desk, document: Document, name: str) -> None:
+    """Makes a candidate of the last tuning the current plan.
+
+    Raises:
+        EditorError: there is no such candidate.
+    """
+    state = desk.benchmarks.get(document.id)
+    tuned = state.job.result(0) if state is not None and state.kind == "tune" and state.job.done else None
+    if tuned is None or name not in tuned.settings:
+        raise EditorError("There is no tuned plan of that name any more; tune again.")
+    document.adopt(f"tuned: {name}", tuned.settings[name])
 
 
 def _inspect(desk: Desk, selection: dict[str, Any], document_id: str):

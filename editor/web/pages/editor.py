@@ -86,7 +86,9 @@ def _canvas(document: Document) -> list[Any]:
         html.Div(dmc.Select(id="colour-by", value="device", size="xs", w=142, allowDeselect=False, data=[
             {"value": "device", "label": "Colour: device"}, {"value": "level-device", "label": "Colour: device kind"},
             {"value": "level-unit", "label": "Colour: unit"}, {"value": "level-codegen", "label": "Colour: codegen"},
-            {"value": "subgraph", "label": "Colour: subgraph"}, {"value": "pinned", "label": "Colour: pinned"}],
+            {"value": "subgraph", "label": "Colour: subgraph"},
+            {"value": "heat", "label": "Colour: time"}, {"value": "weight", "label": "Colour: memory"},
+            {"value": "pinned", "label": "Colour: pinned"}],
             **{"aria-label": "What the colours mean"}), className="colour-by"),
         html.Div([icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
                   icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),

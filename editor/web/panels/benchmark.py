@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dash_ag_grid as dag
@@ -9,6 +10,8 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.execution.figures import BenchmarkResult
+from editor.execution.tune import Tuned
+from editor.partition.profile import DeviceProfile
 from editor.text import human_seconds
 from editor.web.desk import BenchmarkState
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
@@ -23,6 +26,8 @@ def benchmark_panel() -> html.Div:
     return html.Div([
         html.Div([
             dmc.Button("Start", id="bench-start", size="xs", leftSection=html.Span(className="icon icon-play")),
+            dmc.Button("Profile", id="bench-profile", size="xs", variant="default"),
+            dmc.Button("Tune", id="bench-tune", size="xs", variant="default"),
             dmc.Button("Cancel", id="bench-cancel", size="xs", variant="default", disabled=True),
             dmc.NumberInput(id="bench-seconds", label="Seconds", value=3, min=0.5, max=600, step=1, size="xs", w=92),
             dmc.Select(id="bench-mode", label="Mode", value="latency", size="xs", w=130, allowDeselect=False,
@@ -45,9 +50,11 @@ def benchmark_panel() -> html.Div:
 
 def idle() -> html.P:
     """Before the first run."""
-    return html.P("Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
+    return html.Div([html.P("Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
                   "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
-                  "Planned devices run on a stand-in and their times are marked as estimated.", className="hint wide")
+                  "Planned devices run on a stand-in and their times are marked as estimated.", className="hint wide"),
+        html.P("Profile measures what each op takes on each real device; the automatic mode can then decide by measured "
+               "costs. Tune tries the best few plans for real and keeps the fastest.", className="hint wide")])
 
 
 def stale(state: BenchmarkState | None, document: Document) -> html.P | None:
@@ -66,7 +73,10 @@ def result_view(result: BenchmarkResult) -> list[Any]:
 def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
     mark = planned_badge() if result.estimated else None
-    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark],
+    said = "" if result.predicted is None else (
+        f"predicted {human_seconds(result.predicted)} "
+        f"({'from the profile' if result.predicted_from == 'measured' else 'estimated'}) · ")
+    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], said +
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
     for b in result.baselines:
@@ -82,7 +92,8 @@ def _cards(result: BenchmarkResult) -> html.Div:
         cards.append(_card("Largest difference", [html.B(f"{d.max_absolute:.2g}"),
                                                   dmc.Badge(word, size="xs", color="teal" if d.within_tolerance else "red",
                                                             variant="light")],
-                           f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"))
+                           f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
+                           + (f" · {result.first_difference}" if result.first_difference else "")))
     else:
         cards.append(_card("Largest difference", [html.B("—")], result.difference_problem))
     return html.Div(cards, className="cards", id="bench-cards")
@@ -115,6 +126,57 @@ def _table(result: BenchmarkResult) -> dag.AgGrid:
 
 def _times(spread: Any) -> dict[str, float]:
     return {name: getattr(spread, name) for name in ("median", "p90", "p99", "min", "max")}
+
+
+def profile_view(document: Document, found: Mapping[str, DeviceProfile | str]) -> list[Any]:
+    """What a profile found: a card per device, and the slowest ops with what they were fused with."""
+    cards, graph = [], document.graph
+    rows: list[dict[str, Any]] = []
+    for name, profile in found.items():
+        if isinstance(profile, str):
+            cards.append(_card(name, [html.B("—")], profile))
+            continue
+        cards.append(_card(name, [html.B(human_seconds(profile.total))],
+                           f"{profile.device} · {len(profile.seconds)} ops in {len(profile.kernels)} kernels · "
+                           f"one more subgraph costs {human_seconds(profile.call)} · {profile.runs} runs"))
+        members: dict[int, list[str]] = {}
+        for key, kernel in profile.fused.items():
+            members.setdefault(kernel, []).append(key)
+        for kernel, keys in members.items():
+            rows.append({"device": name, "kernel": profile.kernels[kernel],
+                         "median": sum(profile.seconds[k] for k in keys), "ops": len(keys),
+                         "detail": " + ".join(graph.op_types[graph.key_index[k]] for k in keys if k in graph.key_index),
+                         "key": keys[-1]})
+    rows.sort(key=lambda row: -row["median"])
+    columns = [device_column("device", "Device"), {"field": "kernel", "headerName": "Kernel", "width": 170},
+               number_column("median", "Time", 92, valueFormatter=_SECONDS), number_column("ops", "Ops", 70),
+               {"field": "detail", "headerName": "Computes (fused)", "flex": 1, "minWidth": 160, "tooltipField": "detail"},
+               {"field": "key", "headerName": "Last op", "flex": 1, "minWidth": 140, "tooltipField": "key"}]
+    height = min(34 + 30 * len(rows) + 4, 340)
+    grid = dag.AgGrid(id="profile-table", rowData=rows[:500], columnDefs=columns, dashGridOptions=GRID, className="grid",
+                      defaultColDef={"sortable": True, "resizable": True}, style={"height": f"{height}px", "width": "100%"})
+    hint = html.P("Ops of one kernel share its time by estimated work. Choose “Costs: measured” on the left to let the "
+                  "automatic mode use these figures.", className="hint wide")
+    return [html.Div(cards, className="cards"), hint, grid]
+
+
+def tuned_view(tuned: Tuned) -> list[Any]:
+    """The candidates, fastest first, each with a button that takes it."""
+    rows = []
+    for place, result in enumerate(tuned.results):
+        predicted = "—" if result.predicted is None else (
+            f"{human_seconds(result.predicted)}{' est.' if result.predicted_from == 'estimate' else ''}")
+        rows.append(html.Tr([
+            html.Td([html.B(result.plan) if not place else result.plan,
+                     planned_badge() if result.estimated else None]),
+            html.Td(human_seconds(result.total.median)), html.Td(predicted), html.Td(f"{result.throughput:.1f}"),
+            html.Td(str(len(result.subgraphs))),
+            html.Td("taken" if not place else html.Button("Use this", className="tool small", **{
+                "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
+    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "")]))
+    return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
+            html.P("All candidates ran interleaved with each other and with the unsplit model; the fastest became the "
+                   "current plan. Undo brings the former one back.", className="hint wide")]
 
 
 def failed(text: str) -> Any:

@@ -9,7 +9,7 @@ from dash import html
 
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import heading, icon, planned_badge, swatch
-from editor.web.view import colours_of, figures_of, memory_of, policy_value
+from editor.web.view import colours_of, costs_value, figures_of, memory_of, policy_value
 from editor.workspace.document import Document
 
 
@@ -29,6 +29,8 @@ def tools_panel(document: Document) -> html.Aside:
                    allowDeselect=False, label="Policy"),
         dmc.Select(id="grouping", value=document.partition.settings.subgraphs, data=GROUPING_CHOICES, size="xs",
                    allowDeselect=False, label="Subgraphs"),
+        dmc.Select(id="costs", value=costs_value(document.partition.settings), data=COST_CHOICES, size="xs",
+                   allowDeselect=False, label="Costs"),
         html.Div(outcome(document), id="outcome"),
         heading("Pins"),
         html.Div(pins_summary(document), id="pins"),
@@ -39,6 +41,8 @@ POLICY_CHOICES = [
     {"value": "priority", "label": "Priority: first that can"}, {"value": "optimal:latency", "label": "Optimal: least latency"},
     {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
     {"value": "pipeline", "label": "Pipeline: one stage each"}]
+COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
+                {"value": "measured", "label": "Measured by a profile"}]
 GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
                     {"value": "levels", "label": "Levels (Glow)"}]
 
@@ -66,7 +70,8 @@ def device_list(document: Document) -> list[Any]:
                                   planned_badge("planned") if device.planned else None], className="device-line"),
                        html.Span("not on this machine" if device.planned else device.description,
                                  className="device-what"),
-                       html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, {human_bytes(memory[device.name])}"],
+                       html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, {human_bytes(memory[device.name])}"
+                                  + (f" of {human_bytes(device.memory)}" if device.memory is not None else "")],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
             dmc.Kbd(str(i + 1), size="xs") if i < 9 else None,
         ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",

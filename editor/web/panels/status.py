@@ -7,12 +7,12 @@ from typing import Any
 
 from dash import html
 
-from editor.text import human_bytes
+from editor.text import human_bytes, human_seconds
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 
 
-def status(document: Document, before: Mapping[str, int] | None = None) -> list[Any]:
+def status(document: Document, before: Mapping[str, Any] | None = None) -> list[Any]:
     """Figures with their change against ``before``."""
     now = figures_of(document)
     before = before or now
@@ -21,10 +21,20 @@ def status(document: Document, before: Mapping[str, int] | None = None) -> list[
              _figure("transfers", now["transfers"], now["transfers"] - before["transfers"]),
              html.Span([html.B(human_bytes(now["moved"]) + unknown), " moved per run ",
                         _delta(now["moved"] - before["moved"], human_bytes)], className="figure"),
+             _predicted(now, before),
              _figure("pins", now["pins"], now["pins"] - before["pins"])]
     for note in document.graph.notes:
         parts.append(html.Span(note, className="figure note", title=note))
     return parts
+
+
+def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
+    if now["predicted"] is None:
+        return None
+    change = now["predicted"] - (before["predicted"] or now["predicted"])
+    change = change if abs(change) > 1e-9 and now["source"] == before["source"] else 0
+    return html.Span([html.B(human_seconds(now["predicted"])), f" predicted, {now['source']} ",
+                      _delta(change, human_seconds)], className="figure", **{"data-figure": "predicted"})
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
