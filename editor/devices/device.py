@@ -73,4 +73,5 @@ class Device:
         return {"device": self.device, "unit": self.unit, "codegen": self.codegen}
 
 
-RUNTIME_NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "interpreter": "ONNX reference interpreter"}
+RUNTIME_NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "interpreter": "ONNX reference interpreter",
+                 "tvm": "TVM"}

@@ -50,7 +50,7 @@ def available_devices() -> tuple[AvailableDevice, ...]:
 
     Runtimes that are not installed are simply absent.
     """
-    return (*_onnxruntime(), *_openvino(), *_interpreter())
+    return (*_onnxruntime(), *_openvino(), *_tvm(), *_interpreter())
 
 
 def _onnxruntime() -> list[AvailableDevice]:
@@ -73,6 +73,14 @@ def _openvino() -> list[AvailableDevice]:
     return [AvailableDevice(f"OpenVINO.{name}", "openvino", name, version,
                             str(core.get_property(name, "FULL_DEVICE_NAME")))
             for name in core.available_devices]
+
+
+def _tvm() -> list[AvailableDevice]:
+    try:
+        version = importlib.metadata.version("apache-tvm")
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [AvailableDevice("TVM", "tvm", "llvm", version, _cpu_name())]
 
 
 def _interpreter() -> list[AvailableDevice]:

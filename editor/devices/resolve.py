@@ -44,7 +44,7 @@ def resolve(name: str, provider: str = "") -> Target | None:
     if low in _INTERPRETER_NAMES:
         return Target("interpreter", "", True, "CPU")
     if low == "tvm":
-        return Target("", "", False, "CPU")
+        return Target("tvm", "llvm", True, "CPU") if _has("tvm", "llvm") else Target("", "", False, "CPU")
     if base == "openvino":
         chosen = (provider or unit or "CPU").upper()
         return Target("openvino", chosen, _has("openvino", chosen), chosen.partition(".")[0])

@@ -31,6 +31,9 @@ def runtime_of(name: str) -> Runtime:
         if name == "interpreter":
             from editor.runtimes.interpreter import Interpreter
             return Interpreter()
+        if name == "tvm":
+            from editor.runtimes.tvm import Tvm
+            return Tvm()
     except ImportError as error:
         raise ExecutionError(f"the runtime {name} is not installed ({error})") from error
     raise ExecutionError(f"there is no runtime {name!r}")
