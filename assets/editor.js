@@ -20,12 +20,10 @@
     page.cy = cy;
     window.heteroCy = cy;
     page.region = page.first = null;
-    const renderer = cy.renderer();
-    if (cy.elements().length > 700) {       // draw less while the view moves
-      renderer.hideEdgesOnViewport = true;
-      renderer.textureOnViewport = true;
-    }
+    tune(cy);
     cy.on("tap", "node.op", (event) => tapOp(event.target));
+    cy.on("dbltap", "node.group", (event) => open([event.target]));
+    cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
     cy.on("tap", (event) => { if (event.target === cy) unmark(); });
     cy.on("boxstart", () => { page.boxing = true; if (painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(endBox, 0));
@@ -44,6 +42,7 @@
   function firstView(cy) {
     /* A tall graph fitted whole is unreadable: begin at the top, at a readable zoom. */
     cy.fit(undefined, 24);
+    if (cy.zoom() > 1.2) { cy.zoom({ level: 1.2, renderedPosition: centre() }); cy.center(); }
     if (cy.zoom() < 0.55) {
       const box = cy.elements().boundingBox();
       const width = Math.min(box.w + 80, Math.max(cy.width() / 0.85, 400));
@@ -69,6 +68,7 @@
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
     }
+    if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== byId("editor")) {     // a page was opened: show a benchmark that runs or was run
       page.editor = byId("editor");
       setTimeout(() => set("bench-stream", { data: { opened: Date.now() } }), 0);
@@ -81,9 +81,11 @@
 
   function colour(cy, view) {
     cy.batch(() => {
-      view.ops.forEach((op, i) => {
-        const node = cy.getElementById("op" + op);
-        if (node.empty()) return;
+      page.groupOf = new Map();
+      cy.nodes(".op").forEach((node) => {
+        if (node.hasClass("group")) { colourGroup(node, view); return; }
+        const i = page.index.get(node.data("op"));
+        if (i === undefined) return;
         const [look, word] = lookOf(view, i);
         if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
         const label = node.data("name") + "\n" + short(word, 13) + " · s" + view.part[i];
@@ -93,13 +95,174 @@
         if (node.hasClass("forced") !== (pin === 2)) node.toggleClass("forced", pin === 2);
       });
       cy.edges().forEach((edge) => {
-        const a = place(edge.data("source")), b = place(edge.data("target"));
-        const crosses = a !== null && b !== null && a.part !== b.part;
-        const moves = crosses && a.device !== b.device;
+        const pairs = edge.data("pairs") || [[opId(edge.data("source")), opId(edge.data("target"))]];
+        let crosses = false, moves = false;
+        pairs.forEach(([s, t]) => {
+          const a = page.index.get(s), b = page.index.get(t);
+          if (a === undefined || b === undefined) return;
+          if (view.part[a] !== view.part[b]) crosses = true;
+          if (view.device[a] !== view.device[b]) moves = true;
+        });
         if (edge.hasClass("transfer") !== moves) edge.toggleClass("transfer", moves);
         if (edge.hasClass("boundary") !== (crosses && !moves)) edge.toggleClass("boundary", crosses && !moves);
       });
     });
+  }
+
+  /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+  function colourGroup(node, view) {
+    const shares = new Map(), devices = new Map();
+    let pinned = 0;
+    node.data("ops").forEach((op) => {
+      const i = page.index.get(op);
+      page.groupOf.set(op, node.id());
+      const look = lookOf(view, i)[0];
+      shares.set(look.fill, { look: look, count: (shares.get(look.fill) || { count: 0 }).count + 1 });
+      devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
+      if (view.pin[i]) pinned += 1;
+    });
+    const parts = [...shares.values()].sort((a, b) => b.count - a.count), total = node.data("ops").length;
+    const colours = [], stops = [];
+    let done = 0;
+    parts.forEach((part) => {
+      colours.push(part.look.fill, part.look.fill);
+      stops.push(100 * done / total + "%", 100 * (done + part.count) / total + "%");
+      done += part.count;
+    });
+    const words = [...devices].sort((a, b) => b[1] - a[1]).map(([d, n]) => short(view.devices[d].name, 8) + " " + n);
+    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + short(words.join(" · "), 22),
+                colours: colours.join(" "), stops: stops.join(" ") });
+    node.toggleClass("mixed", parts.length > 1);
+    node.toggleClass("pinned", pinned > 0);
+  }
+
+  /* New elements came from the server: colour them, and keep the place. */
+  function redrawn(elements, detail) {
+    const before = page.detail;
+    page.detail = detail;
+    setTimeout(() => {
+      const cy = liveGraph();
+      if (!cy || !page.view) return;
+      if (cy !== page.cy) attach(cy);
+      colour(cy, page.view);
+      tune(cy);
+      if (page.hold) { cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan }); page.hold = null; }
+      if (page.keep) { keepPlace(cy, page.keep); page.keep = null; }
+      else if (before && detail && before.mode !== detail.mode) firstView(cy);
+      if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; goTo("op" + op); }
+    }, 30);
+    return window.dash_clientside.no_update;
+  }
+
+  /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */
+  function hold() { if (page.cy) page.hold = { zoom: page.cy.zoom(), pan: { ...page.cy.pan() } }; }
+
+  function tune(cy) {
+    const many = cy.elements().length > 700, renderer = cy.renderer();      // draw less while the view moves
+    renderer.hideEdgesOnViewport = many;
+    renderer.textureOnViewport = many;
+  }
+
+  /* What was opened or closed stays where it was on the screen. */
+  function keepPlace(cy, keep) {
+    const nodes = cy.nodes(".op").filter((n) => opsOf(n).some((op) => keep.ops.has(op)));
+    if (nodes.empty()) return;
+    const box = nodes.boundingBox(), z = cy.zoom();
+    cy.pan({ x: keep.at.x - (box.x1 + box.x2) / 2 * z, y: keep.at.y - Math.min(box.y1 + 40, (box.y1 + box.y2) / 2) * z });
+    nodes.select();
+  }
+
+  function askDetail(what) {
+    page.sequence += 1;
+    hold();
+    set("detail-ask", { data: { ...what, sequence: page.sequence } });
+  }
+
+  function detailMode(mode, detail) {
+    if (!detail || mode === detail.mode) return window.dash_clientside.no_update;
+    page.sequence += 1;
+    return { do: "mode", mode: mode, sequence: page.sequence };
+  }
+
+  function open(nodes) {
+    const units = nodes.map((n) => n.data("unit")).filter((u) => u !== undefined);
+    if (!units.length || !page.detail || page.detail.mode !== "blocks") return;
+    page.keep = { ops: new Set(nodes.flatMap(opsOf)), at: nodes[0].renderedPosition() };
+    askDetail({ do: "open", units: units });
+  }
+
+  function close(nodes) {
+    if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
+    page.keep = { ops: new Set(opsOf(nodes[0])), at: nodes[0].renderedPosition() };
+    askDetail({ do: "close", ops: nodes.map((n) => opsOf(n)[0]) });
+  }
+
+  /* ---- the map ------------------------------------------------------------------------------ */
+
+  function toggleMap() {
+    const box = byId("map-box");
+    if (!box) return;
+    box.hidden = !box.hidden;
+    if (box.hidden) return;
+    const map = window.heteroMap;
+    map.look = (i) => lookOf(page.view, i)[0].fill;
+    map.onTap = (i) => { const op = page.view.ops[i]; if (painting()) paintOrUnpin([op]); else bringOp(op); };
+    map.onBox = (found) => {
+      const ops = found.map((i) => page.view.ops[i]);
+      if (painting()) { if (ops.length) paintOrUnpin(ops); } else set("selection", { data: { ops: ops, select: true } });
+    };
+    map.frameOf = frameOnMap;
+    if (page.mapOf === page.view.document && map.ready) map.fit();
+    else { byId("map-note").textContent = "Drawing the map …"; page.sequence += 1; set("map-ask", { data: page.sequence }); }
+  }
+
+  function mapArrived(data) {
+    if (!data) return window.dash_clientside.no_update;
+    page.mapOf = page.view.document;
+    byId("map-note").textContent = "";
+    window.heteroMap.load(data);
+    return window.dash_clientside.no_update;
+  }
+
+  /* Where the ops that the canvas shows lie on the map. */
+  function frameOnMap() {
+    const cy = page.cy, map = window.heteroMap;
+    if (!cy || !map.ready) return null;
+    const view = cy.extent();
+    let x1 = Infinity, x2 = -Infinity, y1 = Infinity, y2 = -Infinity;
+    cy.nodes(".op").forEach((n) => {
+      const p = n.position();
+      if (p.x < view.x1 || p.x > view.x2 || p.y < view.y1 || p.y > view.y2) return;
+      const ops = opsOf(n), step = Math.max(1, Math.floor(ops.length / 40));
+      for (let k = 0; k < ops.length; k += step) {
+        const i = page.index.get(ops[k]);
+        x1 = Math.min(x1, map.x[i]); x2 = Math.max(x2, map.x[i]); y1 = Math.min(y1, map.y[i]); y2 = Math.max(y2, map.y[i]);
+      }
+    });
+    return x1 > x2 ? null : { x1: x1 - map.width / 2, x2: x2 + map.width / 2, y1: y1 - map.height, y2: y2 + map.height };
+  }
+
+  const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
+
+  /* The node that shows an op: its own, or the block that it is in. */
+  function nodeOf(op) {
+    const own = page.cy.getElementById("op" + op);
+    if (own.nonempty() || !page.groupOf) return own;
+    return page.cy.getElementById(page.groupOf.get(op) || "");
+  }
+
+  function nodesOf(ops) {
+    let found = page.cy.collection();
+    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => { if (id) found = found.union(page.cy.getElementById(id)); });
+    return found;
+  }
+
+  /* Goes to an op; blocks around it are opened. */
+  function bringOp(op) {
+    const node = page.cy && page.cy.getElementById("op" + op);
+    if (node && node.nonempty()) { goTo("op" + op); return; }
+    if (page.detail && page.detail.mode === "blocks") { page.wanted = op; askDetail({ do: "reveal", op: op }); }
+    else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 
   /* Dark to bright, even steps for every kind of colour vision (after viridis; van der Walt and Smith, 2015). */
@@ -125,6 +288,7 @@
   function colourBy(mode) {
     page.colourMode = mode || "device";
     if (page.view && page.cy) colour(page.cy, page.view);
+    if (window.heteroMap) window.heteroMap.draw();
     return window.dash_clientside.no_update;
   }
 
@@ -133,11 +297,6 @@
     if (!page.view || (policy === page.view.policy && grouping === page.view.grouping && costs === page.view.costs)) return window.dash_clientside.no_update;
     page.sequence += 1;
     return { do: "automatic", policy: policy, grouping: grouping, costs: costs, sequence: page.sequence };
-  }
-
-  function place(id) {
-    const i = id.startsWith("op") ? page.index.get(Number(id.slice(2))) : undefined;
-    return i === undefined ? null : { part: page.view.part[i], device: page.view.device[i] };
   }
 
   const short = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");
@@ -151,10 +310,11 @@
 
   const painting = () => page.brush !== "select";
   const device = () => (/^\d+$/.test(page.brush) ? Number(page.brush) : null);
-  const number = (node) => node.data("op");
+  const opsOf = (node) => node.data("ops") || [node.data("op")];
 
   function stroke(what) {
     page.sequence += 1;
+    hold();
     set("stroke", { data: { ...what, sequence: page.sequence } });
   }
 
@@ -162,7 +322,12 @@
     if (!ops.length || target === null) return;
     const look = page.view.devices[target];
     if (page.cy && look) {
-      page.cy.batch(() => ops.forEach((op) => page.cy.getElementById("op" + op).data({ fill: look.fill, ink: look.ink })));
+      const wanted = new Set(ops);
+      page.cy.batch(() => nodesOf(ops).forEach((node) => {
+        if (!opsOf(node).every((op) => wanted.has(op))) return;
+        node.data({ fill: look.fill, ink: look.ink });
+        node.removeClass("mixed");
+      }));
     }
     stroke({ do: "paint", ops: ops, device: target, force: Boolean(force) });
   }
@@ -173,7 +338,7 @@
   }
 
   function tapOp(node) {
-    const op = number(node);
+    const ops = opsOf(node), op = ops[0];
     if (page.region === "region") {
       stroke({ do: "region", ops: [op], device: device(), unpin: page.brush === "unpin" });
     } else if (page.region === "between") {
@@ -189,13 +354,13 @@
       page.first = null;
       showMode();
     } else if (painting()) {
-      paintOrUnpin([op]);
+      paintOrUnpin(ops);
     }
   }
 
   function endBox() {
     page.boxing = false;
-    const ops = page.cy.nodes("node.op:selected").map(number);
+    const ops = selectedOps();
     if (painting() && ops.length) {
       page.cy.elements(":selected").unselect();
       paintOrUnpin(ops);
@@ -210,7 +375,7 @@
     clearTimeout(pending);
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
-      const ops = nodes.filter(".op").map(number);
+      const ops = nodes.filter(".op").map(opsOf).flat();
       const terminal = nodes.filter(".terminal");
       set("selection", { data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") } });
     }, 25);
@@ -224,8 +389,13 @@
     if (selection.select && page.cy) {
       quietly(() => {
         page.cy.elements(":selected").unselect();
-        ops.forEach((op) => page.cy.getElementById("op" + op).select());
+        nodesOf(ops).select();
       });
+    }
+    if (selection.nothing) flash(byId("find"));
+    if (selection.go && ops.length && page.wanted === undefined) {
+      page.wanted = ops[0];
+      setTimeout(() => { if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; bringIfShown(op); } }, 250);
     }
     const grid = gridApi("subgraphs");
     if (grid && page.view && ops.length) {
@@ -265,7 +435,7 @@
     const row = clicked("subgraphs", cell);
     if (!row) return window.dash_clientside.no_update;
     const part = Number(row.id);
-    const nodes = page.cy.nodes(".op").filter((n) => page.view.part[page.index.get(number(n))] === part);
+    const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
     return row.id;
   }
@@ -273,9 +443,7 @@
   function transfersRow(cell) {
     const row = clicked("transfers", cell);
     if (!row) return window.dash_clientside.no_update;
-    const source = page.cy.getElementById("op" + row.source_op);
-    let targets = page.cy.collection();
-    row.target_ops.forEach((op) => { targets = targets.union(page.cy.getElementById("op" + op)); });
+    const source = nodeOf(row.source_op), targets = nodesOf(row.target_ops);
     const edges = source.edgesTo(targets);
     edges.addClass("mark");
     highlight(source.union(targets).union(edges), edges);
@@ -303,7 +471,13 @@
 
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
 
+  function bringIfShown(op) {
+    const node = nodeOf(op);
+    if (node.nonempty()) goTo(node.id());
+  }
+
   function goTo(id) {
+    if (page.cy && page.cy.getElementById(id).empty() && opId(id) >= 0) { bringOp(opId(id)); return; }
     const node = page.cy && page.cy.getElementById(id);
     if (!node || node.empty()) return;
     unmark();
@@ -311,6 +485,22 @@
     node.select();
     page.cy.animate({ center: { eles: node }, zoom: Math.max(page.cy.zoom(), 0.6), duration: 160 });
   }
+
+  /* Grows the selection; with a brush in hand, what it grows to is painted. */
+  function grow(how) {
+    const ops = selectedOps();
+    if (!ops.length) {
+      set("notice", { children: null });
+      const hint = byId("mode-hint");
+      hint.textContent = "Select an op first, then choose what to grow it to.";
+      hint.classList.add("shown");
+      setTimeout(showMode, 2200);
+      return;
+    }
+    stroke({ do: "grow", how: how, ops: ops, device: device(), unpin: page.brush === "unpin" });
+  }
+
+  function toggleHelp() { const sheet = byId("help"); if (sheet) sheet.hidden = !sheet.hidden; }
 
   /* ---- brush, region tool, keyboard ------------------------------------------------------------ */
 
@@ -353,6 +543,12 @@
 
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
+    if (/[<>]|==|!=/.test(text)) { stroke({ do: "filter", text: text }); return; }
+    if (page.detail && page.detail.mode !== "ops") {
+      page.found = next ? (page.found || 0) + 1 : 0;
+      askDetail({ do: "find", text: text, skip: page.found });
+      return;
+    }
     const wanted = text.trim().toLowerCase();
     const hits = page.cy.nodes().filter((n) => n.data("find").includes(wanted));
     if (hits.empty()) { flash(byId("find")); return; }
@@ -371,7 +567,8 @@
       page.lastFind = event.target.value;
       return;
     }
-    const typing = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true]");
+    const field = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true]");
+    const typing = field && !(field.readOnly && field.getAttribute("aria-expanded") !== "true") ? field : null;
     if (!byId("editor") || typing) { if (event.key === "Escape" && typing) event.target.blur(); return; }
     const key = event.key.toLowerCase();
     if (event.ctrlKey || event.metaKey) {
@@ -385,7 +582,14 @@
     else if (key === "u") setBrush("unpin");
     else if (key === "r") setRegion("region");
     else if (key === "b") setRegion("between");
-    else if (key === "escape") { page.region = null; setBrush("select"); unmark(); if (page.cy) page.cy.elements(":selected").unselect(); }
+    else if (key === "escape") { byId("help").hidden = true; page.region = null; setBrush("select"); unmark(); if (page.cy) page.cy.elements(":selected").unselect(); }
+    else if (key === "?" || key === "h") toggleHelp();
+    else if (GROW[key]) grow(GROW[key]);
+    else if (key === "m") toggleMap();
+    else if (key === "e" && event.shiftKey) askDetail({ do: "level", deeper: true });
+    else if (key === "c" && event.shiftKey) askDetail({ do: "level", deeper: false });
+    else if (key === "e" || key === "enter") open(page.cy ? page.cy.nodes(".group:selected").toArray() : []);
+    else if (key === "c") close(page.cy ? page.cy.nodes(".op:selected").toArray() : []);
     else if (key === "f") fit();
     else if (key === "+" || key === "=") zoom(1.3);
     else if (key === "-") zoom(1 / 1.3);
@@ -393,7 +597,8 @@
     else if (key === "delete") { const ops = selectedOps(); if (ops.length) stroke({ do: "unpin", ops: ops }); }
   });
 
-  const selectedOps = () => (page.cy ? page.cy.nodes("node.op:selected").map(number) : []);
+  const GROW = { t: "type", l: "twins", s: "subgraph", a: "before", d: "after", n: "near", k: "block" };
+  const selectedOps = () => (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
   const zoom = (factor) => page.cy && page.cy.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
   const fit = () => page.cy && page.cy.animate({ fit: { padding: 24 }, duration: 160 });
 
@@ -412,6 +617,10 @@
     else if (data.do === "reset") stroke({ do: "reset" });
     else if (data.do === "close") closeNotice();
     else if (button.id === "undo" || button.id === "redo") stroke({ do: button.id });
+    else if (data.grow !== undefined) grow(data.grow);
+    else if (data.step !== undefined) { stroke({ do: "step", step: Number(data.step) }); }
+    else if (button.id === "map-toggle") toggleMap();
+    else if (button.id === "help-open" || data.do === "help") toggleHelp();
     else if (button.id === "zoom-in") zoom(1.3);
     else if (button.id === "zoom-out") zoom(1 / 1.3);
     else if (button.id === "zoom-fit") fit();
@@ -438,6 +647,6 @@
   }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    hetero: { apply, automatic, colourBy, go, select, subgraphsRow, transfersRow, openBenchmark: () => "benchmark" },
+    hetero: { apply, automatic, colourBy, detailMode, go, mapArrived, redrawn, select, subgraphsRow, transfersRow, openBenchmark: () => "benchmark" },
   });
 })();

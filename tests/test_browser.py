@@ -350,13 +350,15 @@ def test_find_by_name_tensor_and_type(page: Page, server: Server) -> None:
     assert page.evaluate("window.heteroCy.nodes(':selected').length") == 1
 
 
-def test_a_model_too_large_to_draw_is_still_edited(page: Page, server: Server) -> None:
+def test_a_model_too_large_to_draw_opens_in_blocks(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.fill("#path", str(ODDITIES / "chain_20k.onnx"))
     page.fill("#devices-spec", "HETERO:GPU,CPU")
     page.keyboard.press("Escape")
     page.click("#open-path")
-    expect(page.locator("#canvas")).to_contain_text("too many to draw", timeout=60_000)
+    page.wait_for_selector("#graph", timeout=60_000)
+    page.wait_for_function("window.heteroCy && window.heteroCy.nodes('.group').length > 10")
+    assert page.evaluate("window.heteroCy.nodes().length") < 1300
     page.click("#policy")
     page.click("role=option[name='Optimal: least latency']")
     expect(page.locator("#outcome")).to_contain_text("no placement is below", timeout=20_000)
@@ -422,3 +424,63 @@ def test_dark_is_dark(browser: Browser, server: Server) -> None:
         assert edge == {"light": "rgb(180,186,194)", "dark": "rgb(86,93,102)"}[scheme]
         page.close()
     assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(29, 32, 37)"}
+
+
+def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.click("text=Whisper tiny, decoder")
+    expect(page.locator("#symbols")).to_contain_text("sequence", timeout=20_000)
+    page.click("#open-sizes")
+    ready(page)
+    every = page.evaluate("window.heteroCy.nodes('.op').length")
+    page.click("#detail-mode")
+    page.click("role=option[name='Blocks']")
+    page.wait_for_function(f"window.heteroCy.nodes('.op').length < {every} && window.heteroCy.nodes('.group').length > 0")
+    few = page.evaluate("window.heteroCy.nodes('.op').length")
+    page.evaluate("(() => { const n = window.heteroCy.nodes('.group').max((n) => n.data('ops').length).ele; n.select(); })()")
+    page.wait_for_timeout(200)
+    page.keyboard.press("e")
+    page.wait_for_function(f"window.heteroCy.nodes('.op').length > {few} && window.heteroCy.nodes(':selected').length > 1")
+    page.keyboard.press("c")
+    page.wait_for_function(f"window.heteroCy.nodes('.op').length == {few}")
+    page.fill("#find", "op == Softmax")
+    page.keyboard.press("Enter")
+    expect(page.locator("#inspector")).to_contain_text("ops selected", timeout=10_000)
+    page.locator("#find").blur()
+    page.keyboard.press("2")
+    page.keyboard.press("t")
+    page.wait_for_function("document.querySelector('[data-figure=pins]').dataset.value !== '0'")
+    expect(page.locator("#history")).to_contain_text("ops →")
+    page.click("#history .step >> nth=-1")
+    page.wait_for_function("document.querySelector('[data-figure=pins]').dataset.value === '0'")
+    page.click("#detail-mode")
+    page.click("role=option[name='Subgraphs']")
+    page.wait_for_function("window.heteroCy.nodes('.op').length === window.heteroCy.nodes('.group').length")
+
+
+def test_the_map_shows_paints_and_leads_to_an_op(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(ODDITIES / "chain_20k.onnx"))
+    page.fill("#devices-spec", "HETERO:GPU,CPU")
+    page.keyboard.press("Escape")
+    page.click("#open-path")
+    page.wait_for_selector("#graph", timeout=60_000)
+    page.keyboard.press("m")
+    page.wait_for_function("window.heteroMap.ready && window.heteroMap.count === 20000", timeout=20_000)
+    page.wait_for_timeout(200)
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.click(x, y)
+    expect(page.locator("#inspector h3").first).to_be_visible(timeout=10_000)
+    expect(page.locator("#inspector")).to_contain_text("Why it is here", timeout=10_000)
+    page.keyboard.press("2")
+    page.keyboard.down("Shift")
+    page.mouse.move(x - 60, y - 40)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 40, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_function("Number(document.querySelector('[data-figure=pins]').dataset.value) > 100", timeout=20_000)
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_contain_text("one level deeper")

@@ -19,7 +19,7 @@ BOX = [{"name": "TVM"}, {"name": "CPU"}]
 
 def test_a_plan_runs_on_tvm_and_onnx_runtime(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
-    plan = editor.partition(mobilenet, BOX, pins={k: "CPU" for k in keys[20:60]})
+    plan = editor.partition(mobilenet, BOX, pins=dict.fromkeys(keys[20:60], "CPU"))
     assert {s.device for s in plan.subgraphs} == {"TVM", "CPU"}
     inputs = random_inputs(mobilenet)
     expected = compile_whole(mobilenet, plan.devices[1]).run(inputs)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from editor.errors import PinError
 from editor.graph.graph import Ints, Rows
+from editor.graph.scopes import scopes_of
 from editor.partition.partition import Partition
 
 
@@ -44,3 +49,37 @@ def _reach(edges: Rows, start: int) -> set[int]:
                 seen.add(near)
                 stack.append(near)
     return seen
+
+
+GROWTHS = ("type", "twins", "block", "subgraph", "before", "after", "near")
+
+
+def grown(partition: Partition, ops: Sequence[int], how: str) -> list[int]:
+    """Ops that belong to some ops, see ``Document.grow``; constants have no place and are left out.
+
+    Raises:
+        PinError: there is no such way to grow.
+    """
+    graph, part = partition.graph, partition.division.part
+    start = [op for op in ops if 0 <= op < len(graph) and part[op] >= 0]
+    if how == "type":
+        kinds = {(graph.op_domains[op], graph.op_types[op]) for op in start}
+        found = {op for op in range(len(graph)) if (graph.op_domains[op], graph.op_types[op]) in kinds}
+    elif how == "twins":
+        scopes = scopes_of(graph)
+        found = {twin for op in start for twin in scopes.in_every_twin(op)}
+    elif how == "block":
+        scopes = scopes_of(graph)
+        found = {inner for op in start for inner in scopes.scopes[scopes.of_op[op]].ops}
+    elif how == "subgraph":
+        found = set(np.flatnonzero(np.isin(part, part[start])).tolist())
+    elif how in ("before", "after"):
+        rows = graph.predecessors if how == "before" else graph.successors
+        found = set(start).union(*(_reach(rows, op) for op in start))
+    elif how == "near":
+        both = (graph.predecessors, graph.successors)
+        found = {*start} | {near for op in start for edges in both for near in edges[op].tolist()}
+    else:
+        raise PinError(f"unknown way to grow a selection {how!r}; there is {', '.join(GROWTHS)}")
+    return sorted(op for op in found if part[op] >= 0)
+

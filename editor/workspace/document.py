@@ -12,7 +12,7 @@ from editor.devices.formats import load_devices
 from editor.errors import PinError
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition, Settings, solve
-from editor.partition.regions import between, same_device_region
+from editor.partition.regions import between, grown, same_device_region
 from editor.partition.rules import parse_rules
 from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
@@ -129,6 +129,24 @@ class Document:
     def between(self, first: int, second: int) -> list[int]:
         """Everything on paths between two ops."""
         return between(self._partition, first, second)
+
+    def grow(self, ops: Sequence[int], how: str) -> list[int]:
+        """What belongs to some ops.
+
+        Args:
+            ops: where to begin.
+            how: ``type`` (all ops of their types), ``twins`` (the same ops in every repetition of their blocks),
+                ``block`` (the innermost block around them), ``subgraph``, ``before`` and ``after`` (all they depend on, all
+                that depends on them), ``near`` (their neighbours).
+
+        Raises:
+            PinError: there is no such way to grow.
+        """
+        return grown(self._partition, ops, how)
+
+    def go(self, step: int) -> bool:
+        """To any step of the history; False where there is none."""
+        return step == self._cursor or self._go(step)
 
     def reorder(self, names: Sequence[str]) -> None:
         """Changes the priority of the devices.

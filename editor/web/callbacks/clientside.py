@@ -17,6 +17,12 @@ def register(app: Dash) -> None:
                             prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "colourBy"), Output("applied", "data", allow_duplicate=True),
                             Input("colour-by", "value"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "redrawn"), Output("drawn", "data"), Input("graph", "elements"),
+                            State("detail", "data"))
+    app.clientside_callback(ClientsideFunction("hetero", "detailMode"), Output("detail-ask", "data"),
+                            Input("detail-mode", "value"), State("detail", "data"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "mapArrived"), Output("drawn", "data", allow_duplicate=True),
+                            Input("map-data", "data"), prevent_initial_call=True)
     for table in ("subgraphs", "transfers"):
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),

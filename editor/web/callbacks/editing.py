@@ -9,11 +9,12 @@ from dash import Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
+from editor.partition.filter import matching
 from editor.web.desk import Desk
 from editor.web.notice import notice, refusal_notice
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import stale
-from editor.web.panels.devices import device_list, outcome, pins_summary
+from editor.web.panels.devices import device_list, history_list, outcome, pins_summary
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import costs_value, figures_of, policy_value, view_of
@@ -28,7 +29,7 @@ def register(app: Dash, desk: Desk) -> None:
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
                   Output("policy", "value"), Output("grouping", "value"), Output("costs", "value"),
                   Output("outcome", "children"),
-                  Output("bench-stale", "children"),
+                  Output("bench-stale", "children"), Output("history", "children"),
                   Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
     async def stroke(wanted: dict[str, Any] | None, document_id: str):
         if not wanted:
@@ -45,7 +46,7 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 6)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 7)
     before = figures_of(document)
     message, selection = None, no_update
     try:
@@ -59,7 +60,8 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
             transfer_rows(document), status(document, before), message, selection,
             policy_value(document.partition.settings), document.partition.settings.subgraphs,
-            costs_value(document.partition.settings), outcome(document), stale(desk.benchmarks.get(document.id), document))
+            costs_value(document.partition.settings), outcome(document), stale(desk.benchmarks.get(document.id), document),
+            history_list(document))
 
 
 def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
@@ -73,31 +75,38 @@ def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | N
     device = wanted.get("device")
     if any(not 0 <= op < count for op in ops) or not (device is None or 0 <= int(device) < len(document.devices)):
         raise EditorError("This stroke does not fit the document; reload the page.")
-    if what == "region":
-        ops = document.region(ops[0])
-    elif what == "between":
-        ops = document.between(ops[0], ops[1])
-    if what in ("region", "between"):
+    chosen = _chosen(document, str(what), ops, wanted)
+    if chosen is not None:
         if wanted.get("unpin"):
-            document.unpin(ops)
+            document.unpin(chosen)
             return None
-        return ops if device is None else document.paint(ops, int(device))
+        return chosen if device is None else document.paint(chosen, int(device))
     if what == "paint" and device is not None:
         return document.paint(ops, int(device), bool(wanted.get("force")))
-    if what == "unpin":
-        document.unpin(ops)
-    elif what == "reset":
-        document.unpin()
-    elif what == "undo":
-        document.undo()
-    elif what == "redo":
-        document.redo()
-    elif what == "automatic":
+    if what == "automatic":
         document.set_automatic(*_automatic(wanted), str(wanted["grouping"]))
     elif what == "raise" and device:
         names = [d.name for d in document.devices]
         names.insert(int(device) - 1, names.pop(int(device)))
         document.reorder(names)
+    else:
+        simple: dict[Any, Any] = {
+            "unpin": lambda: document.unpin(ops), "reset": document.unpin, "undo": document.undo, "redo": document.redo,
+            "step": lambda: document.go(int(wanted.get("step", -1)))}
+        simple.get(what, lambda: None)()
+    return None
+
+
+def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any]) -> list[int] | None:
+    """Ops that a region tool or a filter means; None for other strokes."""
+    if what == "region":
+        return document.region(ops[0])
+    if what == "between":
+        return document.between(ops[0], ops[1])
+    if what == "filter":
+        return matching(document.partition, str(wanted.get("text", "")))
+    if what == "grow":
+        return document.grow(ops, str(wanted.get("how")))
     return None
 
 

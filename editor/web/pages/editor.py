@@ -9,7 +9,8 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.text import human_bytes
-from editor.web.elements import elements, visible_ops
+from editor.web.blocks import first_detail, shown_elements
+from editor.web.elements import visible_ops
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import benchmark_panel
 from editor.web.panels.devices import tools_panel
@@ -20,8 +21,8 @@ from editor.web.styles import stylesheet
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-MAX_DRAWN_OPS = 6000
-"""Above this, Cytoscape takes longer than people wait."""
+DETAILS = [{"value": "ops", "label": "Every op"}, {"value": "blocks", "label": "Blocks"},
+           {"value": "subgraphs", "label": "Subgraphs"}]
 
 
 def editor_page(document: Document) -> html.Div:
@@ -29,7 +30,9 @@ def editor_page(document: Document) -> html.Div:
     return html.Div([
         dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
         dcc.Store(id="stroke"), dcc.Store(id="selection"), dcc.Store(id="applied"), dcc.Store(id="linked"),
-        dcc.Store(id="bench-stream"), dcc.Download(id="download"),
+        dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-ask"),
+        dcc.Store(id="map-ask"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
+        dcc.Download(id="download"),
         _header(document),
         tools_panel(document),
         html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
@@ -52,7 +55,7 @@ def _header(document: Document) -> html.Header:
         dmc.TextInput(id="find", placeholder="Find op or tensor", size="xs", w=190, leftSection=icon("search"),
                       **{"aria-label": "Find an op by name, type or tensor"}),
         icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
-        _export_menu(), dmc.Button("Benchmark", id="bench-open", size="xs",
+        icon_button("help-open", "help", "Keyboard (?)"), _export_menu(), dmc.Button("Benchmark", id="bench-open", size="xs",
                                    leftSection=html.Span(className="icon icon-play")),
         dmc.Tooltip(dmc.ColorSchemeToggle(lightIcon=icon("sun"), darkIcon=icon("moon"), id="scheme-toggle", size="md",
                                           variant="subtle", color="gray", **{"aria-label": "Light or dark"}),
@@ -71,30 +74,50 @@ def _export_menu() -> dmc.Menu:
 
 def _canvas(document: Document) -> list[Any]:
     count = len(visible_ops(document.graph))
-    if count > MAX_DRAWN_OPS:
-        return [html.Div([html.H3(f"{count:,} ops are too many to draw one by one"),
-                          html.P("The tables below, the exports and the benchmark work; a collapsed view is not built yet.")],
-                         className="empty"), html.Div(id="notice")]
     if not count:
         return [html.Div([html.H3("The model has no ops"), html.P("There is nothing to place.")], className="empty"),
                 html.Div(id="notice")]
     return [
-        cyto.Cytoscape(id="graph", elements=elements(document.graph), layout={"name": "preset", "fit": True, "padding": 24},
+        cyto.Cytoscape(id="graph", elements=shown_elements(document, first_detail(document.graph)),
+                       layout={"name": "preset", "fit": False}, autoRefreshLayout=False,
                        stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
                        boxSelectionEnabled=True, autoungrabify=True),
         html.Div(id="mode-hint", role="status"),
-        html.Div(dmc.Select(id="colour-by", value="device", size="xs", w=142, allowDeselect=False, data=[
+        html.Div([dmc.Select(id="detail-mode", value=first_detail(document.graph)["mode"], size="xs", w=142,
+                             allowDeselect=False, data=DETAILS, **{"aria-label": "How much is drawn"}),
+                  dmc.Select(id="colour-by", value="device", size="xs", w=142, allowDeselect=False, data=[
             {"value": "device", "label": "Colour: device"}, {"value": "level-device", "label": "Colour: device kind"},
             {"value": "level-unit", "label": "Colour: unit"}, {"value": "level-codegen", "label": "Colour: codegen"},
             {"value": "subgraph", "label": "Colour: subgraph"},
             {"value": "heat", "label": "Colour: time"}, {"value": "weight", "label": "Colour: memory"},
             {"value": "pinned", "label": "Colour: pinned"}],
-            **{"aria-label": "What the colours mean"}), className="colour-by"),
-        html.Div([icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
+            **{"aria-label": "What the colours mean"})], className="colour-by"),
+        html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True,
+                 **{"aria-label": "Map of the whole model"}),
+        html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", variant="default"),
+                  icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
                   icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),
                   icon_button("zoom-fit", "fit", "Fit (F)", variant="default")], className="zoom"),
+        html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
         html.Div(id="notice"),
     ]
+
+
+_KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpin brush"), ("shift-drag", "box"),
+         ("R", "connected region of one colour"), ("B", "everything between two ops"), ("T", "all ops of this type"),
+         ("L", "the same op in every layer"), ("K", "its block"), ("S", "its subgraph"), ("A / D", "all before / after"),
+         ("N", "neighbours"), ("Delete", "unpin the selection"), ("Ctrl+Z / Ctrl+Shift+Z", "undo / redo"),
+         ("E, Enter, double click", "open a block"), ("C", "close the block around"),
+         ("Shift+E / Shift+C", "one level deeper / all closed"),
+         ("M", "map of the whole model"), ("F", "fit"), ("+ / −", "zoom"),
+         ("/", "find; or a filter: op == Conv and flops > 1e8"),
+         ("? or H", "this sheet"), ("Esc", "end a tool, clear the selection")]
+
+
+def _help() -> list[Any]:
+    rows = [html.Tr([html.Td(html.Kbd(keys)), html.Td(what)]) for keys, what in _KEYS]
+    return [html.Div([html.H3("Keyboard"), html.Button("×", className="close", **{"data-do": "help", "aria-label": "Close"})]),
+            html.Table(html.Tbody(rows))]
 
 
 def _dock(document: Document) -> html.Section:

@@ -24,6 +24,8 @@ def tools_panel(document: Document) -> html.Aside:
         heading("Region"),
         _region_tool("region", "region", "Connected, same colour", "R"),
         _region_tool("between", "between", "Everything between two ops", "B"),
+        html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
+                  for how, label, title, key in GROW], className="grow"),
         heading("Automatic mode"),
         dmc.Select(id="policy", value=policy_value(document.partition.settings), data=POLICY_CHOICES, size="xs",
                    allowDeselect=False, label="Policy"),
@@ -34,6 +36,7 @@ def tools_panel(document: Document) -> html.Aside:
         html.Div(outcome(document), id="outcome"),
         heading("Pins"),
         html.Div(pins_summary(document), id="pins"),
+        heading("History"), html.Div(history_list(document), id="history"),
     ], id="tools", className="panel", **{"aria-label": "Painting tools"})
 
 
@@ -41,6 +44,11 @@ POLICY_CHOICES = [
     {"value": "priority", "label": "Priority: first that can"}, {"value": "optimal:latency", "label": "Optimal: least latency"},
     {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
     {"value": "pipeline", "label": "Pipeline: one stage each"}]
+GROW = [("type", "same type", "All ops of this type", "t"),
+        ("twins", "every layer", "The same op in every repeated block", "l"),
+        ("block", "block", "The block around it", "k"), ("subgraph", "subgraph", "Its whole subgraph", "s"),
+        ("before", "before", "Everything it depends on", "a"), ("after", "after", "Everything that depends on it", "d"),
+        ("near", "near", "Its neighbours", "n")]
 COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
                 {"value": "measured", "label": "Measured by a profile"}]
 GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
@@ -91,6 +99,20 @@ def pins_summary(document: Document) -> list[Any]:
     return [html.P(text, className="hint"),
             html.Button([icon("reset"), html.Span("Reset to automatic")], className="tool",
                         **{"data-do": "reset", "title": "Remove all pins"})]
+
+
+_STEPS_SHOWN = 30
+
+
+def history_list(document: Document) -> list[Any]:
+    """What was done, newest first; each step can be gone back to."""
+    labels, cursor = document.labels
+    looks = ["step now" if i == cursor else "step undone" if i > cursor else "step" for i in range(len(labels))]
+    rows = [html.Button(label if i else "opened", className=looks[i],
+                        title=label, **{"data-step": str(i), "aria-current": "step" if i == cursor else "false"})
+            for i, label in reversed(list(enumerate(labels)))]
+    return rows[:_STEPS_SHOWN] + ([html.P(f"{len(rows) - _STEPS_SHOWN} older steps", className="hint")]
+                                  if len(rows) > _STEPS_SHOWN else [])
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:

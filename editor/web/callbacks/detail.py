@@ -1,0 +1,104 @@
+"""How much of the graph is drawn: every op, blocks that open and close, or subgraphs; search; the map."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dash import Dash, Input, Output, State, ctx, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.graph.scopes import scopes_of
+from editor.web.blocks import expand_level, first_detail, reveal, shown_elements
+from editor.web.desk import Desk
+from editor.web.elements import visible_ops
+from editor.web.map import map_data
+from editor.workspace.document import Document
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callbacks."""
+
+    @app.callback(Output("detail", "data"), Output("graph", "elements"), Output("selection", "data", allow_duplicate=True),
+                  Output("detail-mode", "value"), Input("detail-ask", "data"), State("detail", "data"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def ask(wanted: dict[str, Any] | None, detail: dict[str, Any], document_id: str):
+        if not wanted:
+            raise PreventUpdate
+        return await asyncio.to_thread(_ask, desk, wanted, detail, document_id)
+
+    @app.callback(Output("graph", "elements", allow_duplicate=True), Input("view", "data"), State("detail", "data"),
+                  State("doc", "data"), prevent_initial_call=True)
+    async def follow(_view, detail: dict[str, Any], document_id: str):
+        if not ctx.triggered or detail.get("mode") != "subgraphs":
+            raise PreventUpdate
+        return await asyncio.to_thread(lambda: shown_elements(desk.document(document_id), detail))
+
+    @app.callback(Output("map-data", "data"), Input("map-ask", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def chart(asked, document_id: str):
+        if not asked:
+            raise PreventUpdate
+        return await asyncio.to_thread(lambda: map_data(desk.document(document_id).graph))
+
+
+def _ask(desk: Desk, wanted: dict[str, Any], detail: dict[str, Any], document_id: str):
+    try:
+        document = desk.document(document_id)
+    except EditorError:
+        raise PreventUpdate from None
+    what, selection = wanted.get("do"), no_update
+    if what == "find":
+        op = _find(document, str(wanted.get("text", "")), int(wanted.get("skip", 0)))
+        if op is None:
+            return no_update, no_update, {"ops": [], "nothing": True}, no_update
+        wanted, what = {"op": op}, "reveal"
+    if what == "reveal":
+        op = int(wanted["op"])
+        if not 0 <= op < len(document.graph) or document.graph.op_is_constant[op]:
+            raise PreventUpdate
+        selection = {"ops": [op], "select": True, "go": True}
+    changed = changed_detail(document, what or "", wanted, detail)
+    if changed == detail:
+        return no_update, no_update, selection, no_update
+    return changed, shown_elements(document, changed), selection, changed["mode"]
+
+
+def changed_detail(document: Document, what: str, wanted: dict[str, Any], detail: dict[str, Any]) -> dict[str, Any]:
+    """What is drawn after a request: ``mode``, ``open``, ``close``, ``level`` or ``reveal``."""
+    graph, opened = document.graph, list(detail.get("open", ()))
+    scopes = scopes_of(graph)
+    if what == "mode":
+        return {**detail, "mode": wanted["mode"]}
+    if what == "open" and detail["mode"] == "blocks":
+        units = [int(u) for u in wanted["units"] if 0 < int(u) < len(scopes.scopes)]
+        return {**detail, "open": list(dict.fromkeys([*opened, *units]))}
+    if what == "close" and detail["mode"] == "blocks":
+        inner = [n for op in wanted["ops"] for n in scopes.ancestors(scopes.of_op.get(int(op), 0)) if n in opened][:1]
+        gone = {n for number in inner for n in (number, *_below(scopes.scopes, number))}
+        return {**detail, "open": [n for n in opened if n not in gone]}
+    if what == "level":
+        return {"mode": "blocks", "open": expand_level(graph, opened) if wanted.get("deeper") else []}
+    if what == "reveal" and detail["mode"] == "blocks":
+        return {**detail, "open": reveal(graph, opened, int(wanted["op"]))}
+    if what == "first":
+        return first_detail(graph)
+    return detail
+
+
+def _below(scopes: Any, number: int) -> list[int]:
+    found = []
+    for child in scopes[number].children:
+        found += [child, *_below(scopes, child)]
+    return found
+
+
+def _find(document: Document, text: str, skip: int) -> int | None:
+    """The next op whose type, name or tensors hold a text."""
+    graph, text = document.graph, text.strip().lower()
+    hits = []
+    for op in visible_ops(graph):
+        made = " ".join(graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0)
+        if text in f"{graph.type_label(op)} {graph.op_names[op]} {made}".lower():
+            hits.append(op)
+    return hits[skip % len(hits)] if hits and text else None
