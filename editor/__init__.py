@@ -22,9 +22,10 @@ from editor.errors import (
 )
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.version import VERSION
 from editor.workspace.plan import Plan, load_plan, partition
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AvailableDevice", "DeviceTableError", "EditorError", "ExecutionError", "ExportError", "Graph", "JobError",

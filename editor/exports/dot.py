@@ -25,17 +25,19 @@ _MAX_LINE = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity") -> list[Path]:
+def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity", stamp: str = "") -> list[Path]:
     """Writes ``hetero_affinity_<model>.dot`` and ``hetero_subgraphs_<model>.dot``.
 
     Args:
         partition: what to draw.
         out_dir: the folder.
         colour_by: of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
+        stamp: a remark for the first line.
     """
     stem = safe_stem(partition.graph.name)
-    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", affinity_dot(partition, colour_by)),
-            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", subgraphs_dot(partition))]
+    head = f"// {_CONTROL.sub(' ', stamp)}\n" if stamp else ""
+    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", head + affinity_dot(partition, colour_by)),
+            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", head + subgraphs_dot(partition))]
 
 
 def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:

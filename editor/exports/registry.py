@@ -7,21 +7,42 @@ from pathlib import Path
 
 from editor.errors import ExportError
 from editor.exports.dot import write_dot
+from editor.exports.glow import write_glow
+from editor.exports.multidevice import write_multidevice
+from editor.exports.onnxruntime import write_onnxruntime
+from editor.exports.openvino import write_openvino
 from editor.exports.partition_log import write_partition_log
+from editor.exports.report import write_csv, write_html, write_json, write_markdown
+from editor.exports.split import write_split
+from editor.exports.tvm import write_tvm
 from editor.partition.partition import Partition
 
 Writer = Callable[..., list[Path]]
 """Of a partition, a folder, and options of the format."""
 
-FORMATS: dict[str, Writer] = {"dot": write_dot, "log": write_partition_log}
+FORMATS: dict[str, Writer] = {
+    "dot": write_dot, "log": write_partition_log, "openvino": write_openvino, "onnxruntime": write_onnxruntime,
+    "onnx": write_multidevice, "glow": write_glow, "tvm": write_tvm, "split": write_split, "csv": write_csv,
+    "json": write_json, "html": write_html, "md": write_markdown}
+_UNSTAMPED = ("log",)
+"""Byte for byte the other tool's own format, with no room for a remark."""
 
 
-def export(partition: Partition, form: str, out_dir: Path, **options: str) -> list[Path]:
+def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
     """Writes a partition in one format; returns the paths.
+
+    Args:
+        partition: what to write.
+        form: one of ``FORMATS``.
+        out_dir: the folder.
+        stamp: who made it and from which plan; it goes into every file that has room for a remark.
+        options: of the format.
 
     Raises:
         ExportError: the format is unknown or the folder cannot be written.
     """
     if form not in FORMATS:
         raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
+    if stamp and form not in _UNSTAMPED:
+        options["stamp"] = stamp
     return FORMATS[form](partition, out_dir, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from editor.execution.executor import CompiledPlan, compile_partition
 from editor.execution.figures import BenchmarkResult
 from editor.execution.tasks import Recipe
 from editor.exports.registry import export as export_partition
+from editor.exports.report import standalone
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.partition.labels import label_mask
@@ -25,6 +27,7 @@ from editor.partition.partition import Explanation, Partition, Settings, solve
 from editor.partition.rules import parse_rules
 from editor.partition.subgraphs import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
+from editor.version import VERSION
 from editor.workspace import plan_file
 
 
@@ -128,13 +131,24 @@ class Plan:
         """Writes the plan in a format; returns the paths.
 
         Args:
-            form: one of ``dot``, ``log``, ``plan``.
+            form: ``dot``, ``log``, ``openvino``, ``onnxruntime``, ``onnx``, ``glow``, ``tvm``, ``split``, ``csv``,
+                ``json``, ``html``, ``md`` or ``plan``.
             out_dir: the folder.
             options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``).
         """
         if form == "plan":
             return [self.save(Path(out_dir) / "plan.json")]
-        return export_partition(self.partition, form, Path(out_dir), **options)
+        return export_partition(self.partition, form, Path(out_dir), self.stamp, **options)
+
+    @property
+    def stamp(self) -> str:
+        """Which tool and plan an export comes from."""
+        return f"Hetero Editor {VERSION}, plan sha256 {self.sha256}"
+
+    def _repr_html_(self) -> str:
+        """The standalone view, framed, for a notebook cell."""
+        page = html.escape(standalone(self.partition, self.stamp), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
 
     def save(self, path: str | Path) -> Path:
         """Writes ``plan.json``; the model's path is stored relative to it where it can be."""

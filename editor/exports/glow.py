@@ -1,0 +1,81 @@
+"""For Glow: a device table, a user-defined partition config and ``partition.log``.
+
+Glow gives an op to the first backend of the table that supports its kind. A table that leads to given
+affinities therefore exists exactly when no kind of op is on two devices; then each device simply lists
+its kinds. The partition config (``PartitionConfig``) has no such limit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from editor.exports.partition_log import write_partition_log
+from editor.files import safe_stem, write_atomic
+from editor.partition.partition import Partition
+
+
+def write_glow(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_glow_devices.yaml`` (a comment in it says so where no table exists),
+    ``<model>_glow_partitions.yaml`` and ``partition.log``.
+    """
+    stem = safe_stem(partition.graph.name)
+    head = f"# {stamp or 'Hetero Editor'}\n"
+    return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(partition)),
+            write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(partition)),
+            *write_partition_log(partition, out_dir)]
+
+
+def conflicts(partition: Partition) -> dict[str, list[str]]:
+    """Kinds of ops that are on several devices: what no table of Glow's can express."""
+    graph, part, device = partition.graph, partition.division.part, partition.assignment.device
+    homes: dict[str, dict[str, None]] = {}
+    for op in range(len(graph)):
+        if part[op] >= 0:
+            homes.setdefault(graph.op_types[op], {})[partition.devices[device[op]].name] = None
+    return {kind: list(names) for kind, names in sorted(homes.items()) if len(names) > 1}
+
+
+def _table(partition: Partition) -> str:
+    clash = conflicts(partition)
+    if clash:
+        lines = ["# No device table leads Glow's first-come rule to these affinities: these kinds of ops are on several",
+                 "# devices. Use the partition config beside this file instead."]
+        lines += [f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}" for kind, names in clash.items()]
+        return "\n".join([*lines, "[]"]) + "\n"
+    graph, part, device = partition.graph, partition.division.part, partition.assignment.device
+    entries = []
+    for i, d in enumerate(partition.devices):
+        kinds = sorted({graph.op_types[op] for op in range(len(graph)) if part[op] >= 0 and device[op] == i})
+        rest = sorted({graph.op_types[op] for op in range(len(graph)) if part[op] >= 0} - set(kinds))
+        parameters = [f'"nonSupportedNodes": "{",".join(rest)}"'] if rest else []
+        if d.memory is not None:
+            parameters.append(f'"deviceMemory": "{d.memory}"')
+        if d.logical_id is not None:
+            parameters.append(f'"deviceID": "{d.logical_id}"')
+        entry: dict[str, str] = {"name": d.name, "backendName": d.backend}
+        if parameters:
+            entry["parameters"] = "\n".join(parameters) + "\n"
+        entries.append(entry)
+    return str(yaml.dump(entries, Dumper=_Literal, sort_keys=False, allow_unicode=True))
+
+
+def _config(partition: Partition) -> str:
+    graph = partition.graph
+    names = [f"{safe_stem(graph.path.name)}_part{s.id + 1}" for s in partition.subgraphs]
+    backends = [s.device for s in partition.subgraphs]
+    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(partition.division.part.tolist()) if p >= 0}
+    return str(yaml.dump({"funcName": graph.name, "numOfPartitions": len(names), "backendNames": backends,
+                          "partitionNames": names, "nodeToPartition": nodes}, sort_keys=False, allow_unicode=True))
+
+
+class _Literal(yaml.SafeDumper):
+    """Texts of several lines as blocks, as Glow's own files have them."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Literal.add_representer(str, _text)

@@ -1,0 +1,46 @@
+"""Annotations of the ONNX standard itself: model ``configuration`` and node ``device_configurations`` (IR version 11).
+
+One configuration names the devices of the table; every op states its device as a sharding of its outputs
+over that one device, and its subgraph as pipeline stage.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+
+from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
+from editor.files import safe_stem
+from editor.partition.partition import Partition
+
+CONFIGURATION = "hetero-editor"
+_FIRST_IR = 11
+
+
+def write_multidevice(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_devices.onnx``, checked by ``onnx.checker``."""
+    graph, stem = partition.graph, safe_stem(partition.graph.name)
+    model = open_copy(graph)
+    model.ir_version = min(max(model.ir_version, _FIRST_IR), ONNX_RUNTIME_IR)
+    for old in [c for c in model.configuration if c.name == CONFIGURATION]:
+        model.configuration.remove(old)
+    model.configuration.add(name=CONFIGURATION, num_devices=len(partition.devices),
+                            device=[d.name for d in partition.devices])
+    device, part = partition.device_of_op, partition.division.part
+    for op, node in enumerate(model.graph.node):
+        for former in [c for c in node.device_configurations if c.configuration_id == CONFIGURATION]:
+            node.device_configurations.remove(former)
+        entry = node.device_configurations.add(configuration_id=CONFIGURATION)
+        if part[op] >= 0:
+            entry.pipeline_stage = int(part[op])
+        for name in node.output:
+            if name:
+                entry.sharding_spec.add(tensor_name=name, device=[int(device[op])])
+    for prop in [p for p in model.metadata_props if p.key == "hetero_editor"]:
+        model.metadata_props.remove(prop)
+    if stamp:
+        model.metadata_props.add(key="hetero_editor", value=stamp)
+    written = write_model(model, graph, out_dir / f"{stem}_devices.onnx")
+    onnx.checker.check_model(str(written[0])) if not graph.op_domains or set(graph.op_domains) <= {"", "ai.onnx"} else None
+    return written

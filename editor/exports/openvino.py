@@ -1,0 +1,38 @@
+"""For OpenVINO: the model, a sidecar of affinities, and a script that applies them and compiles HETERO.
+
+OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities lie beside the model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from editor.devices.device import Device
+from editor.exports.model_copy import open_copy, write_model
+from editor.exports.stamp import script_of
+from editor.files import safe_stem, write_atomic
+from editor.partition.partition import Partition
+
+
+def openvino_name(device: Device) -> str:
+    """What OpenVINO calls a device of the table."""
+    if device.runtime == "openvino":
+        return device.provider
+    return f"GPU.{device.unit}" if device.device == "GPU" and device.unit not in ("", "0") else device.device
+
+
+def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>.onnx``, ``<model>.affinities.json`` and ``<model>_openvino.py``."""
+    graph, stem = partition.graph, safe_stem(partition.graph.name)
+    names = {d.name: openvino_name(d) for d in partition.devices}
+    used = list(dict.fromkeys(names[d.name] for d in partition.devices))
+    document = {"format": "hetero-editor/openvino", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
+                "device": f"HETERO:{','.join(used)}", "define": dict(sorted(graph.define.items())),
+                "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
+                "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in partition.devices
+                               if d.runtime == "openvino" and d.properties},
+                "affinities": {key: names[device] for key, device in partition.affinity.items()}}
+    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx"),
+            write_atomic(out_dir / f"{stem}.affinities.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]

@@ -1,0 +1,121 @@
+"""The plan as tables and text: CSV of ops, JSON, Markdown, and one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from editor.exports.palette import device_colour, text_colour
+from editor.files import safe_stem, write_atomic
+from editor.graph.costs import op_bytes, op_flops
+from editor.graph.drawing import draw
+from editor.partition.memory import device_bytes
+from editor.partition.partition import Partition
+from editor.text import human_bytes
+
+_PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
+
+
+def report_of(partition: Partition, stamp: str = "") -> dict[str, Any]:
+    """Everything worth telling, as plain data. Sizes in bytes, -1 where unknown."""
+    graph, division = partition.graph, partition.division
+    memory = device_bytes(partition.devices, partition.subgraphs)
+    return {
+        "format": "hetero-editor/report", "version": 1, "made_by": stamp,
+        "model": {"name": graph.name, "sha256": graph.sha256, "define": dict(sorted(graph.define.items())),
+                  "ops": int((division.part >= 0).sum())},
+        "policy": partition.settings.policy, "grouping": partition.settings.subgraphs,
+        "totals": {"subgraphs": len(partition.subgraphs), "boundaries": len(division.boundaries),
+                   "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
+                   "pins": len(partition.settings.pins)},
+        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "ops": partition.op_counts[d.name],
+                     "memory": memory[d.name], "limit": d.memory} for d in partition.devices],
+        "subgraphs": [{"id": s.id, "device": s.device, "ops": s.size, "inputs": list(s.inputs), "outputs": list(s.outputs),
+                       "depends_on": list(s.depends_on), "total": s.memory.total, "constants": s.memory.constants}
+                      for s in partition.subgraphs],
+        "transfers": [{"tensor": b.tensor, "from": b.source, "to": list(b.targets), "to_devices": list(b.to_devices),
+                       "bytes": b.bytes, "shape": b.shape, "type": b.type} for b in division.transfers]}
+
+
+def write_csv(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_ops.csv``: one line per op, ``op,device`` first so that it can be edited and imported."""
+    graph, part = partition.graph, partition.division.part
+    flops, moved = op_flops(graph), op_bytes(graph)
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "because"])
+    for op in range(len(graph)):
+        if part[op] >= 0:
+            why = partition.why(graph.op_keys[op])
+            rows.writerow([graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(part[op]),
+                           "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because])
+    comment = f"# {stamp}\n" if stamp else ""
+    return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
+
+
+def write_json(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_report.json``."""
+    text = json.dumps(report_of(partition, stamp), indent=1) + "\n"
+    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}_report.json", text)]
+
+
+def write_markdown(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_report.md``."""
+    found = report_of(partition, stamp)
+    totals = found["totals"]
+    lines = [f"# {_cell(found['model']['name'])} over {len(found['devices'])} devices", "",
+             f"{found['model']['ops']:,} ops, {totals['subgraphs']} subgraphs, {totals['transfers']} transfers, "
+             f"{human_bytes(totals['bytes_moved'])} moved per run, {totals['pins']} pins; policy {found['policy']}, "
+             f"subgraphs {found['grouping']}.", "", "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
+    for d in found["devices"]:
+        where = "planned (estimated)" if d["planned"] else d["runtime"]
+        lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {human_bytes(d['memory'])} |")
+    lines += ["", "| subgraph | device | ops | inputs | outputs | memory |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
+    for s in found["subgraphs"]:
+        lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
+                     f"{human_bytes(s['total'])} |")
+    if found["transfers"]:
+        lines += ["", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
+        for t in found["transfers"]:
+            lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {human_bytes(t['bytes'])} |")
+    lines += ["", stamp] if stamp else []
+    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}_report.md", "\n".join(lines) + "\n")]
+
+
+def write_html(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>.html``: graph, colours, reasons and tables in one file that opens without a server."""
+    text = standalone(partition, stamp)
+    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}.html", text)]
+
+
+def standalone(partition: Partition, stamp: str = "") -> str:
+    """The page as text."""
+    graph, part = partition.graph, partition.division.part
+    ops = [op for op in graph.order.tolist() if part[op] >= 0]
+    place = {op: i for i, op in enumerate(ops)}
+    producer, consumer, _ = graph.edges
+    pairs = sorted({(place[p], place[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
+                    if p in place and c in place})
+    import numpy as np
+    drawing = draw(len(ops), np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64), 128)
+    device = partition.assignment.device
+    because: dict[str, int] = {}
+    reasons = [because.setdefault(partition.why(graph.op_keys[op]).because, len(because)) for op in ops]
+    data = {"report": report_of(partition, stamp), "x": [round(float(v)) for v in drawing.x],
+            "y": [round(float(v)) for v in drawing.y], "edges": pairs, "type": [graph.type_label(op) for op in ops],
+            "name": [graph.display_name(op) for op in ops], "key": [graph.op_keys[op] for op in ops],
+            "device": [int(device[op]) for op in ops], "part": [int(part[op]) for op in ops], "reason": reasons,
+            "reasons": list(because),
+            "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(partition.devices))]}
+    # "</" would end the script element whatever the text is.
+    body = json.dumps(data, separators=(",", ":")).replace("</", "<\\/").replace("<!--", "<\\!--")
+    page = _PAGE.read_text(encoding="utf-8")
+    return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
+
+
+def _cell(text: str) -> str:
+    return html.escape(" ".join(text.split()).replace("|", "\\|"), quote=False)

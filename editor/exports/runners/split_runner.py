@@ -1,0 +1,53 @@
+"""Runs the subgraphs beside it one after the other. Made by @MADE_BY@.
+
+    python run.py INPUTS.npz OUTPUTS.npz
+As a module: ``outputs = Split().run(inputs)`` with dicts of numpy arrays. Needs numpy and onnxruntime only.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy
+import onnxruntime
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Split:
+    """All subgraphs as sessions, in order of execution."""
+
+    def __init__(self, folder=HERE, threads=0):
+        self.folder = pathlib.Path(folder)
+        self.manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        here = onnxruntime.get_available_providers()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        # Idle threads of many sessions must not spin against each other.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self.sessions = []
+        for step in self.manifest["subgraphs"]:
+            wanted = [step["provider"], "CPUExecutionProvider"]
+            if step["provider"] not in here:
+                print(f"note: {step['provider']} is not here; subgraph {step['id']} runs on the CPU", file=sys.stderr)
+            providers = [p for p in dict.fromkeys(wanted) if p in here]
+            self.sessions.append(onnxruntime.InferenceSession(str(self.folder / step["model"]), options, providers=providers))
+
+    def run(self, inputs):
+        """Outputs of the model by name."""
+        missing = [name for name in self.manifest["inputs"] if name not in inputs]
+        if missing:
+            raise SystemExit(f"inputs are missing: {', '.join(missing)}")
+        values = dict(inputs)
+        for step, session in zip(self.manifest["subgraphs"], self.sessions, strict=False):
+            results = session.run(step["outputs"], {name: values[name] for name in step["inputs"]})
+            values.update(zip(step["outputs"], results, strict=False))
+        return {name: values[name] for name in self.manifest["outputs"]}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    with numpy.load(sys.argv[1]) as file:
+        arrays = {name: file[name] for name in file.files}
+    numpy.savez(sys.argv[2], **Split().run(arrays))

@@ -1,0 +1,68 @@
+"""Compiles every subgraph for its target with TVM's Relax and runs them in order. Made by @MADE_BY@.
+
+    python THIS_FILE            # compiles, runs on random inputs, prints shapes
+As a module: ``outputs = Plan().run({name: numpy array})``. Needs apache-tvm, onnx and numpy.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy
+import onnx
+import onnx.utils
+
+try:
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+except ImportError:
+    sys.exit("TVM is not installed here: pip install apache-tvm")
+
+HERE = pathlib.Path(__file__).resolve().parent
+DOCUMENT = json.loads((HERE / "@STEM@_tvm.json").read_text(encoding="utf-8"))
+
+
+def parts():
+    """(subgraph, ONNX model of it): the ops of the annotation, with the constants they need."""
+    model = onnx.shape_inference.infer_shapes(onnx.load(HERE / DOCUMENT["model"]))
+    for value in model.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, DOCUMENT["inputs"].get(value.name, ()), strict=False):
+            dim.dim_value = size
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    extractor = onnx.utils.Extractor(model)
+    for subgraph in DOCUMENT["subgraphs"]:
+        yield subgraph, extractor.extract_model(subgraph["inputs"], subgraph["outputs"])
+
+
+class Plan:
+    """Every subgraph compiled for the target of its device; targets that are not built in run as llvm."""
+
+    def __init__(self):
+        self.steps = []
+        for subgraph, model in parts():
+            target = DOCUMENT["devices"][subgraph["device"]]["target"]
+            if not tvm.runtime.enabled(target.split()[0]):
+                print(f"note: this TVM has no {target}; subgraph {subgraph['id']} is compiled for llvm", file=sys.stderr)
+                target = "llvm"
+            device = tvm.device(target.split()[0] if target != "llvm" else "cpu", 0)
+            module = tvm.compile(from_onnx(model), target=target)
+            self.steps.append((subgraph, relax.VirtualMachine(module, device), device))
+
+    def run(self, inputs):
+        """Outputs of the model by name."""
+        values = dict(inputs)
+        for subgraph, machine, device in self.steps:
+            arguments = [tvm.runtime.tensor(numpy.ascontiguousarray(values[n]), device) for n in subgraph["inputs"]]
+            found = machine["main"](*arguments)
+            results = [found] if hasattr(found, "numpy") else list(found)
+            values.update(zip(subgraph["outputs"], [r.numpy() for r in results], strict=False))
+        return values
+
+
+if __name__ == "__main__":
+    rng = numpy.random.default_rng(0)
+    arrays = {name: rng.standard_normal(shape).astype("float32") for name, shape in DOCUMENT["inputs"].items()}
+    results = Plan().run(arrays)
+    for subgraph in DOCUMENT["subgraphs"]:
+        print(subgraph["id"], subgraph["device"], {name: results[name].shape for name in subgraph["outputs"]})

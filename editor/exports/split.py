@@ -1,0 +1,66 @@
+"""One ONNX model per subgraph, a manifest, and a runner that needs only numpy and ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from onnx import ModelProto, TensorProto
+from onnx.external_data_helper import convert_model_to_external_data, load_external_data_for_model, write_external_data_tensors
+
+from editor.errors import ExportError
+from editor.execution.cut import Cutter, cut, missing_types
+from editor.exports.onnxruntime import providers_of
+from editor.exports.stamp import script_of
+from editor.files import write_atomic
+from editor.partition.partition import Partition
+
+_LARGEST_FILE = 1 << 30
+"""Bytes of a part above which its weights go into a file of their own."""
+
+
+def write_split(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``subgraph_<n>.onnx``, ``manifest.json`` and ``run.py``.
+
+    Raises:
+        ExportError: the model cannot be cut there.
+    """
+    graph = partition.graph
+    cutter = Cutter.open(graph)
+    unknown = missing_types(partition)
+    if unknown:
+        cutter.find_types(unknown)
+    written, steps = [], []
+    provider = {d.name: d.provider if d.runtime == "onnxruntime" else "CPUExecutionProvider" for d in partition.devices}
+    for subgraph, part in zip(partition.subgraphs, cut(partition, cutter), strict=True):
+        if part is None:
+            continue
+        name = f"subgraph_{subgraph.id}.onnx"
+        written += _write_part(part.model, part.folder, out_dir / name)
+        steps.append({"id": subgraph.id, "model": name, "device": subgraph.device, "provider": provider[subgraph.device],
+                      "inputs": list(part.inputs), "outputs": list(part.outputs), "ops": subgraph.size})
+    constants = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if graph.tensor_producer[t] < 0
+                 and t not in set(graph.inputs.tolist())]
+    if constants:
+        raise ExportError(f"graph output {constants[0]!r} is an initializer; no subgraph makes it, so the model cannot be "
+                          "split into files")
+    manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
+                "providers": providers_of(partition), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
+                "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()], "subgraphs": steps}
+    return [*written, write_atomic(out_dir / "manifest.json", json.dumps(manifest, indent=1) + "\n"),
+            write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]
+
+
+def _write_part(part: ModelProto, folder: Path, path: Path) -> list[Path]:
+    model = ModelProto()
+    model.CopyFrom(part)
+    large = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
+    if large:
+        load_external_data_for_model(model, str(folder))
+    if sum(len(t.raw_data) for t in model.graph.initializer) <= _LARGEST_FILE:
+        return [write_atomic(path, model.SerializeToString(deterministic=True))]
+    convert_model_to_external_data(model, location=f"{path.name}.data")
+    path.with_name(f"{path.name}.data").unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_external_data_tensors(model, str(path.parent))
+    return [write_atomic(path, model.SerializeToString(deterministic=True)), path.with_name(f"{path.name}.data")]

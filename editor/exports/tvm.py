@@ -1,0 +1,36 @@
+"""For TVM: op -> target by output name, and a script that applies it to a Relax module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from editor.devices.device import Device
+from editor.exports.model_copy import open_copy, write_model
+from editor.exports.stamp import script_of
+from editor.files import safe_stem, write_atomic
+from editor.partition.partition import Partition
+
+_TARGETS = {"GPU": "cuda", "CPU": "llvm"}
+
+
+def tvm_target(device: Device) -> str:
+    """TVM's target of a device: what the table says, else by its kind; ``llvm`` where TVM has none of that kind."""
+    return device.properties.get("target") or _TARGETS.get(device.device, "llvm")
+
+
+def write_tvm(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
+    graph, stem = partition.graph, safe_stem(partition.graph.name)
+    part = partition.division.part
+    document = {"format": "hetero-editor/tvm", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
+                "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
+                "devices": {d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}
+                            for d in partition.devices},
+                "ops": {graph.op_keys[op]: partition.devices[partition.assignment.device[op]].name
+                        for op in range(len(graph)) if part[op] >= 0},
+                "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
+                              for s in partition.subgraphs]}
+    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx"),
+            write_atomic(out_dir / f"{stem}_tvm.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]
