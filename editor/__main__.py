@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,18 @@ from editor.partition.rules import load_rules
 from editor.text import human_bytes, human_seconds
 from editor.workspace.plan import Plan
 
+WATCH_SECONDS = 0.5
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0 done, 1 the input is at fault, 2 usage."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["open"]:
+        from editor.web.launch import main as launch
+
+        return launch(given[1:])
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     try:
         status: int = options.command(options)
         sys.stdout.flush()
@@ -50,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m editor", description="Split an ONNX model over devices.")
+    parser = argparse.ArgumentParser(prog="python -m editor", description="Split an ONNX model over devices. "
+                                     "`open [MODEL|PLAN]` starts the editor in a browser.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     devices = commands.add_parser("devices", help="what this machine really has")
@@ -119,6 +128,30 @@ def _add_telling(commands: Any) -> None:
                         help=", ".join([*FORMATS, "plan"]))
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.set_defaults(command=_export)
+
+    bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
+    bring.add_argument("plan", type=Path)
+    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or annotated .onnx")
+    bring.add_argument("--out", required=True, metavar="PLAN", type=Path)
+    bring.set_defaults(command=_import)
+
+    check = commands.add_parser("check", help="fail when a plan got worse: for CI")
+    check.add_argument("plan", type=Path)
+    check.add_argument("--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan")
+    check.add_argument("--max-subgraphs", type=int, metavar="N")
+    check.add_argument("--max-bytes", type=int, metavar="N", help="moved between devices per run")
+    check.add_argument("--json", action="store_true", help="machine-readable")
+    check.set_defaults(command=_check)
+
+    watch = commands.add_parser("watch", help="partition again whenever the model file changes, keeping pins by key")
+    watch.add_argument("model")
+    watch.add_argument("--devices", required=True, metavar="SPEC")
+    watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
+    watch.add_argument("--out", required=True, metavar="DIR", type=Path)
+    watch.add_argument("--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never")
+    watch.set_defaults(command=_watch)
 
     why = commands.add_parser("why", help="explain why an op is where it is")
     why.add_argument("plan", type=Path)
@@ -295,6 +328,63 @@ def _export(options: argparse.Namespace) -> int:
                 print(f"wrote {render(path)}")
             except ExportError as error:
                 print(f"note: {error}", file=sys.stderr)
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    plan, report = editor.load_plan(options.plan).import_affinities(options.file)
+    by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
+    print(f"{options.file}: {report.kind}; {report.pinned} ops pinned ({by or 'none matched'})")
+    for problem in report.problems:
+        print(f"not used: {problem}", file=sys.stderr)
+    print(f"wrote {plan.save(options.out)}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    plan = editor.load_plan(options.plan)
+    found = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.partition.division.bytes_moved}
+    limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
+    if options.against:
+        before = editor.load_plan(options.against)
+        limits = {"subgraphs": len(before.subgraphs), "bytes_moved": before.partition.division.bytes_moved}
+    worse = [name for name, limit in limits.items() if limit is not None and found[name] > limit]
+    if options.json:
+        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **found, "limits": limits, "worse": worse}))
+    else:
+        for name, value in found.items():
+            limit = "" if limits[name] is None else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
+            print(f"{name.replace('_', ' ')}: {value:,}{limit}")
+    return 1 if worse else 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    """Follows a model file; an error in it is told and waited out."""
+    pins, seen, done = dict(options.pin), None, 0
+    path = Path(options.model)
+    while not options.times or done < options.times:
+        try:
+            state = (path.stat().st_mtime_ns, path.stat().st_size)
+        except OSError:
+            state = None
+        if state == seen or state is None:
+            time.sleep(WATCH_SECONDS)
+            continue
+        seen = state
+        try:
+            graph = editor.load_model(path, dict(options.define))
+            gone = [key for key in pins if key not in graph.key_index]
+            for key in gone:
+                print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
+            kept = {key: label for key, label in pins.items() if key in graph.key_index}
+            plan = editor.partition(graph, options.devices, options.policy, kept)
+            for form in ("plan", "dot", "log"):
+                plan.export(form, options.out)
+            moved = human_bytes(plan.partition.division.bytes_moved)
+            print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)
+        except EditorError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+        done += 1
     return 0
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from editor.errors import ExportError
+from editor.execution.constants import fold_constants
 from editor.files import write_atomic
+from editor.graph.bodies import captured_names
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
 
@@ -28,6 +30,23 @@ def open_copy(graph: Graph) -> ModelProto:
         return read_model(graph.path)
     except Exception as error:
         raise ExportError(f"{graph.path}: cannot be read again: {error}") from error
+
+
+def fold(model: ModelProto, graph: Graph) -> None:
+    """Replaces constant ops by their values, in place, where they can be evaluated.
+
+    A tool that cuts the model itself would cut between a weight and the ops that make it.
+    """
+    folded = fold_constants(graph, model)
+    if not folded:
+        return
+    kept = [node for op, node in enumerate(model.graph.node) if not graph.op_is_constant[op]]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    needed = {name for node in kept for name in (*node.input, *captured_names(node))} | {o.name for o in model.graph.output}
+    weights = [t for t in model.graph.initializer if t.name in needed]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend([*weights, *(folded[name] for name in sorted(folded))])
 
 
 def write_model(model: ModelProto, graph: Graph, path: Path) -> list[Path]:

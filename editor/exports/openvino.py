@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from editor.devices.device import Device
-from editor.exports.model_copy import open_copy, write_model
+from editor.exports.model_copy import fold, open_copy, write_model
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
 from editor.partition.partition import Partition
@@ -33,6 +33,8 @@ def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list
                 "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in partition.devices
                                if d.runtime == "openvino" and d.properties},
                 "affinities": {key: names[device] for key, device in partition.affinity.items()}}
-    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx"),
+    model = open_copy(graph)
+    fold(model, graph)
+    return [*write_model(model, graph, out_dir / f"{stem}.onnx"),
             write_atomic(out_dir / f"{stem}.affinities.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]

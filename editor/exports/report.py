@@ -111,8 +111,8 @@ def standalone(partition: Partition, stamp: str = "") -> str:
             "device": [int(device[op]) for op in ops], "part": [int(part[op]) for op in ops], "reason": reasons,
             "reasons": list(because),
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(partition.devices))]}
-    # "</" would end the script element whatever the text is.
-    body = json.dumps(data, separators=(",", ":")).replace("</", "<\\/").replace("<!--", "<\\!--")
+    # Whatever the names hold, nothing in the data may look like markup.
+    body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")
     return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
 

@@ -6,8 +6,7 @@ import logging
 import secrets
 import socket
 import threading
-import webbrowser
-from pathlib import Path
+from collections.abc import Callable
 
 import dash_mantine_components as dmc
 import uvicorn
@@ -16,18 +15,17 @@ from dash import Dash, dcc, html
 from editor.errors import EditorError
 from editor.execution import tasks
 from editor.execution.jobs import JobService
+from editor.places import place
 from editor.web.callbacks import benchmarking, clientside, detail, editing, exporting, opening
 from editor.web.desk import Desk, OpenRequest
 from editor.web.security import LOOPBACK, Guard
 from editor.workspace.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def create_app(desk: Desk) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
-    app = Dash("hetero_editor", backend="fastapi", assets_folder=str(ROOT / "assets"), title="Hetero Editor",
+    app = Dash("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
     app.layout = dmc.MantineProvider([
         dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
@@ -45,14 +43,14 @@ def create_app(desk: Desk) -> Dash:
     return app
 
 
-def serve(start: OpenRequest | None, host: str, port: int, open_browser: bool, workspace: str | None,
+def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
           scheduler: str | None) -> None:
-    """Runs the editor until interrupted.
+    """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    desk = Desk(Store(workspace), JobService(scheduler), start, ROOT / "examples")
+    desk = Desk(Store(workspace), JobService(scheduler), start, place("examples"))
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)
     app = create_app(desk)
@@ -60,8 +58,8 @@ def serve(start: OpenRequest | None, host: str, port: int, open_browser: bool, w
     address = f"http://{'[::1]' if host == '::1' else host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token
                                                                                              else "")
     print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
-    if open_browser:
-        threading.Timer(0.8, _open_browser, (address,)).start()
+    if show:
+        threading.Timer(0.8, show, (address,)).start()
     config = uvicorn.Config(Guard(app.server, host, token), log_level="warning", ws_max_size=1 << 24,
                             timeout_graceful_shutdown=2)
     try:
@@ -89,10 +87,3 @@ def _warm_up(desk: Desk) -> None:
         desk.jobs.run(tasks.warm_up)
     except EditorError as error:
         logging.getLogger(__name__).warning("%s", error)
-
-
-def _open_browser(address: str) -> None:
-    try:
-        webbrowser.open(address)
-    except webbrowser.Error:
-        pass  # no desktop; the address is printed

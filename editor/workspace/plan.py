@@ -6,14 +6,14 @@ import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
 from editor.devices.formats import Spec, load_devices
-from editor.errors import PlanError
+from editor.errors import EditorError, PlanError
 from editor.execution.benchmark import Benchmark
 from editor.execution.executor import CompiledPlan, compile_partition
 from editor.execution.figures import BenchmarkResult
@@ -22,6 +22,9 @@ from editor.exports.registry import export as export_partition
 from editor.exports.report import standalone
 from editor.files import write_atomic
 from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.imports.formats import read_affinities
+from editor.imports.matching import match
 from editor.partition.labels import label_mask
 from editor.partition.partition import Explanation, Partition, Settings, solve
 from editor.partition.rules import parse_rules
@@ -29,6 +32,19 @@ from editor.partition.subgraphs import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
 from editor.version import VERSION
 from editor.workspace import plan_file
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What became of the entries of a file."""
+
+    kind: str
+    """The format."""
+    pinned: int
+    how: dict[str, int]
+    """Entries matched by ``key``, ``name`` and ``structure``."""
+    problems: tuple[str, ...]
+    """Every entry that was not used, with the reason."""
 
 
 class Plan:
@@ -105,6 +121,35 @@ class Plan:
                     forced.add(key)
         settings = replace(self.settings, pins=merged, forced=frozenset(forced))
         return Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
+
+    def import_affinities(self, path: str | Path) -> tuple[Plan, ImportReport]:
+        """A new plan with the affinities of a file as pins; what the devices refuse is reported, not forced.
+
+        Args:
+            path: another plan, a DOT dump of OpenVINO or ours, JSON or CSV of op and device, Glow's partition
+                config, or an annotated ONNX model.
+
+        Raises:
+            PlanError: the file cannot be read.
+        """
+        found = read_affinities(Path(path))
+        source = None
+        if found.model is not None and Path(found.model).is_file() and not set(found.affinities) <= set(self.graph.key_index):
+            try:
+                source = load_model(found.model, None)
+            except EditorError:
+                source = None  # its names must do
+        matched = match(self.graph, self.devices, found.affinities, source, found.helpers)
+        table, pins, refused = self.partition.constraints, {}, []
+        for key, label in matched.pins.items():
+            op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
+            if (table.able[op] & allowed).any():
+                pins[key] = label
+            else:
+                refused.append(f"{key!r}: {label} cannot run it ({table.inability(op, int(allowed.argmax()))})")
+        settings = replace(self.settings, pins={**self.pins, **pins})
+        plan = Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
+        return plan, ImportReport(found.kind, len(pins), dict(matched.how), (*found.problems, *matched.problems, *refused))
 
     @cached_property
     def _compiled(self) -> CompiledPlan:

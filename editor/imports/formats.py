@@ -1,0 +1,182 @@
+"""Affinities out of files of other tools: {name of an op: name of a device}."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+import yaml
+
+from editor.errors import PlanError
+
+_OUR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
+_THEIR_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
+_ATTRIBUTE = re.compile(r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))')
+_HELPER = re.compile(r"/(sink_port_\d+|WithoutBiases|[a-z_]+)$")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a file says."""
+
+    kind: str
+    """Which format it was taken for."""
+    affinities: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+    """Entries that say nothing usable, one message each."""
+    model: str | None = None
+    """The model that the entries are of, where the file names one."""
+    helpers: frozenset[str] = field(default_factory=frozenset)
+    """Names that are the other tool's own, so that nobody misses them here."""
+
+
+def read_affinities(path: Path) -> Found:
+    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config, or an annotated ONNX model.
+
+    Raises:
+        PlanError: the file cannot be read, or is none of these.
+    """
+    try:
+        if path.suffix == ".onnx":
+            return _from_onnx(path)
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PlanError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: cannot be read ({error})") from error
+    if path.suffix == ".dot":
+        return _from_dot(path, text)
+    if path.suffix in (".csv", ".tsv"):
+        return _from_csv(path, text)
+    if path.suffix in (".json", ".yaml", ".yml"):
+        return _from_mapping(path, text)
+    raise PlanError(f"{path}: affinities can come from .json, .csv, .dot, .yaml and .onnx files")
+
+
+def _from_mapping(path: Path, text: str) -> Found:
+    try:
+        data: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({str(error).splitlines()[0]})") from error
+    if not isinstance(data, dict):
+        raise PlanError(f"{path}: affinities must be a mapping of ops to devices; a device table is opened with --devices")
+    if data.get("format") == "hetero-editor/plan":
+        model = data.get("model", {}).get("path")
+        where = str((path.parent / model).resolve()) if isinstance(model, str) else None
+        return _checked("plan", data.get("affinities"), path, where)
+    if "affinities" in data:
+        return _checked("OpenVINO sidecar", data["affinities"], path)
+    if str(data.get("format", "")).startswith("hetero-editor/tvm"):
+        return _checked("TVM annotation", data.get("ops"), path)
+    if "nodeToPartition" in data:
+        backends = data.get("backendNames") or []
+        nodes, problems = {}, []
+        for name, number in (data["nodeToPartition"] or {}).items():
+            if isinstance(number, int) and 0 <= number < len(backends):
+                nodes[str(name)] = str(backends[number])
+            else:
+                problems.append(f"{name!r}: partition {number!r} has no backend")
+        return Found("Glow partition config", nodes, tuple(problems))
+    return _checked("op: device", data, path)
+
+
+def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Found:
+    if not isinstance(data, Mapping):
+        raise PlanError(f"{path}: {kind} without a mapping of ops to devices")
+    good = {str(k): v for k, v in data.items() if isinstance(v, str) and v}
+    problems = tuple(f"{k!r}: {v!r} is no device name" for k, v in data.items() if not (isinstance(v, str) and v))
+    if not good and problems:
+        raise PlanError(f"{path}: none of its {len(problems)} entries maps an op to a device name")
+    return Found(kind, good, problems, model)
+
+
+def _from_csv(path: Path, text: str) -> Found:
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
+    rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines)), delimiter="\t" if path.suffix == ".tsv" else ","))
+    if not rows:
+        raise PlanError(f"{path}: the file is empty")
+    header = [cell.strip().lower() for cell in rows[0]]
+    op, device = (header.index("op"), header.index("device")) if {"op", "device"} <= set(header) else (0, 1)
+    body = rows[1:] if {"op", "device"} <= set(header) else rows
+    found: dict[str, str] = {}
+    problems = []
+    for number, row in zip((n for n, _ in lines[-len(body):]), body, strict=False):
+        if len(row) <= max(op, device) or not row[op].strip() or not row[device].strip():
+            problems.append(f"line {number}: needs an op and a device")
+        elif row[op] in found and found[row[op]] != row[device].strip():
+            problems.append(f"line {number}: {row[op]!r} has a device already ({found[row[op]]})")
+        else:
+            found[row[op]] = row[device].strip()
+    return Found("CSV", found, tuple(problems))
+
+
+def _from_dot(path: Path, text: str) -> Found:
+    ours = {}
+    for line in text.splitlines():
+        match = _OUR_NODE.match(line)
+        if match:
+            values = {m["name"]: _plain(m["quoted"] if m["quoted"] is not None else m["bare"])
+                      for m in _ATTRIBUTE.finditer(match["body"])}
+            if "tooltip" in values and "device" in values:
+                ours[values["tooltip"]] = values["device"]
+    if ours:
+        return Found("DOT of Hetero Editor", ours)
+    found: dict[str, str] = {}
+    helpers = set()
+    for match in _THEIR_NODE.finditer(text):
+        parts = re.split(r"\\n|\n", match["label"])
+        device = next((p[7:] for p in parts if p.startswith("device=")), None)
+        if device is None:
+            continue
+        name = parts[0]
+        if _HELPER.search(name) or re.fullmatch(r"[A-Z]\w*_\d+", name):
+            helpers.add(name)
+            plain = _HELPER.sub("", name)
+            if plain != name:
+                found.setdefault(plain, device)
+        else:
+            found[name] = device
+    if not found:
+        raise PlanError(f"{path}: no op with a device in this DOT file")
+    return Found("DOT of OpenVINO", found, (), None, frozenset(helpers | {n for n in found if n in helpers}))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _from_onnx(path: Path) -> Found:
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise PlanError(f"{path}: not an ONNX model ({type(error).__name__})") from error
+    keys = [next((o for o in n.output if o), n.name) for n in model.graph.node]
+    configured = {c.name: list(c.device) for c in model.configuration}
+    found: dict[str, str] = {}
+    for key, node in zip(keys, model.graph.node, strict=True):
+        for entry in node.device_configurations:
+            devices = configured.get(entry.configuration_id, [])
+            index = next((d for s in entry.sharding_spec for d in s.device), None)
+            if index is not None and 0 <= index < len(devices):
+                found[key] = devices[index]
+    if found:
+        return Found("ONNX device configurations", found)
+    names = {}
+    sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
+    if sidecar != path and sidecar.is_file():
+        devices = json.loads(sidecar.read_text(encoding="utf-8")).get("devices", {})
+        names = {mark: d["name"] for mark, d in devices.items() if isinstance(d, dict) and "name" in d}
+    for key, node in zip(keys, model.graph.node, strict=True):
+        for prop in node.metadata_props:
+            if prop.key == "layer_ann":
+                found[key] = names.get(prop.value, prop.value)
+    if not found:
+        raise PlanError(f"{path}: no op of this model has a layer_ann annotation or a device configuration")
+    return Found("ONNX Runtime annotations", found)

@@ -1,0 +1,83 @@
+"""Starts the editor from the command line, in a browser or in a window of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from editor.errors import EditorError
+from editor.places import place
+from editor.web.desk import OpenRequest
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
+             "brave-browser")
+"""Browsers with a mode that shows one page without tabs and address bar."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Reads the command line and serves; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
+    parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
+    parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; "
+                                                          "default: examples/devices/runtimes.yaml")
+    parser.add_argument("--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8050)
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--window", action="store_true", help="a window of its own instead of a browser tab")
+    parser.add_argument("--workspace", metavar="URL", help="folder or database URL for documents and history")
+    parser.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler for jobs; default: an embedded one")
+    options = parser.parse_args(arguments)
+
+    from editor.web.server import serve
+
+    define = {}
+    for text in options.define:
+        name, equals, value = text.rpartition("=")
+        if not equals or not value.isdigit():
+            parser.error(f"--define {text!r} is not NAME=NUMBER")
+        define[name] = int(value)
+    devices = options.devices or str(place("examples") / "devices" / "runtimes.yaml")
+    start = OpenRequest(str(Path(options.model).resolve()), devices, define) if options.model else None
+    desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
+    try:
+        show = open_window if options.window else open_tab if desktop and not options.no_browser else None
+        serve(start, options.host, options.port, show, options.workspace, options.scheduler)
+    except EditorError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def open_tab(address: str) -> None:
+    """Shows an address in the browser."""
+    try:
+        webbrowser.open(address)
+    except webbrowser.Error:
+        print("no browser could be opened; open the address above by hand", file=sys.stderr)
+
+
+def open_window(address: str) -> None:
+    """Shows an address in a window of its own: pywebview where it is installed, else a browser's app mode."""
+    try:
+        import webview
+    except ImportError:
+        browser = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+        if browser is None:
+            print("--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave; opening a tab instead",
+                  file=sys.stderr)
+            open_tab(address)
+            return
+        subprocess.Popen([browser, f"--app={address}", "--window-size=1440,900"], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+        return
+    # A window must be run by the main thread of its process, and the server has ours.
+    code = f"import webview; webview.create_window('Hetero Editor', {address!r}, width=1440, height=900); webview.start()"
+    del webview
+    subprocess.Popen([sys.executable, "-c", code])

@@ -1,0 +1,253 @@
+"""Every export is loaded by the tool that it is for, and every import restores the plan."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import EXAMPLES, ODDITIES
+
+import editor
+from editor.execution.executor import compile_whole
+from editor.execution.fidelity import compare
+from editor.execution.inputs import random_inputs
+from editor.exports.glow import conflicts
+from editor.exports.registry import FORMATS
+from editor.graph.graph import Graph
+from editor.imports.formats import read_affinities
+from editor.workspace.plan import Plan
+
+CPU_AUTO = [{"name": "CPU", "backendName": "openvino", "provider": "CPU"},
+            {"name": "AUTO", "backendName": "openvino", "provider": "AUTO"}]
+TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+
+
+def painted(graph: Graph, table: Any, first: int = 20, last: int = 50) -> Plan:
+    keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
+    second = table[1]["name"]
+    from editor.runtimes.base import Capability
+    return editor.partition(graph, table, pins=dict.fromkeys(keys[first:last], second),
+                            capabilities=[Capability.everything(graph)] * len(table))
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"made_{path.stem}_{abs(hash(str(path)))}", path)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize("form", [f for f in FORMATS if f != "tvm"] + ["tvm"])
+def test_exports_are_deterministic_and_say_where_they_come_from(mobilenet: Graph, tmp_path: Path, form: str) -> None:
+    plan = painted(mobilenet, TWINS)
+    files = [sorted(p for p in plan.export(form, tmp_path / run)) for run in ("one", "two")]
+    assert files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]
+    for a, b in zip(*files, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+    said = [p for p in files[0] if plan.sha256.encode() in p.read_bytes()]
+    assert said or form == "log"
+
+
+def test_openvino_takes_the_grouping_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
+    import openvino
+
+    plan = painted(mobilenet, CPU_AUTO)
+    plan.export("openvino", tmp_path)
+    script = module(tmp_path / "mobilenetv2_openvino.py")
+    model, sidecar = script.annotated()
+    assert sidecar["device"] == "HETERO:CPU,AUTO"
+    given = {name: op.get_rt_info()["affinity"].astype(str) for op in model.get_ordered_ops() for o in op.outputs()
+             for name in o.get_names()}
+    checked = [key for key in mobilenet.op_keys if key in given and not mobilenet.op_is_constant[mobilenet.key_index[key]]]
+    assert len(checked) > 90 and all(given[key] == plan.affinity[key] for key in checked)
+    home = Path.cwd()
+    os.chdir(tmp_path)
+    os.environ["OPENVINO_HETERO_VISUALIZE"] = "1"
+    try:
+        compiled = script.compile_model({"INFERENCE_PRECISION_HINT": "f32"})
+    finally:
+        del os.environ["OPENVINO_HETERO_VISUALIZE"]
+        os.chdir(home)
+    inputs = random_inputs(mobilenet)
+    request = compiled.create_infer_request()
+    for port, value in zip(compiled.inputs, inputs.values(), strict=True):
+        request.set_tensor(port, openvino.Tensor(np.ascontiguousarray(value)))
+    request.infer()
+    expected = compile_whole(mobilenet, editor.load_devices(TWINS)[0]).run(inputs)
+    assert compare("", expected, {"logits": np.array(request.get_output_tensor(0).data)}).within_tolerance
+    dump = next(tmp_path.glob("hetero_affinity_*.dot"))
+    back, report = editor.partition(mobilenet, CPU_AUTO, capabilities=plan.partition.constraints.capabilities
+                                    ).import_affinities(dump)
+    assert report.kind == "DOT of OpenVINO" and report.pinned > 60
+    assert all(back.affinity[key] == plan.affinity[key] for key in back.pins)
+
+
+def test_onnx_runtime_accepts_the_annotations(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    plan.export("onnxruntime", tmp_path)
+    done = subprocess.run([sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 ops are not on the device of the plan" in done.stdout
+    back, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_annotated.onnx")
+    assert back.affinity == plan.affinity and not report.problems
+
+
+def test_onnx_device_configurations_are_valid_and_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    path = plan.export("onnx", tmp_path)[0]
+    onnx.checker.check_model(str(path), full_check=True)
+    model = onnx.load(path)
+    assert list(model.configuration[0].device) == ["A", "B"] and model.configuration[0].num_devices == 2
+    stages = {n.device_configurations[0].pipeline_stage for n in model.graph.node if n.device_configurations}
+    assert stages == {s.id for s in plan.subgraphs}
+    back, report = editor.partition(mobilenet, TWINS).import_affinities(path)
+    assert back.affinity == plan.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
+def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
+    plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
+    plan.export("glow", tmp_path)
+    assert not conflicts(plan.partition)
+    again = editor.partition(graph, tmp_path / f"{name}_glow_devices.yaml")
+    assert again.affinity == plan.affinity
+    assert (tmp_path / "partition.log").read_text() == (again.export("log", tmp_path / "again")[0]).read_text()
+    split = painted(graph, TWINS)
+    split.export("glow", tmp_path / "split")
+    assert conflicts(split.partition)
+    assert "No device table" in (tmp_path / "split" / f"{name}_glow_devices.yaml").read_text()
+    config = tmp_path / "split" / f"{name}_glow_partitions.yaml"
+    back, report = editor.partition(graph, TWINS).import_affinities(config)
+    assert back.affinity == split.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
+def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
+    plan = painted(graph, TWINS, 30, 70)
+    plan.export("split", tmp_path)
+    inputs = random_inputs(graph)
+    np.savez(tmp_path / "in.npz", **inputs)
+    subprocess.run([sys.executable, "-I", str(tmp_path / "run.py"), "in.npz", "out.npz"], cwd=tmp_path, check=True)
+    assert len((tmp_path / "run.py").read_text().splitlines()) <= 70
+    with np.load(tmp_path / "out.npz") as file:
+        found = {n: file[n] for n in file.files}
+    expected = compile_whole(graph, plan.devices[0]).run(inputs)
+    assert compare("", expected, found).within_tolerance
+    assert all(onnx.checker.check_model(str(p)) is None for p in tmp_path.glob("subgraph_*.onnx"))
+
+
+def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    rows = list(csv.DictReader(line for line in plan.export("csv", tmp_path)[0].read_text().splitlines() if line[0] != "#"))
+    assert {r["op"]: r["device"] for r in rows} == {k: d for k, d in plan.affinity.items()
+                                                    if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+    report = json.loads(plan.export("json", tmp_path)[0].read_text())
+    assert report["totals"]["subgraphs"] == len(plan.subgraphs) == 3
+    assert "| 0 | A |" in plan.export("md", tmp_path)[0].read_text()
+    back, found = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_ops.csv")
+    assert back.affinity == plan.affinity and found.how["key"] == len(rows)
+
+
+def test_hostile_names_do_not_leave_the_data_of_the_page(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "nasty_names.onnx")
+    plan = editor.partition(graph, TWINS)
+    page = plan.export("html", tmp_path)[0].read_text()
+    data = page[page.index('id="data">') + 10:]
+    body = data[:data.index("</script>")]
+    assert len(json.loads(body)["key"]) == sum(1 for op in range(len(graph)) if not graph.op_is_constant[op])
+    assert page.count("<script") == 2 and "http://" not in page and "https://" not in page
+    assert "srcdoc=" in plan._repr_html_()
+
+
+def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+                                             args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda e: problems.append(str(e)))
+        page.on("request", lambda r: problems.append(r.url) if not r.url.startswith("file:") else None)
+        page.goto(path.as_uri())
+        assert "100 ops · 3 subgraphs" in page.inner_text("header")
+        box = page.locator("canvas").bounding_box()
+        assert box is not None
+        place = page.evaluate("[(d.x[0] - left) * z, (d.y[0] - top_) * z]")
+        page.mouse.click(box["x"] + place[0], box["y"] + place[1])
+        assert "Why:" in page.inner_text("#op")
+        assert page.locator("#subgraphs tr").count() == 4 and not problems
+        browser.close()
+
+
+def test_another_models_plan_is_matched_by_structure(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    plan.save(tmp_path / "plan.json")
+    model = onnx.load(mobilenet.path)
+    for node in model.graph.node:
+        node.name = ""
+        for kind in (node.input, node.output):
+            for j, name in enumerate(kind):
+                if name and name not in ("pixel_values", "logits"):
+                    kind[j] = f"renamed/{name}"
+    for tensor in model.graph.initializer:
+        tensor.name = f"renamed/{tensor.name}"
+    model.graph.ClearField("value_info")
+    onnx.save(model, tmp_path / "renamed.onnx")
+    other = editor.load_model(tmp_path / "renamed.onnx")
+    back, report = editor.partition(other, TWINS).import_affinities(tmp_path / "plan.json")
+    assert report.how["structure"] > 90 and not report.problems
+    renamed = {k.removeprefix("renamed/"): d for k, d in back.affinity.items() if not other.op_is_constant[other.key_index[k]]}
+    assert renamed == {k: d for k, d in plan.affinity.items() if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+
+
+def test_imports_report_what_they_cannot_use(mobilenet: Graph, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"logits": "B", "nowhere": "B", "hardtanh": "MARS", "getitem": 7}))
+    plan, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "a.json")
+    assert plan.pins == {"logits": "B"}
+    text = "\n".join(report.problems)
+    assert "'nowhere': no such op" in text and "no device 'MARS'" in text and "'getitem': 7" in text
+    (tmp_path / "b.csv").write_text("op,device\nlogits,B\nlogits,A\n,A\n")
+    _, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "b.csv")
+    assert [p.split(":")[0] for p in report.problems] == ["line 3", "line 4"]
+    for name, content in (("c.json", "[1]"), ("d.dot", "digraph {}"), ("e.onnx", "no"), ("f.txt", ""), ("g.csv", "")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(editor.PlanError, match=name):
+            read_affinities(tmp_path / name)
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "editor", *arguments], capture_output=True, text=True, check=False,
+                          cwd=cwd, env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)})
+
+
+def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: Path) -> None:
+    good, bad = editor.partition(mobilenet, TWINS), painted(mobilenet, TWINS)
+    good.save(tmp_path / "good.json")
+    bad.save(tmp_path / "bad.json")
+    assert run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "bad.json")).returncode == 0
+    failed = run("check", str(tmp_path / "bad.json"), "--against", str(tmp_path / "good.json"), "--json")
+    assert failed.returncode == 1 and json.loads(failed.stdout)["worse"] == ["subgraphs", "bytes_moved"]
+    assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
+    done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
+    assert done.returncode == 0 and "100 ops pinned" in done.stdout
+    assert editor.load_plan(tmp_path / "new.json").affinity == bad.affinity
+    seen = run("watch", str(mobilenet.path), "--devices", "HETERO:GPU,CPU", "--pin", "logits=CPU", "--pin", "gone=CPU",
+               "--times", "1", "--out", str(tmp_path / "watched"))
+    assert seen.returncode == 0 and "2 subgraphs" in seen.stdout and "'gone'" in seen.stderr
+    assert editor.load_plan(tmp_path / "watched" / "plan.json").affinity["logits"] == "CPU"
