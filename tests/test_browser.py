@@ -484,3 +484,15 @@ def test_the_map_shows_paints_and_leads_to_an_op(page: Page, server: Server) -> 
     page.wait_for_function("Number(document.querySelector('[data-figure=pins]').dataset.value) > 100", timeout=20_000)
     page.keyboard.press("?")
     expect(page.locator("#help")).to_contain_text("one level deeper")
+
+
+def test_bundles_for_other_tools_download(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.click("text=FCN-ResNet101, OpenCL first")
+    ready(page)
+    for label, name in (("Page to attach, HTML", "fcn-resnet101.html"), ("Glow: device table", "fcn-resnet101_glow.zip")):
+        page.click("#export")
+        with page.expect_download() as download:
+            page.click(f"text={label}")
+        assert download.value.suggested_filename == name
+        assert Path(download.value.path()).stat().st_size > 500

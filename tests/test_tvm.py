@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("tvm", reason="apache-tvm is an optional extra")
@@ -33,3 +37,12 @@ def test_tvm_is_discovered_and_says_what_it_cannot_run() -> None:
     for key in (k for k, d in plan.affinity.items() if d == "CPU"):
         refused = [v for v in plan.why(key).verdicts if v.device == "TVM" and not v.allowed]
         assert not refused or refused[0].reason
+
+
+def test_the_exported_script_runs_on_tvm(mobilenet: Graph, tmp_path: Path) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
+    plan = editor.partition(mobilenet, BOX, pins=dict.fromkeys(keys[20:60], "CPU"))
+    plan.export("tvm", tmp_path)
+    done = subprocess.run([sys.executable, str(tmp_path / "mobilenetv2_tvm.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 TVM {'logits': (1, 1000)}" in done.stdout

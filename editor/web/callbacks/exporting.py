@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
-from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
-from editor.errors import EditorError
+from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.partition_log import partition_log
 from editor.files import safe_stem, write_atomic
@@ -35,7 +37,32 @@ def register(app: Dash, desk: Desk) -> None:
             return no_update, notice(str(error), bad=True)
 
 
+MAX_DOWNLOAD_BYTES = 256 << 20
+"""Above this a browser chokes on a download that goes through the page."""
+
+
+def _bundle(document: Document, form: str) -> dict[str, Any]:
+    """The files of a format: one as it is, several as a zip file with fixed dates."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = document.plan.export(form, folder)
+        total = sum(path.stat().st_size for path in paths)
+        if total > MAX_DOWNLOAD_BYTES:
+            raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
+                              f"`python -m editor export plan.json --to {form} --out DIR`")
+        if len(paths) == 1:
+            return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(paths):
+                entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
+                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        return dict(dcc.send_bytes(packed.getvalue(), f"{safe_stem(document.graph.name)}_{form}.zip"))
+
+
 def _content(document: Document, what: str) -> dict[str, Any]:
+    if what.startswith("bundle:"):
+        return _bundle(document, what.partition(":")[2])
     partition, stem = document.partition, safe_stem(document.graph.name)
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}

@@ -66,9 +66,17 @@ def _header(document: Document) -> html.Header:
 def _export_menu() -> dmc.Menu:
     items = [("affinity.dot", "Affinities, DOT"), ("subgraphs.dot", "Subgraphs, DOT"), ("affinity.svg", "Affinities, SVG"),
              ("subgraphs.svg", "Subgraphs, SVG"), ("plan.json", "Plan, JSON"), ("partition.log", "Partition log (Glow)")]
+    bundles = [("html", "Page to attach, HTML"), ("md", "Report, Markdown"), ("csv", "Ops, CSV"), ("json", "Report, JSON"),
+               ("openvino", "OpenVINO: model, affinities, script"), ("onnxruntime", "ONNX Runtime: annotated model, settings"),
+               ("onnx", "ONNX device configurations"), ("glow", "Glow: device table, partition config"),
+               ("tvm", "TVM: annotation, script"), ("split", "One model per subgraph, runner")]
     return dmc.Menu([
         dmc.MenuTarget(dmc.Button("Export", id="export", size="xs", variant="default", leftSection=icon("download"))),
-        dmc.MenuDropdown([dmc.MenuItem(label, id={"type": "export", "what": what}) for what, label in items])],
+        dmc.MenuDropdown([dmc.MenuLabel("Files"),
+                          *(dmc.MenuItem(label, id={"type": "export", "what": what}) for what, label in items),
+                          dmc.MenuDivider(), dmc.MenuLabel("For other tools"),
+                          *(dmc.MenuItem(label, id={"type": "export", "what": f"bundle:{what}"}) for what, label in bundles)],
+                         style={"maxHeight": "80vh", "overflow": "auto"})],
         shadow="md", position="bottom-end")
 
 
