@@ -121,6 +121,7 @@ def openvino_runs(graph: Graph, counts: list[int], threads: int) -> list[Callabl
     import openvino as ov
 
     core = ov.Core()
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads})  # HETERO's parts too
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
     feeds = list(random_inputs(graph).values())
     runs = []
