@@ -612,6 +612,9 @@
     else if (data.paint !== undefined) paint(selectedOps(), Number(data.paint));
     else if (data.force !== undefined) { paint(data.force.split(",").map(Number), Number(data.device), true); closeNotice(); }
     else if (data.goto !== undefined) goTo(data.goto);
+    else if (data.layoutUse !== undefined) stroke({ do: "use-layout", name: data.layoutUse });
+    else if (data.layoutShow !== undefined) stroke({ do: "show-layout", name: data.layoutShow });
+    else if (data.hint !== undefined) { paint(data.hint.split(",").map(Number), Number(data.device)); button.disabled = true; }
     else if (data.adopt !== undefined) stroke({ do: "adopt", name: data.adopt });
     else if (data.do === "unpin") stroke({ do: "unpin", ops: selectedOps() });
     else if (data.do === "reset") stroke({ do: "reset" });

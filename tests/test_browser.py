@@ -496,3 +496,22 @@ def test_bundles_for_other_tools_download(page: Page, server: Server) -> None:
             page.click(f"text={label}")
         assert download.value.suggested_filename == name
         assert Path(download.value.path()).stat().st_size > 500
+
+
+def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.click("text=FCN-ResNet101, OpenCL first")
+    ready(page)
+    page.click("role=tab[name='Compare']")
+    page.fill("#layout-name", "three parts")
+    page.click("#layout-keep")
+    expect(page.locator("#compare-table")).to_contain_text("three parts", timeout=20_000)
+    expect(page.locator("#compare-table")).to_contain_text("as OpenVINO would")
+    page.click("[data-layout-use='least latency']")
+    expect(page.locator("#history")).to_contain_text("least latency", timeout=20_000)
+    page.click("#compare-start")
+    page.wait_for_timeout(500)
+    page.click("[data-layout-use='three parts']")
+    page.wait_for_function("document.querySelector('[data-figure=subgraphs]').dataset.value === '3'")
+    page.click("#hints-start")
+    expect(page.locator("#compare-result")).to_contain_text(re.compile("Apply|saves time"), timeout=20_000)

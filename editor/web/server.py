@@ -16,7 +16,7 @@ from editor.errors import EditorError
 from editor.execution import tasks
 from editor.execution.jobs import JobService
 from editor.places import place
-from editor.web.callbacks import benchmarking, clientside, detail, editing, exporting, opening
+from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, opening
 from editor.web.desk import Desk, OpenRequest
 from editor.web.security import LOOPBACK, Guard
 from editor.workspace.store import Store
@@ -33,6 +33,7 @@ def create_app(desk: Desk) -> Dash:
         defaultColorScheme="auto", theme={"primaryColor": "blue", "defaultRadius": "sm",
                                           "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"})
     opening.register(app, desk)
+    comparing.register(app, desk)
     detail.register(app, desk)
     editing.register(app, desk)
     benchmarking.register(app, desk)

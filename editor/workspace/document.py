@@ -15,6 +15,7 @@ from editor.partition.partition import Partition, Settings, solve
 from editor.partition.regions import between, grown, same_device_region
 from editor.partition.rules import parse_rules
 from editor.runtimes.base import Capability
+from editor.workspace.layouts import Layout, kept, ready_made
 from editor.workspace.plan import Plan
 from editor.workspace.store import Record, Revision, Store
 
@@ -186,6 +187,27 @@ class Document:
             decisions = first_decisions(settings, self._history[self._cursor].decisions["devices"])
             if decisions != self._history[self._cursor].decisions:
                 self._apply(label, decisions)
+
+    def keep_layout(self, name: str) -> None:
+        """Keeps the present decisions under a name.
+
+        Raises:
+            PinError: the name is empty.
+        """
+        name = " ".join(name.split())[:80]
+        if not name:
+            raise PinError("a layout needs a name")
+        self.store.keep_layout(self.id, name, self._history[self._cursor].decisions)
+
+    def forget_layout(self, name: str) -> None:
+        """Forgets a kept layout."""
+        self.store.keep_layout(self.id, name, None)
+
+    def layouts(self) -> list[Layout]:
+        """The present plan, kept layouts, and ready-made ones."""
+        now = self._partition
+        mine = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
+        return [Layout("this plan", now.settings, now, ""), *kept(now, mine), *ready_made(now)]
 
     def undo(self) -> bool:
         """One step back; False at the beginning."""

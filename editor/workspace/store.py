@@ -36,6 +36,11 @@ _revisions = sa.Table(
     sa.Column("decisions", sa.LargeBinary, nullable=False))
 
 
+_layouts = sa.Table(
+    "layouts", _metadata, sa.Column("document", sa.String(32), primary_key=True),
+    sa.Column("name", sa.String(80), primary_key=True), sa.Column("decisions", sa.LargeBinary, nullable=False))
+
+
 @dataclass(frozen=True)
 class Record:
     """A document as listed."""
@@ -136,6 +141,20 @@ class Store:
             db.execute(_revisions.insert().values(document=document, number=number, label=revision.label,
                                                   decisions=_pack(revision.decisions)))
             db.execute(_documents.update().where(_documents.c.id == document).values(cursor=number, updated=_now()))
+
+    def keep_layout(self, document: str, name: str, decisions: Mapping[str, Any] | None) -> None:
+        """Keeps decisions under a name, in place of earlier ones of that name; None forgets them."""
+        with self._engine.begin() as db:
+            db.execute(_layouts.delete().where(_layouts.c.document == document, _layouts.c.name == name))
+            if decisions is not None:
+                db.execute(_layouts.insert().values(document=document, name=name, decisions=_pack(decisions)))
+
+    def layouts(self, document: str) -> dict[str, dict[str, Any]]:
+        """Kept decisions by name, in order of name."""
+        with self._engine.connect() as db:
+            rows = db.execute(sa.select(_layouts.c.name, _layouts.c.decisions).where(_layouts.c.document == document)
+                              .order_by(_layouts.c.name)).all()
+        return {row.name: _unpack(row.decisions) for row in rows}
 
     def move(self, document: str, number: int) -> None:
         """Undo or redo: another revision is current."""

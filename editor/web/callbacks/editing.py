@@ -19,6 +19,7 @@ from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import costs_value, figures_of, policy_value, view_of
 from editor.workspace.document import Document, Refusal
+from editor.workspace.layouts import differing
 
 
 def register(app: Dash, desk: Desk) -> None:
@@ -119,6 +120,14 @@ def _automatic(wanted: dict[str, Any]) -> tuple[str, dict[str, str]]:
 
 
 def _adopt_or_apply(desk: Desk, document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
+    if wanted.get("do") in ("use-layout", "show-layout"):
+        layout = next((one for one in document.layouts() if one.name == wanted.get("name")), None)
+        if layout is None or layout.partition is None:
+            raise EditorError("There is no such layout any more; compare again.")
+        if wanted["do"] == "show-layout":
+            return differing(document.partition, layout.partition)
+        document.adopt(layout.name, layout.settings)
+        return None
     if wanted.get("do") == "adopt":
         adopt(desk, document, str(wanted.get("name")))
         return None

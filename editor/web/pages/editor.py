@@ -13,6 +13,7 @@ from editor.web.blocks import first_detail, shown_elements
 from editor.web.elements import visible_ops
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import benchmark_panel
+from editor.web.panels.compare import compare_panel
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -131,10 +132,11 @@ def _help() -> list[Any]:
 def _dock(document: Document) -> html.Section:
     return html.Section(dmc.Tabs([
         dmc.TabsList([dmc.TabsTab("Subgraphs", value="subgraphs"), dmc.TabsTab("Transfers", value="transfers"),
-                      dmc.TabsTab("Benchmark", value="benchmark")]),
+                      dmc.TabsTab("Benchmark", value="benchmark"), dmc.TabsTab("Compare", value="compare")]),
         dmc.TabsPanel(subgraph_table(document), value="subgraphs"),
         dmc.TabsPanel(transfer_table(document), value="transfers"),
         dmc.TabsPanel(benchmark_panel(), value="benchmark"),
+        dmc.TabsPanel(compare_panel(), value="compare"),
     ], value="subgraphs", id="tabs", keepMounted=True), id="dock", **{"aria-label": "Tables and benchmark"})
 
 

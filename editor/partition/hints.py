@@ -1,0 +1,89 @@
+"""Hints: repaints that save time by removing a transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from editor.errors import EditorError
+from editor.partition.costs import price
+from editor.partition.partition import Partition, solve
+from editor.partition.profile import costs_of
+from editor.partition.subgraphs import Boundary
+
+_TRANSFERS, _TRIALS = 6, 24
+
+
+@dataclass(frozen=True)
+class Hint:
+    """One repaint and what it would change; seconds by the costs that policies use, bytes per run."""
+
+    tensor: str
+    """The transfer that it is about."""
+    ops: tuple[int, ...]
+    device: str
+    seconds: float
+    """saved"""
+    subgraphs: int
+    """fewer"""
+    bytes: int
+    """fewer"""
+    estimated: bool
+
+
+def hints(partition: Partition, source: str = "estimate", most: int = 5) -> list[Hint]:
+    """The repaints that save most, best first; each was solved, so its figures include everything that follows.
+
+    Args:
+        partition: what to improve.
+        source: of the costs, ``estimate`` or ``measured``.
+        most: how many to return.
+    """
+    graph, devices = partition.graph, partition.devices
+    costs = costs_of(graph, devices, source)
+    placed = np.flatnonzero(partition.constraints.placed)
+    now = price(graph, costs, partition.assignment.device, placed).total
+    found: dict[bytes, Hint] = {}
+    for trial, (boundary, ops, device) in enumerate(_candidates(partition)):
+        if trial >= _TRIALS:
+            break
+        pins = {**partition.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
+        try:
+            after = solve(graph, devices, replace(partition.settings, pins=pins), partition.constraints.capabilities)
+        except EditorError:
+            continue
+        saved = now - price(graph, costs, after.assignment.device, placed).total
+        if saved > 1e-9:
+            hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
+                        len(partition.subgraphs) - len(after.subgraphs),
+                        partition.division.bytes_moved - after.division.bytes_moved, costs.estimated)
+            found.setdefault(after.assignment.device.tobytes(), hint)
+    return sorted(found.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
+
+
+def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int]]:
+    """For the largest transfers: one side's ops, or its whole subgraph, to the device of the other side."""
+    graph, part = partition.graph, partition.division.part
+    number = {d.name: i for i, d in enumerate(partition.devices)}
+    device_of = {s.id: number[s.device] for s in partition.subgraphs}
+    seen: set[tuple[tuple[int, ...], int]] = set()
+    for boundary in sorted(partition.division.transfers, key=lambda b: (-b.bytes, b.source))[:_TRANSFERS]:
+        tensor = graph.tensor_index[boundary.tensor]
+        maker = int(graph.tensor_producer[tensor])
+        home = device_of[boundary.source]
+        readers = [op for op in graph.readers[tensor].tolist() if part[op] >= 0]
+        for away in {device_of[t] for t in boundary.targets} - {home}:
+            targets = [t for t in boundary.targets if device_of[t] == away]
+            sides = [([maker], away), ([r for r in readers if part[r] in targets], home),
+                     (_ops_of(part, [boundary.source]), away), (_ops_of(part, targets), home)]
+            for ops, device in sides:
+                able = bool(partition.constraints.able[ops, device].all())
+                if ops and able and (tuple(ops), device) not in seen:
+                    seen.add((tuple(ops), device))
+                    yield boundary, ops, device
+
+
+def _ops_of(part: np.ndarray[tuple[int], np.dtype[np.int64]], numbers: Sequence[int]) -> list[int]:
+    return np.flatnonzero(np.isin(part, numbers)).tolist()

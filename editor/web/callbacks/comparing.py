@@ -1,0 +1,42 @@
+"""Layouts side by side, and hints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dash import Dash, Input, Output, State, ctx
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.partition.hints import hints
+from editor.web.desk import Desk
+from editor.web.panels.benchmark import failed
+from editor.web.panels.compare import compare_view, hints_view
+from editor.web.view import op_costs
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callback."""
+
+    @app.callback(Output("compare-result", "children"), Input("compare-start", "n_clicks"), Input("hints-start", "n_clicks"),
+                  Input("layout-keep", "n_clicks"), State("layout-name", "value"), State("doc", "data"),
+                  running=[(Output("compare-start", "loading"), True, False), (Output("hints-start", "loading"), True, False)],
+                  prevent_initial_call=True)
+    async def compare(_compare, _hints, _keep, name: str | None, document_id: str):
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        return await asyncio.to_thread(_compare_now, desk, str(ctx.triggered_id), name or "", document_id)
+
+
+def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:
+    try:
+        document = desk.document(document_id)
+        if what == "hints-start":
+            source = "estimate" if op_costs(document)[1] == "estimated" else "measured"
+            return hints_view(document, hints(document.partition, source))
+        if what == "layout-keep":
+            document.keep_layout(name)
+        return compare_view(document, document.layouts())
+    except EditorError as error:
+        return failed(str(error))

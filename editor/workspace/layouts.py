@@ -1,0 +1,67 @@
+"""Layouts: sets of decisions side by side, ready-made ones and those that a person kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from editor.errors import EditorError
+from editor.partition.costs import Costs, price
+from editor.partition.memory import device_bytes
+from editor.partition.partition import Partition, Settings, solve
+
+READY_MADE: dict[str, Settings] = {
+    "as OpenVINO would": Settings("priority", subgraphs="connected"),
+    "as Glow would": Settings("priority", subgraphs="levels"),
+    "as ONNX Runtime would": Settings("priority", subgraphs="connected"),
+    "least latency": Settings("optimal", {"objective": "latency"}),
+    "best throughput": Settings("optimal", {"objective": "throughput"}),
+}
+"""First come, first served in order of the table, each tool with its own way to form subgraphs; and ours. Without pins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """One set of decisions and what follows from it."""
+
+    name: str
+    settings: Settings
+    partition: Partition | None
+    problem: str
+    """Why there is no partition; "" when there is."""
+
+
+def ready_made(now: Partition) -> list[Layout]:
+    """What other tools and other policies would do with the same model and devices."""
+    return [_layout(name, settings, now) for name, settings in READY_MADE.items()]
+
+
+def kept(now: Partition, decisions: Mapping[str, Settings]) -> list[Layout]:
+    """Layouts that a person kept, solved for the present order of devices."""
+    return [_layout(name, settings, now) for name, settings in decisions.items()]
+
+
+def figures(partition: Partition, costs: Costs) -> dict[str, Any]:
+    """What layouts are compared by; seconds by the given costs, bytes."""
+    division = partition.division
+    return {"subgraphs": len(partition.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "moved": division.bytes_moved, "pins": len(partition.settings.pins), "ops": dict(partition.op_counts),
+            "memory": device_bytes(partition.devices, partition.subgraphs),
+            "predicted": price(partition.graph, costs, partition.assignment.device,
+                               np.flatnonzero(partition.constraints.placed)).total}
+
+
+def differing(a: Partition, b: Partition) -> list[int]:
+    """Ops that two layouts of one table place differently."""
+    placed = a.constraints.placed
+    return np.flatnonzero(placed & (a.assignment.device != b.assignment.device)).tolist()
+
+
+def _layout(name: str, settings: Settings, now: Partition) -> Layout:
+    try:
+        return Layout(name, settings, solve(now.graph, now.devices, settings, now.constraints.capabilities), "")
+    except EditorError as error:
+        return Layout(name, settings, None, str(error).splitlines()[0])
