@@ -194,8 +194,12 @@ def _openvino_kernels(graph: Graph, part: SubModel, device: Device, arguments: S
     index = {f"op{i}": i for i in range(len(graph))}
     origins: dict[str, tuple[int, ...]] = {}
     mine = {int(node.name[2:]) for node in part.model.graph.node}
+    request.run(arguments)
+    executed = {p.node_name for p in request.request.profiling_info if p.status == p.Status.EXECUTED}
     names: dict[str, list[str]] = {}
     for op in request.compiled.get_runtime_model().get_ordered_ops():
+        if op.get_friendly_name() not in executed:
+            continue  # a constant or a no-op; what it was made from may be part of a kernel that keeps no name of it
         info = op.get_rt_info()
         listed = info["originalLayersNames"].astype(str).split(",") if "originalLayersNames" in info else []
         names[op.get_friendly_name()] = [name.strip() for name in (*listed, op.get_friendly_name())]
