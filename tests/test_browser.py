@@ -447,6 +447,7 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     page.keyboard.press("Enter")
     expect(page.locator("#inspector")).to_contain_text("ops selected", timeout=10_000)
     page.locator("#find").blur()
+    page.wait_for_function("window.heteroCy.nodes(':selected').length > 0")
     page.keyboard.press("2")
     page.keyboard.press("t")
     page.wait_for_function("document.querySelector('[data-figure=pins]').dataset.value !== '0'")

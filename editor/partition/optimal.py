@@ -29,7 +29,8 @@ def optimal(task: Task) -> Assignment:
     ``latency`` counts every op, every transfer once per tensor and destination, and the start of every
     subgraph. Compute and transfers are minimised by cuts, exactly for two devices; starts of subgraphs
     have no exact cut, so cuts with several prices per transfer compete, together with `priority` and
-    every single device, and the true cost decides. The bound is the exact cut without starts, plus one.
+    every single device, and the true cost decides (by profiled costs a split must win by a tenth). The
+    bound is the exact cut without starts, plus one.
 
     Raises:
         EditorError: the objective is unknown.
