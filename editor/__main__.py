@@ -127,6 +127,7 @@ def _add_telling(commands: Any) -> None:
     export.add_argument("--to", required=True, choices=[*FORMATS, "plan"], metavar="FORMAT",
                         help=", ".join([*FORMATS, "plan"]))
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
+    export.add_argument("--render", default="svg", metavar="svg,png,pdf", help="pictures of DOT files, where Graphviz is")
     export.set_defaults(command=_export)
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
@@ -177,7 +178,8 @@ def _partition(options: argparse.Namespace) -> int:
     plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
                             rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
                             policy_options={k: v for k, v in (("objective", options.objective), ("costs", options.costs)) if v})
-    paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out), *plan.export("log", options.out)]
+    paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
+             *plan.export("log", options.out)]
     _print_summary(plan)
     for path in list(paths):
         if path.suffix == ".dot":
@@ -324,10 +326,11 @@ def _export(options: argparse.Namespace) -> int:
     for path in plan.export(options.to, options.out):
         print(f"wrote {path}")
         if path.suffix == ".dot":
-            try:
-                print(f"wrote {render(path)}")
-            except ExportError as error:
-                print(f"note: {error}", file=sys.stderr)
+            for form in filter(None, options.render.split(",")):
+                try:
+                    print(f"wrote {render(path, form.strip())}")
+                except ExportError as error:
+                    print(f"note: {error}", file=sys.stderr)
     return 0
 
 

@@ -251,3 +251,13 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
                "--times", "1", "--out", str(tmp_path / "watched"))
     assert seen.returncode == 0 and "2 subgraphs" in seen.stdout and "'gone'" in seen.stderr
     assert editor.load_plan(tmp_path / "watched" / "plan.json").affinity["logits"] == "CPU"
+
+
+def test_the_graph_of_subgraphs_is_drawn(mobilenet: Graph, tmp_path: Path) -> None:
+    painted(mobilenet, TWINS).save(tmp_path / "plan.json")
+    done = run("export", str(tmp_path / "plan.json"), "--to", "dot", "--out", str(tmp_path), "--render", "svg,png,pdf")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "DAG.dot").read_text()
+    assert text.count("subgraph ") >= 3 and "s0 -> s1" in text and "s1 -> s2" in text
+    for form in ("svg", "png", "pdf"):
+        assert (tmp_path / f"DAG.{form}").stat().st_size > 500

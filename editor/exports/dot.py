@@ -25,19 +25,22 @@ _MAX_LINE = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity", stamp: str = "") -> list[Path]:
-    """Writes ``hetero_affinity_<model>.dot`` and ``hetero_subgraphs_<model>.dot``.
+def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity", stamp: str = "",
+              dag: str = "yes") -> list[Path]:
+    """Writes ``hetero_affinity_<model>.dot``, ``hetero_subgraphs_<model>.dot`` and ``DAG.dot`` of the subgraphs.
 
     Args:
         partition: what to draw.
         out_dir: the folder.
         colour_by: of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
         stamp: a remark for the first line.
+        dag: "no" leaves ``DAG.dot`` out.
     """
     stem = safe_stem(partition.graph.name)
     head = f"// {_CONTROL.sub(' ', stamp)}\n" if stamp else ""
     return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", head + affinity_dot(partition, colour_by)),
-            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", head + subgraphs_dot(partition))]
+            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", head + subgraphs_dot(partition)),
+            *([write_atomic(out_dir / "DAG.dot", head + dag_dot(partition))] if dag == "yes" else [])]
 
 
 def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:
@@ -54,6 +57,29 @@ def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:
 def subgraphs_dot(partition: Partition) -> str:
     """Ops filled with their subgraph's colour, in one cluster per subgraph."""
     return _Writer(partition, by_subgraph=True).text()
+
+
+def dag_dot(partition: Partition) -> str:
+    """One node per subgraph, one edge per pair that exchanges tensors, with their number and bytes."""
+    dot = graphviz.Digraph(f"DAG_{partition.graph.name}", node_attr={
+        "shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "11"},
+        edge_attr={"fontname": "Helvetica", "fontsize": "9", "color": "#666666"})
+    index = {d.name: i for i, d in enumerate(partition.devices)}
+    for s in partition.subgraphs:
+        colour = device_colour(index[s.device])
+        lines = [f"subgraph {s.id}", f"device={s.device}", f"{s.size} ops", f"{s.memory.total} bytes"]
+        dot.node(f"s{s.id}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour),
+                 device=_value(s.device), subgraph=str(s.id))
+    links: dict[tuple[int, int], list[int]] = {}
+    for boundary in partition.boundaries:
+        for target in boundary.targets:
+            links.setdefault((boundary.source, target), []).append(max(boundary.bytes, 0))
+    device = {s.id: s.device for s in partition.subgraphs}
+    for (source, target), sizes in sorted(links.items()):
+        count = f"{len(sizes)} tensor{'s' if len(sizes) > 1 else ''}"
+        style = {"penwidth": "2", "color": "#000000"} if device[source] != device[target] else {"style": "dashed"}
+        dot.edge(f"s{source}", f"s{target}", label=_label([f"{count}, {sum(sizes)} bytes"]), **style)
+    return str(dot.source)
 
 
 def render(path: Path, form: str = "svg") -> Path:
