@@ -25,7 +25,7 @@ def tools_panel(document: Document) -> html.Aside:
         _region_tool("region", "region", "Connected, same colour", "R"),
         _region_tool("between", "between", "Everything between two ops", "B"),
         html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
-                  for how, label, title, key in GROW], className="grow"),
+                  for how, label, title, key in GROW], className="growths"),
         heading("Automatic mode"),
         dmc.Select(id="policy", value=policy_value(document.partition.settings), data=POLICY_CHOICES, size="xs",
                    allowDeselect=False, label="Policy"),
