@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from editor.execution.step import Step
 from editor.runtimes.base import Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.values import is_numpy_type
-
-if TYPE_CHECKING:
-    from editor.execution.executor import Step
 
 _ALIGNMENT = 64
 """Bytes: a cache line, and what vector instructions like."""

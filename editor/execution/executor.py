@@ -16,9 +16,10 @@ from editor.execution.buffers import FixedRun, pack_buffers
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.inputs import check_inputs, expected_arrays
 from editor.execution.optimised import optimised_parts
+from editor.execution.step import Step
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition
-from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.runtimes.values import can_be_ort_value, is_openvino, is_ort, nbytes, to_numpy, to_openvino, to_ort
@@ -50,19 +51,6 @@ class RunTimes:
     cpu: tuple[float, ...]
     """CPU seconds of the process, by subgraph id"""
     transfers: tuple[TransferTime, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One compiled subgraph and where it runs."""
-
-    id: int
-    part: SubModel
-    device: Device
-    """The device of the plan."""
-    runs_on: Device
-    """The same, or the stand-in of a planned device."""
-    executable: Executable
 
 
 class CompiledPlan:

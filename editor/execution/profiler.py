@@ -20,9 +20,10 @@ from onnx import TensorProto, helper
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
-from editor.execution.executor import Step, compile_partition, convert
+from editor.execution.executor import compile_partition, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.lineage import cones, lineage
+from editor.execution.step import Step
 from editor.graph.costs import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition, Settings, solve
