@@ -638,6 +638,7 @@
     if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page")) return;
     page.scheme = scheme;
     document.body.dataset.agThemeMode = scheme;
+    if (window.heteroMap) setTimeout(window.heteroMap.draw, 50);       // a canvas does not follow style sheets by itself
     try { set("scheme", { data: scheme }); } catch (error) { page.scheme = null; }
   }
   new MutationObserver(tellScheme).observe(document.documentElement, { attributes: true });
