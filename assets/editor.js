@@ -293,10 +293,12 @@
   }
 
   /* A change of the automatic mode is a stroke; an answer of the server that sets the lists is not. */
-  function automatic(policy, grouping, costs) {
-    if (!page.view || (policy === page.view.policy && grouping === page.view.grouping && costs === page.view.costs)) return window.dash_clientside.no_update;
+  function automatic(policy, grouping, costs, codegen) {
+    const view = page.view;
+    if (!view || (policy === view.policy && grouping === view.grouping && costs === view.costs && codegen === view.codegen))
+      return window.dash_clientside.no_update;
     page.sequence += 1;
-    return { do: "automatic", policy: policy, grouping: grouping, costs: costs, sequence: page.sequence };
+    return { do: "automatic", policy: policy, grouping: grouping, costs: costs, codegen: codegen, sequence: page.sequence };
   }
 
   const short = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");

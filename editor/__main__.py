@@ -22,6 +22,7 @@ from editor.execution.jobs import Job, JobService
 from editor.exports.dot import render
 from editor.exports.registry import FORMATS
 from editor.files import write_atomic
+from editor.partition.codegen import CHOICES
 from editor.partition.grouping import GROUPINGS
 from editor.partition.optimal import OBJECTIVES
 from editor.partition.partition import solve
@@ -73,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
     partition.add_argument("--costs", choices=["estimate", "measured"], help="for policies that weigh costs; measured "
                            "needs a profile (see `profile`)")
+    partition.add_argument("--codegen", choices=CHOICES, help="whether entries of one device and unit are chosen per op "
+                           "(default) or once per subgraph, the fastest that runs all of it")
     partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
     partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
@@ -177,7 +180,8 @@ def _partition(options: argparse.Namespace) -> int:
     graph = editor.load_model(options.model, dict(options.define))
     plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
                             rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
-                            policy_options={k: v for k, v in (("objective", options.objective), ("costs", options.costs)) if v})
+                            policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen")
+                                            if getattr(options, k)})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
              *plan.export("log", options.out)]
     _print_summary(plan)

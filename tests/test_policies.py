@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +15,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import editor
+from editor.devices.formats import load_devices
 from editor.graph.costs import op_flops
 from editor.graph.graph import Graph
 from editor.partition.blocks import best_blocks, block_latency
 from editor.partition.chain import best_chain, orders, segment_costs
+from editor.partition.constraints import constrain
 from editor.partition.costs import Costs, estimate, price, transfer_seconds
 from editor.partition.expansion import Expansion
 from editor.partition.memory import device_bytes
-from editor.partition.optimal import lower_bound
+from editor.partition.optimal import lower_bound, optimal
 from editor.partition.policies import POLICIES
 from editor.partition.problem import Problem
 from editor.partition.rules import parse_rules
+from editor.partition.task import Task
 from editor.runtimes.base import Capability
 
 PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +64,22 @@ def test_two_devices_are_exact(case: tuple[Graph, Costs, np.ndarray]) -> None:
     best = min(costs.op[placed, p].sum() + transfer_seconds(graph, costs, p, placed) for p in every_placement(allowed))
     assert allowed[placed, label].all()
     assert costs.op[placed, label].sum() + transfer_seconds(graph, costs, label, placed) == pytest.approx(best)
+
+
+@PROFILE
+@given(priced(devices=2), st.floats(0, 8), st.floats(0, 8))
+def test_two_devices_are_exact_with_starts_of_subgraphs(case: tuple[Graph, Costs, np.ndarray], first: float,
+                                                        second: float) -> None:
+    graph, costs, allowed = case
+    costs = replace(costs, launch=np.array([first, second]))
+    placed = graph.order
+    everything = Capability.everything(graph)
+    able = [replace(everything, mask=allowed[:, d]) for d in range(2)]
+    table = constrain(graph, load_devices([{"name": "GPU"}, {"name": "CPU"}]), able)
+    assignment = optimal(Task(table, lambda: costs, {}))
+    best = min(price(graph, costs, p, placed).total for p in every_placement(allowed))
+    assert assignment.objective == pytest.approx(best) == assignment.bound
+    assert price(graph, costs, assignment.device, placed).total == pytest.approx(best)
 
 
 @PROFILE
@@ -285,3 +305,29 @@ def test_rules_survive_in_the_plan(mobilenet: Graph, tmp_path: Path) -> None:
     again = editor.load_plan(plan.save(tmp_path / "plan.json"))
     assert again.affinity == plan.affinity and again.settings.rules == parse_rules(rules)
     assert again.settings.policy == "optimal"
+
+
+def test_three_levels_rules_choose_the_device_balance_the_unit_and_each_subgraph_its_codegen(mobilenet: Graph) -> None:
+    table = [{"name": f"{device}{unit}-{codegen}", "backendName": device, "unit": unit, "codegen": codegen,
+              "nonSupportedNodes": refused, "peakCompute": peak}
+             for device, unit in (("GPU", 0), ("GPU", 1), ("CPU", 0))
+             for codegen, refused, peak in (("tensorrt", "Gemm", 4e13), ("cuda", "", 1e13))]
+    rules = [{"type": "Conv", "to": "device:GPU"}]
+    plan = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"})
+    entry = {d.name: d for d in plan.devices}
+    able = plan.partition.constraints.able
+    for subgraph in plan.subgraphs:
+        ops = [mobilenet.key_index[k] for k in subgraph.ops if not mobilenet.op_is_constant[mobilenet.key_index[k]]]
+        home = (entry[subgraph.device].device, entry[subgraph.device].unit)
+        fast = next(i for i, d in enumerate(plan.devices) if d.codegen == "tensorrt" and (d.device, d.unit) == home)
+        assert entry[subgraph.device].codegen == ("tensorrt" if able[ops, fast].all() else "cuda")
+    assert {entry[s.device].codegen for s in plan.subgraphs} == {"tensorrt", "cuda"}
+    convs = [k for k, t in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if t == "Conv"]
+    assert {entry[plan.affinity[k]].unit for k in convs} == {"0", "1"}, "balanced over the units"
+    assert {entry[plan.affinity[k]].device for k in convs} == {"GPU"}
+    assert "fastest codegen of its subgraph" in plan.why(convs[0]).because
+    pinned = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"},
+                              pins={convs[0]: "codegen:cuda"})
+    assert entry[pinned.affinity[convs[0]]].codegen == "cuda"
+    with pytest.raises(editor.EditorError, match="per op or subgraph"):
+        editor.partition(mobilenet, table, policy_options={"codegen": "model"})

@@ -11,6 +11,7 @@ from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.partition.anneal import balance
 from editor.partition.costs import Costs, price
+from editor.partition.exact import least_latency
 from editor.partition.expansion import Expansion
 from editor.partition.pipeline import busiest_bound, pipeline
 from editor.partition.problem import Problem
@@ -30,7 +31,8 @@ def optimal(task: Task) -> Assignment:
     subgraph. Compute and transfers are minimised by cuts, exactly for two devices; starts of subgraphs
     have no exact cut, so cuts with several prices per transfer compete, together with `priority` and
     every single device, and the true cost decides (by profiled costs a split must win by a tenth). The
-    bound is the exact cut without starts, plus one.
+    bound is the exact cut without starts, plus one. Where few ops are left open, every placement is
+    looked at and the bound is the optimum, starts included.
 
     Raises:
         EditorError: the objective is unknown.
@@ -55,6 +57,12 @@ def _least_latency(task: Task) -> Assignment:
             best, best_price, best_value = device, found, found.total * margin
     assert best is not None and best_price is not None
     bound = lower_bound(problem, costs)
+    if costs.estimated:
+        better, proved = least_latency(graph, problem, costs, placed, best_price.total)
+        if better is not None:
+            best = _spread(task, placed, better)
+            best_price = price(graph, costs, best, placed)
+        bound = best_price.total if proved else bound
     return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total), "latency",
                       costs.estimated)
 

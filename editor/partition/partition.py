@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
-from editor.errors import PinError, UnboundSymbolError
+from editor.errors import EditorError, PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
+from editor.partition.codegen import CHOICES, choose_codegens
 from editor.partition.constraints import Constraints, constrain
 from editor.partition.grouping import grouping_of
 from editor.partition.policies import policy_of
@@ -190,8 +191,14 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     table = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
-    assignment = policy(Task(table, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
-                             settings.policy_options))
+    task = Task(table, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
+                settings.policy_options)
+    assignment = policy(task)
+    codegen = settings.policy_options.get("codegen", "op")
+    if codegen not in CHOICES:
+        raise EditorError(f"unknown policy option codegen: {codegen!r}; it is chosen per {' or '.join(CHOICES)}")
+    if codegen == "subgraph":
+        assignment = choose_codegens(task, grouping, assignment)
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))
     return Partition(graph, tuple(devices), settings, table, assignment,
                      divide(graph, devices, assignment.device, part))

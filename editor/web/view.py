@@ -41,6 +41,7 @@ def view_of(document: Document) -> dict[str, Any]:
             len(partition.subgraphs), {s.id: s.depends_on for s in partition.subgraphs})],
         "heat": _heat(document, ops), "weight": _weights(document, ops),
         "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
+        "codegen": codegen_value(partition.settings),
         "grouping": partition.settings.subgraphs,
         "undo": document.can_undo, "redo": document.can_redo,
     }
@@ -55,6 +56,11 @@ def policy_value(settings: Settings) -> str:
 def costs_value(settings: Settings) -> str:
     """Where the policy's costs come from."""
     return str(settings.policy_options.get("costs", "estimate"))
+
+
+def codegen_value(settings: Settings) -> str:
+    """Whether the codegen is chosen per op or per subgraph."""
+    return str(settings.policy_options.get("codegen", "op"))
 
 
 def op_costs(document: Document) -> tuple[Costs, str]:

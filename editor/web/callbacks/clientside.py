@@ -14,6 +14,7 @@ def register(app: Dash) -> None:
     app.clientside_callback(ClientsideFunction("hetero", "select"), Output("linked", "data"), Input("selection", "data"))
     app.clientside_callback(ClientsideFunction("hetero", "automatic"), Output("stroke", "data", allow_duplicate=True),
                             Input("policy", "value"), Input("grouping", "value"), Input("costs", "value"),
+                            Input("codegen", "value"),
                             prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "colourBy"), Output("applied", "data", allow_duplicate=True),
                             Input("colour-by", "value"), prevent_initial_call=True)

@@ -17,7 +17,7 @@ from editor.web.panels.benchmark import stale
 from editor.web.panels.devices import device_list, history_list, outcome, pins_summary
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
-from editor.web.view import costs_value, figures_of, policy_value, view_of
+from editor.web.view import codegen_value, costs_value, figures_of, policy_value, view_of
 from editor.workspace.document import Document, Refusal
 from editor.workspace.layouts import differing
 
@@ -29,7 +29,7 @@ def register(app: Dash, desk: Desk) -> None:
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
                   Output("policy", "value"), Output("grouping", "value"), Output("costs", "value"),
-                  Output("outcome", "children"),
+                  Output("codegen", "value"), Output("outcome", "children"),
                   Output("bench-stale", "children"), Output("history", "children"),
                   Input("stroke", "data"), State("doc", "data"), prevent_initial_call=True)
     async def stroke(wanted: dict[str, Any] | None, document_id: str):
@@ -47,7 +47,7 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 7)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 8)
     before = figures_of(document)
     message, selection = None, no_update
     try:
@@ -61,7 +61,8 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
             transfer_rows(document), status(document, before), message, selection,
             policy_value(document.partition.settings), document.partition.settings.subgraphs,
-            costs_value(document.partition.settings), outcome(document), stale(desk.benchmarks.get(document.id), document),
+            costs_value(document.partition.settings), codegen_value(document.partition.settings), outcome(document),
+            stale(desk.benchmarks.get(document.id), document),
             history_list(document))
 
 
@@ -85,7 +86,7 @@ def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | N
     if what == "paint" and device is not None:
         return document.paint(ops, int(device), bool(wanted.get("force")))
     if what == "automatic":
-        document.set_automatic(*_automatic(wanted), str(wanted["grouping"]))
+        document.set_automatic(*_automatic(document, wanted), str(wanted["grouping"]))
     elif what == "raise" and device:
         names = [d.name for d in document.devices]
         names.insert(int(device) - 1, names.pop(int(device)))
@@ -111,9 +112,15 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
     return None
 
 
-def _automatic(wanted: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _automatic(document: Document, wanted: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Policy and options; options that the page has no list for stay as they are."""
     policy, _, objective = str(wanted["policy"]).partition(":")
-    options = {"objective": objective} if objective else {}
+    options = {k: v for k, v in document.partition.settings.policy_options.items()
+               if k not in ("objective", "costs", "codegen")}
+    if objective:
+        options["objective"] = objective
+    if wanted.get("codegen") == "subgraph":
+        options["codegen"] = "subgraph"
     if wanted.get("costs") == "measured" and policy in ("optimal", "memory", "pipeline"):
         options["costs"] = "measured"
     return policy, options

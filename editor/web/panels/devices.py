@@ -9,7 +9,7 @@ from dash import html
 
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import heading, icon, planned_badge, swatch
-from editor.web.view import colours_of, costs_value, figures_of, memory_of, policy_value
+from editor.web.view import codegen_value, colours_of, costs_value, figures_of, memory_of, policy_value
 from editor.workspace.document import Document
 
 
@@ -33,6 +33,8 @@ def tools_panel(document: Document) -> html.Aside:
                    allowDeselect=False, label="Subgraphs"),
         dmc.Select(id="costs", value=costs_value(document.partition.settings), data=COST_CHOICES, size="xs",
                    allowDeselect=False, label="Costs"),
+        dmc.Select(id="codegen", value=codegen_value(document.partition.settings), data=CODEGEN_CHOICES, size="xs",
+                   allowDeselect=False, label="Codegen", display=None if _has_codegens(document) else "none"),
         html.Div(outcome(document), id="outcome"),
         heading("Pins"),
         html.Div(pins_summary(document), id="pins"),
@@ -49,10 +51,16 @@ GROW = [("type", "same type", "All ops of this type", "t"),
         ("block", "block", "The block around it", "k"), ("subgraph", "subgraph", "Its whole subgraph", "s"),
         ("before", "before", "Everything it depends on", "a"), ("after", "after", "Everything that depends on it", "d"),
         ("near", "near", "Its neighbours", "n")]
+CODEGEN_CHOICES = [{"value": "op", "label": "Chosen op by op"}, {"value": "subgraph", "label": "Fastest per subgraph"}]
 COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
                 {"value": "measured", "label": "Measured by a profile"}]
 GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
                     {"value": "levels", "label": "Levels (Glow)"}]
+
+
+def _has_codegens(document: Document) -> bool:
+    """Some device and unit can be reached by several codegens, so that there is something to choose."""
+    return len({(d.device, d.unit) for d in document.devices}) < len(document.devices)
 
 
 def outcome(document: Document) -> list[Any]:
