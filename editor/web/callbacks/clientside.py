@@ -1,4 +1,4 @@
-"""What happens in the browser alone; the functions are in ``assets/editor.js``."""
+"""What happens in the browser alone; the functions are in ``assets``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+/* What all files of the page share: its state and small helpers. Loads first, for the underscore sorts before letters.
+   The server decides what is allowed; the browser shows a stroke at once and takes the server's answer when it comes. */
+(function () {
+  "use strict";
+
+  const page = { cy: null, brush: "select", region: null, first: null, view: null, index: new Map(), quiet: false,
+                 sequence: 0, colourMode: "device" };
+
+  const set = (id, props) => window.dash_clientside.set_props(id, props);
+  const byId = (id) => document.getElementById(id);
+  const short = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");
+
+  function enable(id, on) {
+    const button = byId(id);
+    if (button) { button.disabled = !on; button.toggleAttribute("data-disabled", !on); }
+  }
+
+  function flash(element) {
+    element.classList.add("nothing");
+    setTimeout(() => element.classList.remove("nothing"), 400);
+  }
+
+  function gridApi(id) {
+    try { return window.dash_ag_grid.getApi(id); } catch (error) { return null; }
+  }
+
+  function tellScheme() {
+    const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
+    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page")) return;
+    page.scheme = scheme;
+    document.body.dataset.agThemeMode = scheme;
+    if (window.heteroMap) setTimeout(window.heteroMap.draw, 50);       // a canvas does not follow style sheets by itself
+    try { set("scheme", { data: scheme }); } catch (error) { page.scheme = null; }
+  }
+
+  new MutationObserver(tellScheme).observe(document.documentElement, { attributes: true });
+
+  const waiting = setInterval(() => { tellScheme(); if (page.scheme) clearInterval(waiting); }, 50);
+
+  function go(path) {
+    /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
+    if (path) setTimeout(() => set("url", { pathname: path }), 0);
+    return window.dash_clientside.no_update;
+  }
+
+  function callbacks(functions) {
+    const known = window.dash_clientside = window.dash_clientside || {};
+    known.hetero = Object.assign(known.hetero || {}, functions);
+  }
+
+  window.hetero = { page, callbacks, set, byId, short, enable, flash, gridApi };
+  callbacks({ go, openBenchmark: () => "benchmark" });
+})();

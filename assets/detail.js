@@ -1,0 +1,34 @@
+/* How much is drawn: blocks that open and close. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page;
+
+  function askDetail(what) {
+    page.sequence += 1;
+    editor.hold();
+    editor.set("detail-ask", { data: { ...what, sequence: page.sequence } });
+  }
+
+  function detailMode(mode, detail) {
+    if (!detail || mode === detail.mode) return window.dash_clientside.no_update;
+    page.sequence += 1;
+    return { do: "mode", mode: mode, sequence: page.sequence };
+  }
+
+  function open(nodes) {
+    const units = nodes.map((n) => n.data("unit")).filter((u) => u !== undefined);
+    if (!units.length || !page.detail || page.detail.mode !== "blocks") return;
+    page.keep = { ops: new Set(nodes.flatMap(editor.opsOf)), at: nodes[0].renderedPosition() };
+    askDetail({ do: "open", units: units });
+  }
+
+  function close(nodes) {
+    if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
+    page.keep = { ops: new Set(editor.opsOf(nodes[0])), at: nodes[0].renderedPosition() };
+    askDetail({ do: "close", ops: nodes.map((n) => editor.opsOf(n)[0]) });
+  }
+
+  Object.assign(editor, { askDetail, open, close });
+  editor.callbacks({ detailMode });
+})(window.hetero);

@@ -1,0 +1,172 @@
+/* The Cytoscape instance: colours of the plan on it, and what moves the view. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page;
+
+  function liveGraph() {
+    const element = editor.byId("graph");
+    return element && element._cyreg ? element._cyreg.cy : null;
+  }
+
+  function attach(cy) {
+    page.cy = cy;
+    window.heteroCy = cy;
+    page.region = page.first = null;
+    tune(cy);
+    cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
+    cy.on("dbltap", "node.group", (event) => editor.open([event.target]));
+    cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
+    cy.on("tap", (event) => { if (event.target === cy) editor.unmark(); });
+    cy.on("boxstart", () => { page.boxing = true; if (editor.painting()) cy.elements(":selected").unselect(); });
+    cy.on("boxend", () => setTimeout(editor.endBox, 0));
+    cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
+    cy.on("mouseover", "node.op", (event) => { event.target.cy().container().style.cursor = "pointer"; });
+    cy.on("mouseout", "node.op", (event) => { event.target.cy().container().style.cursor = ""; });
+    let width = cy.width(), height = cy.height();
+    cy.on("resize", () => {                  // what was in the middle stays there when a panel grows
+      cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
+      width = cy.width(); height = cy.height();
+    });
+    firstView(cy);
+    editor.showMode();
+  }
+
+  function firstView(cy) {
+    /* A tall graph fitted whole is unreadable: begin at the top, at a readable zoom. */
+    cy.fit(undefined, 24);
+    if (cy.zoom() > 1.2) { cy.zoom({ level: 1.2, renderedPosition: centre() }); cy.center(); }
+    if (cy.zoom() < 0.55) {
+      const box = cy.elements().boundingBox();
+      const width = Math.min(box.w + 80, Math.max(cy.width() / 0.85, 400));
+      const zoom = Math.min(0.75, Math.max(0.55, cy.width() / width));
+      const sources = cy.nodes().roots();
+      const middle = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
+      cy.zoom(zoom);
+      cy.pan({ x: cy.width() / 2 - middle * zoom, y: 28 - box.y1 * zoom });
+    }
+  }
+
+  function apply(view) {
+    if (!view) return window.dash_clientside.no_update;
+    page.view = view;
+    page.index = new Map(view.ops.map((op, i) => [op, i]));
+    window.heteroColours = Object.fromEntries(view.devices.map((d) => [d.name, d.fill]));
+    const cy = liveGraph();
+    if (!cy) {
+      if (editor.byId("graph")) setTimeout(() => apply(page.view), 30);
+    } else {
+      if (cy !== page.cy) attach(cy);
+      colour(cy, view);
+    }
+    if (window.heteroMap) window.heteroMap.draw();
+    if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run
+      page.editor = editor.byId("editor");
+      setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
+    }
+    editor.enable("undo", view.undo);
+    editor.enable("redo", view.redo);
+    editor.showMode();
+    return view.version;
+  }
+
+  function colour(cy, view) {
+    cy.batch(() => {
+      page.groupOf = new Map();
+      cy.nodes(".op").forEach((node) => {
+        if (node.hasClass("group")) { colourGroup(node, view); return; }
+        const i = page.index.get(node.data("op"));
+        if (i === undefined) return;
+        const [look, word] = editor.lookOf(view, i);
+        if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
+        const label = node.data("name") + "\n" + editor.short(word, 13) + " · s" + view.part[i];
+        if (node.data("label") !== label) node.data("label", label);
+        const pin = view.pin[i];
+        if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
+        if (node.hasClass("forced") !== (pin === 2)) node.toggleClass("forced", pin === 2);
+      });
+      cy.edges().forEach((edge) => {
+        const pairs = edge.data("pairs") || [[editor.opId(edge.data("source")), editor.opId(edge.data("target"))]];
+        let crosses = false, moves = false;
+        pairs.forEach(([s, t]) => {
+          const a = page.index.get(s), b = page.index.get(t);
+          if (a === undefined || b === undefined) return;
+          if (view.part[a] !== view.part[b]) crosses = true;
+          if (view.device[a] !== view.device[b]) moves = true;
+        });
+        if (edge.hasClass("transfer") !== moves) edge.toggleClass("transfer", moves);
+        if (edge.hasClass("boundary") !== (crosses && !moves)) edge.toggleClass("boundary", crosses && !moves);
+      });
+    });
+  }
+
+  /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+  function colourGroup(node, view) {
+    const shares = new Map(), devices = new Map();
+    let pinned = 0;
+    node.data("ops").forEach((op) => {
+      const i = page.index.get(op);
+      page.groupOf.set(op, node.id());
+      const look = editor.lookOf(view, i)[0];
+      shares.set(look.fill, { look: look, count: (shares.get(look.fill) || { count: 0 }).count + 1 });
+      devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
+      if (view.pin[i]) pinned += 1;
+    });
+    const parts = [...shares.values()].sort((a, b) => b.count - a.count), total = node.data("ops").length;
+    const colours = [], stops = [];
+    let done = 0;
+    parts.forEach((part) => {
+      colours.push(part.look.fill, part.look.fill);
+      stops.push(100 * done / total + "%", 100 * (done + part.count) / total + "%");
+      done += part.count;
+    });
+    const words = [...devices].sort((a, b) => b[1] - a[1]).map(([d, n]) => editor.short(view.devices[d].name, 8) + " " + n);
+    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words.join(" · "), 22),
+                colours: colours.join(" "), stops: stops.join(" ") });
+    node.toggleClass("mixed", parts.length > 1);
+    node.toggleClass("pinned", pinned > 0);
+  }
+
+  /* New elements came from the server: colour them, and keep the place. */
+  function redrawn(elements, detail) {
+    const before = page.detail;
+    page.detail = detail;
+    setTimeout(() => {
+      const cy = liveGraph();
+      if (!cy || !page.view) return;
+      if (cy !== page.cy) attach(cy);
+      colour(cy, page.view);
+      tune(cy);
+      if (page.hold) { cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan }); page.hold = null; }
+      if (page.keep) { keepPlace(cy, page.keep); page.keep = null; }
+      else if (before && detail && before.mode !== detail.mode) firstView(cy);
+      if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; editor.goTo("op" + op); }
+    }, 30);
+    return window.dash_clientside.no_update;
+  }
+
+  /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */
+  function hold() { if (page.cy) page.hold = { zoom: page.cy.zoom(), pan: { ...page.cy.pan() } }; }
+
+  function tune(cy) {
+    const many = cy.elements().length > 700, renderer = cy.renderer();      // draw less while the view moves
+    renderer.hideEdgesOnViewport = many;
+    renderer.textureOnViewport = many;
+  }
+
+  /* What was opened or closed stays where it was on the screen. */
+  function keepPlace(cy, keep) {
+    const nodes = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op)));
+    if (nodes.empty()) return;
+    const box = nodes.boundingBox(), z = cy.zoom();
+    cy.pan({ x: keep.at.x - (box.x1 + box.x2) / 2 * z, y: keep.at.y - Math.min(box.y1 + 40, (box.y1 + box.y2) / 2) * z });
+    nodes.select();
+  }
+
+  const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
+  const zoom = (factor) => page.cy && page.cy.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  const fit = () => page.cy && page.cy.animate({ fit: { padding: 24 }, duration: 160 });
+
+  Object.assign(editor, { colour, hold, centre, zoom, fit });
+  editor.callbacks({ apply, redrawn });
+})(window.hetero);

@@ -1,0 +1,159 @@
+/* Selection, and the links between graph, tables and inspector. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page;
+
+  const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
+  const opsOf = (node) => node.data("ops") || [node.data("op")];
+
+  /* The node that shows an op: its own, or the block that it is in. */
+  function nodeOf(op) {
+    const own = page.cy.getElementById("op" + op);
+    if (own.nonempty() || !page.groupOf) return own;
+    return page.cy.getElementById(page.groupOf.get(op) || "");
+  }
+
+  function nodesOf(ops) {
+    let found = page.cy.collection();
+    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => { if (id) found = found.union(page.cy.getElementById(id)); });
+    return found;
+  }
+
+  const selectedOps = () => (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
+  let pending = null;
+
+  function reportSelection() {
+    if (page.quiet) return;
+    clearTimeout(pending);
+    pending = setTimeout(() => {
+      const nodes = page.cy.nodes(":selected");
+      const ops = nodes.filter(".op").map(opsOf).flat();
+      const terminal = nodes.filter(".terminal");
+      editor.set("selection", { data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") } });
+    }, 25);
+  }
+
+  function select(selection) {
+    if (!selection) return window.dash_clientside.no_update;
+    const ops = selection.ops || [];
+    if (selection.select && page.cy) {
+      quietly(() => {
+        page.cy.elements(":selected").unselect();
+        nodesOf(ops).select();
+      });
+    }
+    if (selection.nothing) editor.flash(editor.byId("find"));
+    if (selection.go && ops.length && page.wanted === undefined) {
+      page.wanted = ops[0];
+      setTimeout(() => { if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; bringIfShown(op); } }, 250);
+    }
+    const grid = editor.gridApi("subgraphs");
+    if (grid && page.view && ops.length) {
+      const part = page.view.part[page.index.get(ops[0])];
+      const row = grid.getRowNode(String(part));
+      if (row && !row.isSelected()) {
+        row.setSelected(true, true);
+        grid.ensureNodeVisible(row);
+      }
+    }
+    return ops.length;
+  }
+
+  function quietly(work) {
+    page.quiet = true;
+    work();
+    setTimeout(() => { page.quiet = false; }, 40);
+  }
+
+  function unmark() {
+    if (!page.cy) return;
+    page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));
+  }
+
+  /* Only clicks count: a row may also become selected because the table or the graph changed. */
+  function clicked(table, cell) {
+    const grid = cell && page.cy ? editor.gridApi(table) : null;
+    const row = grid ? grid.getRowNode(cell.rowId) : null;
+    return row ? row.data : null;
+  }
+
+  function subgraphsRow(cell) {
+    const row = clicked("subgraphs", cell);
+    if (!row) return window.dash_clientside.no_update;
+    const part = Number(row.id);
+    const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
+    highlight(nodes.union(nodes.edgesWith(nodes)));
+    return row.id;
+  }
+
+  function transfersRow(cell) {
+    const row = clicked("transfers", cell);
+    if (!row) return window.dash_clientside.no_update;
+    const source = nodeOf(row.source_op), targets = nodesOf(row.target_ops);
+    const edges = source.edgesTo(targets);
+    edges.addClass("mark");
+    highlight(source.union(targets).union(edges), edges);
+    return row.tensor;
+  }
+
+  function highlight(elements, marked) {
+    const cy = page.cy;
+    cy.batch(() => {
+      cy.elements(".mark, .dim").removeClass("mark dim");
+      cy.elements().not(elements).addClass("dim");
+      if (marked) marked.addClass("mark");
+    });
+    bring(elements);
+  }
+
+  function bring(elements) {
+    const cy = page.cy;
+    const box = elements.boundingBox();
+    const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
+    if (zoom >= 0.35) cy.animate({ fit: { eles: elements, padding: 60 }, duration: 180 },
+                                 { complete: () => { if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() }); } });
+    else cy.animate({ center: { eles: elements.nodes().first() }, zoom: 0.6, duration: 180 });
+  }
+
+  /* Goes to an op; blocks around it are opened. */
+  function bringOp(op) {
+    const node = page.cy && page.cy.getElementById("op" + op);
+    if (node && node.nonempty()) { goTo("op" + op); return; }
+    if (page.detail && page.detail.mode === "blocks") { page.wanted = op; editor.askDetail({ do: "reveal", op: op }); }
+    else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
+  }
+
+  function bringIfShown(op) {
+    const node = nodeOf(op);
+    if (node.nonempty()) goTo(node.id());
+  }
+
+  function goTo(id) {
+    if (page.cy && page.cy.getElementById(id).empty() && opId(id) >= 0) { bringOp(opId(id)); return; }
+    const node = page.cy && page.cy.getElementById(id);
+    if (!node || node.empty()) return;
+    unmark();
+    page.cy.elements(":selected").unselect();
+    node.select();
+    page.cy.animate({ center: { eles: node }, zoom: Math.max(page.cy.zoom(), 0.6), duration: 160 });
+  }
+
+  function find(text, next) {
+    if (!page.cy || !text.trim()) return;
+    if (/[<>]|==|!=/.test(text)) { editor.stroke({ do: "filter", text: text }); return; }
+    if (page.detail && page.detail.mode !== "ops") {
+      page.found = next ? (page.found || 0) + 1 : 0;
+      editor.askDetail({ do: "find", text: text, skip: page.found });
+      return;
+    }
+    const wanted = text.trim().toLowerCase();
+    const hits = page.cy.nodes().filter((n) => n.data("find").includes(wanted));
+    if (hits.empty()) { editor.flash(editor.byId("find")); return; }
+    page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
+    goTo(hits[page.found % hits.length].id());
+  }
+
+  Object.assign(editor, { opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
+  editor.callbacks({ select, subgraphsRow, transfersRow });
+})(window.hetero);
