@@ -29,7 +29,7 @@
     if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page")) return;
     page.scheme = scheme;
     document.body.dataset.agThemeMode = scheme;
-    if (window.heteroMap) setTimeout(window.heteroMap.draw, 50);       // a canvas does not follow style sheets by itself
+    setTimeout(() => { window.heteroMap.draw(); window.hetero.panesRedraw(); }, 50);   // a canvas does not follow style sheets
     try { set("scheme", { data: scheme }); } catch (error) { page.scheme = null; }
   }
 

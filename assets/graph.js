@@ -21,8 +21,10 @@
     cy.on("boxstart", () => { page.boxing = true; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
-    cy.on("mouseover", "node.op", (event) => { event.target.cy().container().style.cursor = "pointer"; });
-    cy.on("mouseout", "node.op", (event) => { event.target.cy().container().style.cursor = ""; });
+    cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });
+    cy.on("mouseout", "node.op, edge", () => { cy.container().style.cursor = ""; editor.hoverOut(); });
+    cy.on("tapstart", editor.hoverOut);
+    cy.on("viewport", editor.hoverMoved);
     let width = cy.width(), height = cy.height();
     cy.on("resize", () => {                  // what was in the middle stays there when a panel grows
       cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
@@ -50,6 +52,8 @@
   function apply(view) {
     if (!view) return window.dash_clientside.no_update;
     page.view = view;
+    const address = "/d/" + view.document;           // opened from the command line, the address is still "/"
+    if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
     page.index = new Map(view.ops.map((op, i) => [op, i]));
     window.heteroColours = Object.fromEntries(view.devices.map((d) => [d.name, d.fill]));
     const cy = liveGraph();
@@ -62,8 +66,11 @@
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run
       page.editor = editor.byId("editor");
+      editor.restorePanels();
+      editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
     }
+    editor.drawRules(view.rules);
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
     editor.showMode();
@@ -165,8 +172,13 @@
 
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
   const zoom = (factor) => page.cy && page.cy.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  const zoomToSelection = () => {
+    const chosen = page.cy && page.cy.elements(":selected");
+    if (chosen && chosen.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
+    else editor.say("Select something first.");
+  };
   const fit = () => page.cy && page.cy.animate({ fit: { padding: 24 }, duration: 160 });
 
-  Object.assign(editor, { colour, hold, centre, zoom, fit });
+  Object.assign(editor, { zoomToSelection, colour, hold, centre, zoom, fit });
   editor.callbacks({ apply, redrawn });
 })(window.hetero);

@@ -27,6 +27,7 @@
     else if (key === "u") editor.setBrush("unpin");
     else if (key === "r") editor.setRegion("region");
     else if (key === "b") editor.setRegion("between");
+    else if (key === "escape" && editor.closePanes()) return;
     else if (key === "escape") { editor.byId("help").hidden = true; page.region = null; editor.setBrush("select"); editor.unmark(); if (page.cy) page.cy.elements(":selected").unselect(); }
     else if (key === "?" || key === "h") toggleHelp();
     else if (GROW[key]) editor.grow(GROW[key]);
@@ -36,6 +37,7 @@
     else if (key === "e" || key === "enter") editor.open(page.cy ? page.cy.nodes(".group:selected").toArray() : []);
     else if (key === "c") editor.close(page.cy ? page.cy.nodes(".op:selected").toArray() : []);
     else if (key === "f") editor.fit();
+    else if (key === "z") editor.zoomToSelection();
     else if (key === "+" || key === "=") editor.zoom(1.3);
     else if (key === "-") editor.zoom(1 / 1.3);
     else if (key === "/") { editor.byId("find").focus(); event.preventDefault(); }
@@ -54,6 +56,17 @@
     else if (data.paint !== undefined) editor.paint(editor.selectedOps(), Number(data.paint));
     else if (data.force !== undefined) { editor.paint(data.force.split(",").map(Number), Number(data.device), true); closeNotice(); }
     else if (data.goto !== undefined) editor.goTo(data.goto);
+    else if (data.part !== undefined) editor.showPart(Number(data.part));
+    else if (data.rules !== undefined) editor.rulesButton(data.rules, button);
+    else if (data.ruleOps !== undefined) editor.ruleOps(button);
+    else if (data.copy !== undefined) editor.copy(data.copy);
+    else if (data.copyLink !== undefined) editor.copyLink();
+    else if (data.picture !== undefined) editor.picture(data.picture);
+    else if (data.label !== undefined) editor.stroke({ do: "label", ops: editor.selectedOps(), label: data.label });
+    else if (button.id === "palette-open") editor.openPalette();
+    else if (data.pane !== undefined) editor.tickPane(button);
+    else if (button.id === "panes-open") editor.openPanes();
+    else if (button.closest("#panes")) editor.panesButton(data, button);
     else if (data.layoutUse !== undefined) editor.stroke({ do: "use-layout", name: data.layoutUse });
     else if (data.layoutShow !== undefined) editor.stroke({ do: "show-layout", name: data.layoutShow });
     else if (data.hint !== undefined) { editor.paint(data.hint.split(",").map(Number), Number(data.device)); button.disabled = true; }
@@ -73,5 +86,5 @@
 
   const closeNotice = () => editor.set("notice", { children: null });
 
-  Object.assign(editor, {  });
+  Object.assign(editor, { toggleHelp,  });
 })(window.hetero);

@@ -2,37 +2,43 @@
 (function (editor) {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page, map = new editor.Chart();
+  window.heteroMap = map;
 
   function toggleMap() {
     const box = editor.byId("map-box");
     if (!box) return;
     box.hidden = !box.hidden;
     if (box.hidden) return;
-    const map = window.heteroMap;
-    map.look = (i) => editor.lookOf(page.view, i)[0].fill;
+    map.show(editor.byId("map"));
+    map.look = (i) => editor.lookOf(page.view, i)[0];
     map.onTap = (i) => { const op = page.view.ops[i]; if (editor.painting()) editor.paintOrUnpin([op]); else editor.bringOp(op); };
     map.onBox = (found) => {
       const ops = found.map((i) => page.view.ops[i]);
       if (editor.painting()) { if (ops.length) editor.paintOrUnpin(ops); } else editor.set("selection", { data: { ops: ops, select: true } });
     };
     map.frameOf = frameOnMap;
-    if (page.mapOf === page.view.document && map.ready) map.fit();
-    else { editor.byId("map-note").textContent = "Drawing the map …"; page.sequence += 1; editor.set("map-ask", { data: page.sequence }); }
+    if (page.sceneOf === page.view.document) { map.scene = page.scene; map.fit(true); return; }
+    editor.byId("map-note").textContent = "Drawing the map …";
+    askScene();
   }
+
+  function askScene() { page.sequence += 1; editor.set("map-ask", { data: page.sequence }); }
 
   function mapArrived(data) {
     if (!data) return window.dash_clientside.no_update;
-    page.mapOf = page.view.document;
+    page.sceneOf = page.view.document;
+    page.scene = map.scene = new editor.Scene(data);
     editor.byId("map-note").textContent = "";
-    window.heteroMap.load(data);
+    if (!editor.byId("map-box").hidden) map.fit(true);
+    editor.panesReady();
     return window.dash_clientside.no_update;
   }
 
   /* Where the ops that the canvas shows lie on the map. */
   function frameOnMap() {
-    const cy = page.cy, map = window.heteroMap;
-    if (!cy || !map.ready) return null;
+    const cy = page.cy, s = map.scene;
+    if (!cy || !s) return null;
     const view = cy.extent();
     let x1 = Infinity, x2 = -Infinity, y1 = Infinity, y2 = -Infinity;
     cy.nodes(".op").forEach((n) => {
@@ -41,12 +47,12 @@
       const ops = editor.opsOf(n), step = Math.max(1, Math.floor(ops.length / 40));
       for (let k = 0; k < ops.length; k += step) {
         const i = page.index.get(ops[k]);
-        x1 = Math.min(x1, map.x[i]); x2 = Math.max(x2, map.x[i]); y1 = Math.min(y1, map.y[i]); y2 = Math.max(y2, map.y[i]);
+        x1 = Math.min(x1, s.x[i]); x2 = Math.max(x2, s.x[i]); y1 = Math.min(y1, s.y[i]); y2 = Math.max(y2, s.y[i]);
       }
     });
-    return x1 > x2 ? null : { x1: x1 - map.width / 2, x2: x2 + map.width / 2, y1: y1 - map.height, y2: y2 + map.height };
+    return x1 > x2 ? null : { x1: x1 - s.width / 2, x2: x2 + s.width / 2, y1: y1 - s.height, y2: y2 + s.height };
   }
 
-  Object.assign(editor, { toggleMap });
+  Object.assign(editor, { toggleMap, askScene });
   editor.callbacks({ mapArrived });
 })(window.hetero);

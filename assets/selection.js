@@ -37,6 +37,7 @@
   function select(selection) {
     if (!selection) return window.dash_clientside.no_update;
     const ops = selection.ops || [];
+    editor.showLink(ops);
     if (selection.select && page.cy) {
       quietly(() => {
         page.cy.elements(":selected").unselect();
@@ -81,10 +82,15 @@
   function subgraphsRow(cell) {
     const row = clicked("subgraphs", cell);
     if (!row) return window.dash_clientside.no_update;
-    const part = Number(row.id);
+    showPart(Number(row.id));
+    return row.id;
+  }
+
+  /* Brings a subgraph into view and dims the rest. */
+  function showPart(part) {
+    if (!page.cy) return;
     const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
-    return row.id;
   }
 
   function transfersRow(cell) {
@@ -154,6 +160,6 @@
     goTo(hits[page.found % hits.length].id());
   }
 
-  Object.assign(editor, { opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
+  Object.assign(editor, { showPart, opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);

@@ -73,15 +73,20 @@
     }
   }
 
+  /* A word over the graph, for a moment. */
+  function say(text) {
+    const hint = editor.byId("mode-hint");
+    hint.textContent = text;
+    hint.classList.add("shown");
+    setTimeout(showMode, 2200);
+  }
+
   /* Grows the selection; with a brush in hand, what it grows to is painted. */
   function grow(how) {
     const ops = editor.selectedOps();
     if (!ops.length) {
       editor.set("notice", { children: null });
-      const hint = editor.byId("mode-hint");
-      hint.textContent = "Select an op first, then choose what to grow it to.";
-      hint.classList.add("shown");
-      setTimeout(showMode, 2200);
+      say("Select an op first, then choose what to grow it to.");
       return;
     }
     stroke({ do: "grow", how: how, ops: ops, device: device(), unpin: page.brush === "unpin" });
@@ -124,6 +129,6 @@
     hint.classList.toggle("shown", Boolean(text));
   }
 
-  Object.assign(editor, { painting, device, stroke, paint, paintOrUnpin, tapOp, endBox, grow, setBrush, setRegion, showMode });
+  Object.assign(editor, { say, painting, device, stroke, paint, paintOrUnpin, tapOp, endBox, grow, setBrush, setRegion, showMode });
   editor.callbacks({ automatic });
 })(window.hetero);

@@ -101,14 +101,26 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
         PinError: the file cannot be read or understood.
     """
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return parse_rules_text(Path(path).read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
         raise PinError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise PinError(f"{path}: cannot be read ({error})") from error
+
+
+def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
+    """Rules from YAML or JSON text.
+
+    Raises:
+        PinError: with the line that is at fault.
+    """
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        raise PinError(f"{path}{f':{mark.line + 1}' if mark else ''}: not valid YAML or JSON "
+        raise PinError(f"{source}{f':{mark.line + 1}' if mark else ''}: not valid YAML or JSON "
                        f"({getattr(error, 'problem', None) or error})") from error
-    return parse_rules(data or [], str(path))
+    return parse_rules(data or [], source)
 
 
 def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools) -> tuple[

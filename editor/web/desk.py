@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,12 @@ from editor.execution.jobs import Job, JobService
 from editor.graph.graph import Graph
 from editor.partition.partition import Settings, solve
 from editor.runtimes.base import Capability
+from editor.web.request import OpenRequest
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
 from editor.workspace.store import Revision, Store
+
+log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 120
 """Longest time that reading a model or asking the runtimes may take."""
@@ -38,15 +43,10 @@ class BenchmarkState:
     """``benchmark``, ``profile`` or ``tune``"""
     adopted: bool = False
     """The fastest plan of a tuning has become the document's."""
-
-
-@dataclass(frozen=True)
-class OpenRequest:
-    """What a person asked to open."""
-
-    path: str
-    devices: Any
-    define: Mapping[str, int] = field(default_factory=dict)
+    kept: bool = False
+    """It is in the document's list of benchmarks."""
+    layout: str = ""
+    """What the plan is called: the last step of its history."""
 
 
 class Desk:
@@ -57,6 +57,36 @@ class Desk:
         self.benchmarks: dict[str, BenchmarkState] = {}
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
+        self._first: Future[Document] | None = None
+
+    def begin(self) -> None:
+        """Starts the worker and opens what the command line named, while the page still loads."""
+        if self.start is not None:
+            self._first = Future()
+        threading.Thread(target=self._begin, args=(self._first,), daemon=True).start()
+
+    def _begin(self, first: Future[Document] | None) -> None:
+        try:
+            if first is None or self.start is None:
+                self.jobs.run(tasks.warm_up)
+            else:
+                first.set_result(self.open(self.start))
+        except Exception as error:
+            if first is not None:
+                first.set_exception(error)
+            else:
+                log.warning("%s", error)
+
+    def open_first(self) -> Document | None:
+        """What the command line named; None where it named nothing.
+
+        Raises:
+            EditorError: as ``open`` does.
+        """
+        if self.start is None:
+            return None
+        first, self._first = self._first, None
+        return self.open(self.start) if first is None else first.result()
 
     def open(self, request: OpenRequest) -> Document:
         """Opens a model or plan; returns to the document of earlier work on it where there is one.
@@ -121,7 +151,8 @@ class Desk:
                 job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
             else:
                 job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
-            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs), kind)
+            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs), kind,
+                                   layout=document.layout_name)
             self.benchmarks[document.id] = state
             return state
 

@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
+from editor.execution.jobs import JobService
 from editor.places import place
-from editor.web.desk import OpenRequest
+from editor.web.request import OpenRequest
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
              "brave-browser")
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler for jobs; default: an embedded one")
     options = parser.parse_args(arguments)
 
+    jobs = JobService(options.scheduler)
+    threading.Thread(target=_start, args=(jobs,), daemon=True).start()  # its process starts while the web layer is imported
     from editor.web.server import serve
 
     define = {}
@@ -48,11 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
     try:
         show = open_window if options.window else open_tab if desktop and not options.no_browser else None
-        serve(start, options.host, options.port, show, options.workspace, options.scheduler)
+        serve(start, options.host, options.port, show, options.workspace, jobs)
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _start(jobs: JobService) -> None:
+    try:
+        jobs.start()
+    except EditorError:
+        pass  # said when the first job needs it
 
 
 def open_tab(address: str) -> None:

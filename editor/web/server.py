@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import socket
 import threading
@@ -13,11 +12,11 @@ import uvicorn
 from dash import Dash, dcc, html
 
 from editor.errors import EditorError
-from editor.execution import tasks
 from editor.execution.jobs import JobService
 from editor.places import place
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, opening
-from editor.web.desk import Desk, OpenRequest
+from editor.web.desk import Desk
+from editor.web.request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
 from editor.workspace.store import Store
 
@@ -45,17 +44,24 @@ def create_app(desk: Desk) -> Dash:
 
 
 def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
-          scheduler: str | None) -> None:
+          jobs: JobService) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
+
+    Args:
+        start: what to open first.
+        host, port: where to listen.
+        show: opens a browser.
+        workspace: folder or database URL.
+        jobs: for long work; closed at the end.
 
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    desk = Desk(Store(workspace), JobService(scheduler), start, place("examples"))
+    desk = Desk(Store(workspace), jobs, start, place("examples"))
+    desk.begin()
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)
     app = create_app(desk)
-    threading.Thread(target=_warm_up, args=(desk,), daemon=True).start()
     address = f"http://{'[::1]' if host == '::1' else host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token
                                                                                              else "")
     print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
@@ -80,11 +86,3 @@ def _listen(host: str, port: int) -> socket.socket:
         raise EditorError(f"cannot listen on {host}:{port} ({error.strerror}); try --port {port + 1}") from error
     listening.listen(128)
     return listening
-
-
-def _warm_up(desk: Desk) -> None:
-    """Starts the worker while the page loads, so that the first model opens at once."""
-    try:
-        desk.jobs.run(tasks.warm_up)
-    except EditorError as error:
-        logging.getLogger(__name__).warning("%s", error)

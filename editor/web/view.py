@@ -14,6 +14,7 @@ from editor.partition.memory import device_bytes
 from editor.partition.partition import Settings
 from editor.partition.profile import costs_of
 from editor.web.elements import visible_ops
+from editor.web.rules import rules_data
 from editor.workspace.document import Document
 
 
@@ -42,7 +43,7 @@ def view_of(document: Document) -> dict[str, Any]:
         "heat": _heat(document, ops), "weight": _weights(document, ops),
         "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
         "codegen": codegen_value(partition.settings),
-        "grouping": partition.settings.subgraphs,
+        "grouping": partition.settings.subgraphs, "rules": rules_data(document),
         "undo": document.can_undo, "redo": document.can_redo,
     }
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
 from editor.devices.formats import load_devices
 from editor.errors import PinError
+from editor.execution.figures import BenchmarkResult
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition, Settings, solve
 from editor.partition.regions import between, grown, same_device_region
-from editor.partition.rules import parse_rules
+from editor.partition.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
 from editor.workspace.layouts import Layout, kept, ready_made
-from editor.workspace.plan import Plan
-from editor.workspace.store import Record, Revision, Store
+from editor.workspace.plan import ImportReport, Plan
+from editor.workspace.store import Record, Revision, Run, Store
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,40 @@ class Document:
                 said = ", ".join(str(value) for value in options.values())
                 self._apply(f"{policy}{f' ({said})' if said else ''}, {subgraphs} subgraphs", decisions | wanted)
 
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        """Replaces the rules.
+
+        Raises:
+            EditorError: a rule names an unknown target, or leaves an op without a device.
+        """
+        with self._lock:
+            decisions = dict(self._history[self._cursor].decisions)
+            plain = [rule.to_dict() for rule in rules]
+            if decisions.get("rules", []) != plain:
+                self._apply(f"{len(plain)} rule{'s' if len(plain) != 1 else ''}", decisions | {"rules": plain})
+
+    def pin(self, ops: Sequence[int], label: str) -> None:
+        """Pins ops to a label: a device, or a unit or codegen among which the automatic mode still chooses.
+
+        Raises:
+            EditorError: the label is unknown, or an op cannot run there.
+        """
+        with self._lock:
+            pins, forced = self._pins()
+            pins |= {self.graph.op_keys[op]: label for op in ops}
+            self._commit(f"{self._what(ops)} → {label}", pins, forced - {self.graph.op_keys[op] for op in ops})
+
+    def import_affinities(self, path: Path, title: str) -> ImportReport:
+        """Pins from a file of another tool.
+
+        Raises:
+            EditorError: it cannot be read, or its pins cannot hold together.
+        """
+        plan, report = self.plan.import_affinities(path)
+        if report.pinned:
+            self.adopt(f"import {title}", plan.partition.settings)
+        return report
+
     def adopt(self, label: str, settings: Settings) -> None:
         """Takes a whole set of decisions, found by a tuning; the order of devices stays.
 
@@ -202,6 +238,26 @@ class Document:
     def forget_layout(self, name: str) -> None:
         """Forgets a kept layout."""
         self.store.keep_layout(self.id, name, None)
+
+    @property
+    def layout_name(self) -> str:
+        """What the present plan is called: a kept layout's name, else the last step of the history."""
+        now = self._history[self._cursor]
+        for name, decisions in self.store.layouts(self.id).items():
+            if decisions == now.decisions:
+                return name
+        return "automatic" if self._cursor == 0 else f"step {self._cursor}: {now.label}"
+
+    def keep_run(self, result: BenchmarkResult, layout: str) -> None:
+        """Adds a benchmark to the document's list."""
+        self.store.keep_run(self.id, {
+            "layout": layout, "median": result.total.median, "p99": result.total.p99, "throughput": result.throughput,
+            "subgraphs": len(result.subgraphs), "estimated": result.estimated,
+            "baselines": {b.device: b.time.median for b in result.baselines if b.time is not None}})
+
+    def runs(self) -> list[Run]:
+        """Benchmarks of this document, newest first."""
+        return self.store.runs(self.id)
 
     def layouts(self) -> list[Layout]:
         """The present plan, kept layouts, and ready-made ones."""

@@ -41,6 +41,12 @@ _layouts = sa.Table(
     sa.Column("name", sa.String(80), primary_key=True), sa.Column("decisions", sa.LargeBinary, nullable=False))
 
 
+_runs = sa.Table(
+    "runs", _metadata, sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("document", sa.String(32), nullable=False, index=True), sa.Column("when", sa.String, nullable=False),
+    sa.Column("figures", sa.JSON, nullable=False))
+
+
 @dataclass(frozen=True)
 class Record:
     """A document as listed."""
@@ -60,6 +66,15 @@ class Revision:
 
     label: str
     decisions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One benchmark that was run."""
+
+    when: str
+    figures: dict[str, Any]
+    """Seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
 
 
 def default_folder() -> Path:
@@ -155,6 +170,18 @@ class Store:
             rows = db.execute(sa.select(_layouts.c.name, _layouts.c.decisions).where(_layouts.c.document == document)
                               .order_by(_layouts.c.name)).all()
         return {row.name: _unpack(row.decisions) for row in rows}
+
+    def keep_run(self, document: str, figures: Mapping[str, Any]) -> None:
+        """Adds a benchmark to the document's list."""
+        with self._engine.begin() as db:
+            db.execute(_runs.insert().values(document=document, when=_now(), figures=dict(figures)))
+
+    def runs(self, document: str, limit: int = 30) -> list[Run]:
+        """Benchmarks of a document, newest first."""
+        with self._engine.connect() as db:
+            rows = db.execute(sa.select(_runs.c.when, _runs.c.figures).where(_runs.c.document == document)
+                              .order_by(_runs.c.number.desc()).limit(limit)).all()
+        return [Run(row.when, row.figures) for row in rows]
 
     def move(self, document: str, number: int) -> None:
         """Undo or redo: another revision is current."""

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.web.desk import BenchmarkState, Desk
 from editor.web.figures import live_figure
-from editor.web.panels.benchmark import failed, idle, profile_view, result_view, stale, tuned_view
+from editor.web.panels.benchmark import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -62,14 +62,14 @@ def register(app: Dash, desk: Desk) -> None:
     def in_flight(mode: str):
         return mode != "throughput"
 
-    @app.callback(Output("bench-chart", "figure", allow_duplicate=True), Input("scheme", "data"), State("doc", "data"),
+    @app.callback(Output("bench-chart-box", "children", allow_duplicate=True), Input("scheme", "data"), State("doc", "data"),
                   prevent_initial_call=True)
     async def redraw(scheme: str | None, document_id: str):
         state = desk.benchmarks.get(document_id)
         if state is None or not ctx.triggered:
             raise PreventUpdate
         document = await asyncio.to_thread(desk.document, document_id)
-        return _figure(document, state, scheme or "light")
+        return _chart(document, state, scheme or "light")
 
 
 async def _follow(document: Document, state: BenchmarkState, scheme: str) -> None:
@@ -102,8 +102,7 @@ def _show_progress(document: Document, state: BenchmarkState, events: list[dict[
         set_props("bench-text", {"children": f"Measuring: {len(samples)} runs"})
         set_props("bench-progress", {"value": round(100 * last["progress"], 1), "color": "blue"})
     if samples:
-        set_props("bench-chart-box", {"style": {}})
-        set_props("bench-chart", {"figure": _figure(document, state, scheme)})
+        set_props("bench-chart-box", {"children": _chart(document, state, scheme)})
 
 
 def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
@@ -122,12 +121,11 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
     set_props("bench-progress", {"value": 100, "color": "teal"})
     if state.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
-        set_props("bench-chart-box", {"style": {"display": "none"}})
+        set_props("bench-chart-box", {"children": None})
         set_props("bench-result", {"children": profile_view(document, result)})
         return
     samples = [e for e in state.job.events if e["kind"] == "sample"]
-    set_props("bench-chart-box", {"style": {}})
-    set_props("bench-chart", {"figure": _figure(document, state, scheme)})
+    set_props("bench-chart-box", {"children": _chart(document, state, scheme)})
     if state.kind == "tune":
         set_props("bench-text", {"children": f"Tuned: the fastest is “{result.best}”."})
         set_props("bench-result", {"children": tuned_view(result)})
@@ -138,7 +136,11 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
     result = result[0]
     set_props("bench-text", {"children": f"Done: {result.runs} runs of the plan, {len(samples)} in all."})
     set_props("bench-stale", {"children": stale(state, document)})
-    set_props("bench-result", {"children": result_view(result)})
+    set_props("bench-result", {"children": result_view(result, colours_of(document))})
+    if not state.kept:
+        state.kept = True
+        document.keep_run(result, state.layout)
+    set_props("bench-runs", {"children": runs_view(document.runs())})
 
 
 def _enable(on: bool) -> None:
@@ -146,8 +148,9 @@ def _enable(on: bool) -> None:
         set_props(button, {"disabled": not on})
 
 
-def _figure(document: Document, state: BenchmarkState, scheme: str) -> Any:
+def _chart(document: Document, state: BenchmarkState, scheme: str) -> Any:
     samples = [e for e in list(state.job.events) if e["kind"] == "sample"]
-    devices = state.devices
+    if not samples:
+        return None
     planned = {d.name for d in document.devices if d.planned}
-    return live_figure(samples, devices, colours_of(document), bool(planned & set(devices)), scheme)
+    return chart(live_figure(samples, state.devices, colours_of(document), bool(planned & set(state.devices)), scheme))

@@ -24,6 +24,10 @@ def register(app: Dash) -> None:
                             Input("detail-mode", "value"), State("detail", "data"), prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "mapArrived"), Output("drawn", "data", allow_duplicate=True),
                             Input("map-data", "data"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "panesArrived"), Output("drawn", "data", allow_duplicate=True),
+                            Input("panes-data", "data"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "hoverShow"), Output("drawn", "data", allow_duplicate=True),
+                            Input("hover", "children"), prevent_initial_call=True)
     for table in ("subgraphs", "transfers"):
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),

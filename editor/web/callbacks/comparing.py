@@ -13,6 +13,7 @@ from editor.partition.hints import hints
 from editor.web.desk import Desk
 from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
+from editor.web.panes import panes_data
 from editor.web.view import op_costs
 
 
@@ -27,6 +28,15 @@ def register(app: Dash, desk: Desk) -> None:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         return await asyncio.to_thread(_compare_now, desk, str(ctx.triggered_id), name or "", document_id)
+
+    @app.callback(Output("panes-data", "data"), Input("panes-ask", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def panes(asked: dict[str, Any] | None, document_id: str):
+        if not asked:
+            raise PreventUpdate
+        document = await asyncio.to_thread(desk.document, document_id)
+        layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
+        chosen = [layouts[name] for name in asked.get("names", ())[:4] if name in layouts]
+        return await asyncio.to_thread(panes_data, document, chosen)
 
 
 def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from dash import Dash, Input, Output, State, no_update
+from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
+from editor.files import safe_stem
 from editor.partition.filter import matching
+from editor.partition.rules import parse_rules, parse_rules_text
 from editor.web.desk import Desk
 from editor.web.notice import notice, refusal_notice
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import stale
 from editor.web.panels.devices import device_list, history_list, outcome, pins_summary
+from editor.web.panels.hover import hover
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import codegen_value, costs_value, figures_of, policy_value, view_of
@@ -37,10 +43,71 @@ def register(app: Dash, desk: Desk) -> None:
             raise PreventUpdate
         return await asyncio.to_thread(_stroke, desk, wanted, document_id)
 
+    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("rules-file", "contents"),
+                  Output("notice", "children", allow_duplicate=True), Input("rules-file", "contents"),
+                  State("rules-file", "filename"), prevent_initial_call=True)
+    def load(contents: str | None, filename: str | None):
+        if not contents:
+            raise PreventUpdate
+        try:
+            rules = parse_rules_text(uploaded(contents).decode("utf-8", "replace"), filename or "rules")
+        except EditorError as error:
+            return no_update, None, notice(str(error), bad=True)
+        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "from": filename}, None, None
+
+    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
+                  Output("imported", "data"), Input("import-file", "contents"), State("import-file", "filename"),
+                  State("doc", "data"), prevent_initial_call=True)
+    async def bring(contents: str | None, filename: str | None, document_id: str):
+        if not contents:
+            raise PreventUpdate
+        said = await asyncio.to_thread(_import, desk, contents, filename or "affinities.json", document_id)
+        return {"do": "nothing"}, None, said
+
+    @app.callback(Output("notice", "children", allow_duplicate=True), Input("imported", "data"), prevent_initial_call=True)
+    def tell(said: list[Any] | None):
+        return notice(said[0], bad=said[1]) if said else no_update
+
+    @app.callback(Output("hover", "children"), Input("hover-ask", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def rest(asked: dict[str, Any] | None, document_id: str):
+        if not asked:
+            raise PreventUpdate
+        return await asyncio.to_thread(_hover, desk, asked, document_id)
+
     @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
                   State("doc", "data"), prevent_initial_call=True)
     async def inspect(selection: dict[str, Any] | None, _view, document_id: str):
         return await asyncio.to_thread(_inspect, desk, selection or {}, document_id)
+
+
+def _hover(desk: Desk, asked: dict[str, Any], document_id: str) -> list[Any]:
+    document = desk.document(document_id)
+    count = len(document.graph)
+    ops = [int(op) for op in asked.get("ops", ()) if 0 <= int(op) < count]
+    pairs = [[int(a), int(b)] for a, b in asked.get("pairs", ()) if 0 <= int(a) < count and 0 <= int(b) < count]
+    # The number makes every answer another one, so that the page learns of each.
+    return [*hover(document, ops, pairs), html.I(str(asked.get("number")), hidden=True)]
+
+
+def _import(desk: Desk, contents: str, filename: str, document_id: str) -> list[Any]:
+    """Pins from a file of another tool; what happened, and whether something was left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / safe_stem(Path(filename).stem)
+        path = path.with_name(path.name + Path(filename).suffix.lower())
+        path.write_bytes(uploaded(contents))
+        try:
+            report = desk.document(document_id).import_affinities(path, filename)
+        except EditorError as error:
+            return [str(error).replace(f"{folder}/", ""), True]
+    lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
+    if len(report.problems) > 12:
+        lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
+    return ["\n".join(lines), bool(report.problems)]
+
+
+def uploaded(contents: str) -> bytes:
+    """The bytes of a file that the page sent."""
+    return base64.b64decode(contents.partition(",")[2])
 
 
 def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
@@ -91,6 +158,12 @@ def apply(document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | N
         names = [d.name for d in document.devices]
         names.insert(int(device) - 1, names.pop(int(device)))
         document.reorder(names)
+    elif what == "order":
+        document.reorder([str(name) for name in wanted.get("names", ())])
+    elif what == "rules":
+        document.set_rules(parse_rules(wanted.get("rules", []), "the list of rules"))
+    elif what == "label":
+        document.pin(ops, str(wanted.get("label")))
     else:
         simple: dict[Any, Any] = {
             "unpin": lambda: document.unpin(ops), "reset": document.unpin, "undo": document.undo, "redo": document.redo,
@@ -107,6 +180,9 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
         return document.between(ops[0], ops[1])
     if what == "filter":
         return matching(document.partition, str(wanted.get("text", "")))
+    if what == "rule-ops":
+        rules, number = document.partition.settings.rules, int(wanted.get("rule", -1))
+        return rules[number].matches(document.graph, ~document.graph.op_is_constant) if 0 <= number < len(rules) else []
     if what == "grow":
         return document.grow(ops, str(wanted.get("how")))
     return None

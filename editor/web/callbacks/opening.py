@@ -12,10 +12,11 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, UnboundSymbolError
 from editor.files import safe_stem, write_atomic
-from editor.web.desk import Desk, OpenRequest
+from editor.web.desk import Desk
 from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
 from editor.web.parts import problem
+from editor.web.request import OpenRequest
 
 
 def register(app: Dash, desk: Desk) -> None:
@@ -30,7 +31,13 @@ def register(app: Dash, desk: Desk) -> None:
             except EditorError as error:
                 return start_page(desk, error=str(error))
             return await asyncio.to_thread(editor_page, document)
-        return start_page(desk, desk.start if path == "" else None)
+        if path:
+            return start_page(desk)
+        try:
+            first = await asyncio.to_thread(desk.open_first)
+        except EditorError:
+            return start_page(desk, desk.start)  # which asks for what is missing, or says what is wrong
+        return start_page(desk) if first is None else await asyncio.to_thread(editor_page, first)
 
     @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
                   Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("upload", "contents"),

@@ -15,6 +15,7 @@ from editor.web.panels import inspector
 from editor.web.panels.benchmark import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.devices import tools_panel
+from editor.web.panels.rules import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
 from editor.web.parts import icon, icon_button
@@ -33,10 +34,22 @@ def editor_page(document: Document) -> html.Div:
         dcc.Store(id="stroke"), dcc.Store(id="selection"), dcc.Store(id="applied"), dcc.Store(id="linked"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-ask"),
         dcc.Store(id="map-ask"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
+        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"), dcc.Store(id="imported"),
+        dcc.Store(id="hover-ask"),
         dcc.Download(id="download"),
         _header(document),
         tools_panel(document),
         html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
+        html.Div(_panes(), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
+        *(html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
+                   title="Drag to resize, double click to reset",
+                   **{"data-resize": name, "aria-label": f"Size of the {what}"})
+          for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))),
+        html.Div([html.Div(className="palette-field", contentEditable="true", role="combobox", spellCheck="false", **{
+            "aria-label": "Command", "aria-controls": "palette-list", "aria-expanded": "true",
+            "data-placeholder": "What would you like to do?"}),
+            html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
+            **{"aria-label": "Commands"}),
         html.Aside(inspector.empty(), id="inspector", className="panel", **{"aria-label": "Inspector"}),
         _dock(document),
         html.Footer(status(document), id="status", **{"aria-live": "polite"}),
@@ -56,8 +69,9 @@ def _header(document: Document) -> html.Header:
         dmc.TextInput(id="find", placeholder="Find op or tensor", size="xs", w=190, leftSection=icon("search"),
                       **{"aria-label": "Find an op by name, type or tensor"}),
         icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
-        icon_button("help-open", "help", "Keyboard (?)"), _export_menu(), dmc.Button("Benchmark", id="bench-open", size="xs",
-                                   leftSection=html.Span(className="icon icon-play")),
+        icon_button("palette-open", "palette", "All commands (Ctrl+K)"), icon_button("help-open", "help", "Keyboard (?)"),
+        _export_menu(),
+        dmc.Button("Benchmark", id="bench-open", size="xs", leftSection=html.Span(className="icon icon-play")),
         dmc.Tooltip(dmc.ColorSchemeToggle(lightIcon=icon("sun"), darkIcon=icon("moon"), id="scheme-toggle", size="md",
                                           variant="subtle", color="gray", **{"aria-label": "Light or dark"}),
                     label="Light or dark", openDelay=350, withArrow=True),
@@ -75,6 +89,8 @@ def _export_menu() -> dmc.Menu:
         dmc.MenuTarget(dmc.Button("Export", id="export", size="xs", variant="default", leftSection=icon("download"))),
         dmc.MenuDropdown([dmc.MenuLabel("Files"),
                           *(dmc.MenuItem(label, id={"type": "export", "what": what}) for what, label in items),
+                          *(dmc.MenuItem(f"Picture of the view, {form.upper()}", **{"data-picture": form})
+                            for form in ("png", "svg")),
                           dmc.MenuDivider(), dmc.MenuLabel("For other tools"),
                           *(dmc.MenuItem(label, id={"type": "export", "what": f"bundle:{what}"}) for what, label in bundles)],
                          style={"maxHeight": "80vh", "overflow": "auto"})],
@@ -107,9 +123,25 @@ def _canvas(document: Document) -> list[Any]:
                   icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
                   icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),
                   icon_button("zoom-fit", "fit", "Fit (F)", variant="default")], className="zoom"),
+        html.Div(id="hover", hidden=True, role="tooltip"),
         html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
         html.Div(id="notice"),
     ]
+
+
+def _panes() -> list[Any]:
+    def tool(label: str, title: str, **data: str) -> html.Button:
+        return html.Button(label, className="tool small", title=title, **{f"data-panes-{k}": v for k, v in data.items()})
+    return [html.Div([tool("Side by side", "One pane each; they move together", mode="side"),
+                      tool("Swipe", "Two layouts in one pane; drag the line", mode="swipe"),
+                      tool("Blink", "Two layouts in turn", mode="blink"),
+                      html.Span(className="panes-note", role="status"),
+                      tool("Only differences", "Dim all ops that all layouts place alike", only=""),
+                      tool("←", "Previous op that differs", step="-1"), tool("→", "Next op that differs", step="1"),
+                      tool("Fit", "Back to the beginning", fit=""), html.Span(className="spring"),
+                      html.Button("×", className="close", **{"data-panes-close": "", "aria-label": "Close"})],
+                     className="panes-bar"),
+            html.Div(className="panes-grid")]
 
 
 _KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpin brush"), ("shift-drag", "box"),
@@ -118,7 +150,8 @@ _KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpi
          ("N", "neighbours"), ("Delete", "unpin the selection"), ("Ctrl+Z / Ctrl+Shift+Z", "undo / redo"),
          ("E, Enter, double click", "open a block"), ("C", "close the block around"),
          ("Shift+E / Shift+C", "one level deeper / all closed"),
-         ("M", "map of the whole model"), ("F", "fit"), ("+ / −", "zoom"),
+         ("M", "map of the whole model"), ("F", "fit"), ("Z", "zoom to the selection"), ("+ / −", "zoom"),
+         ("Ctrl+K", "all commands, found by typing"),
          ("/", "find; or a filter: op == Conv and flops > 1e8"),
          ("? or H", "this sheet"), ("Esc", "end a tool, clear the selection")]
 
@@ -131,11 +164,12 @@ def _help() -> list[Any]:
 
 def _dock(document: Document) -> html.Section:
     return html.Section(dmc.Tabs([
-        dmc.TabsList([dmc.TabsTab("Subgraphs", value="subgraphs"), dmc.TabsTab("Transfers", value="transfers"),
-                      dmc.TabsTab("Benchmark", value="benchmark"), dmc.TabsTab("Compare", value="compare")]),
+        dmc.TabsList([dmc.TabsTab(name.capitalize(), value=name) for name in
+                      ("subgraphs", "transfers", "benchmark", "rules", "compare")]),
         dmc.TabsPanel(subgraph_table(document), value="subgraphs"),
         dmc.TabsPanel(transfer_table(document), value="transfers"),
-        dmc.TabsPanel(benchmark_panel(), value="benchmark"),
+        dmc.TabsPanel(benchmark_panel(document), value="benchmark"),
+        dmc.TabsPanel(rules_panel(), value="rules"),
         dmc.TabsPanel(compare_panel(), value="compare"),
     ], value="subgraphs", id="tabs", keepMounted=True), id="dock", **{"aria-label": "Tables and benchmark"})
 

@@ -10,8 +10,9 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.devices.discovery import available_devices
-from editor.web.desk import Desk, OpenRequest
+from editor.web.desk import Desk
 from editor.web.parts import icon, problem
+from editor.web.request import OpenRequest
 
 UPLOAD_LIMIT = 256 << 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_ag_grid as dag
@@ -15,13 +15,15 @@ from editor.partition.profile import DeviceProfile
 from editor.text import human_seconds
 from editor.web.desk import BenchmarkState
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
+from editor.web.panels.timeline import timeline
 from editor.web.parts import planned_badge, problem
 from editor.workspace.document import Document
+from editor.workspace.store import Run
 
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 
 
-def benchmark_panel() -> html.Div:
+def benchmark_panel(document: Document) -> html.Div:
     """What stands in the Benchmark tab."""
     return html.Div([
         html.Div([
@@ -39,13 +41,15 @@ def benchmark_panel() -> html.Div:
                                    **{"aria-label": "Benchmark progress"})], className="bench-progress"),
         ], className="bench-controls"),
         html.Div(id="bench-problem"), html.Div(id="bench-stale"),
-        html.Div([dcc.Graph(id="bench-chart", figure={"layout": {"paper_bgcolor": "rgba(0,0,0,0)",
-                                                                "plot_bgcolor": "rgba(0,0,0,0)",
-                                                                "xaxis": {"visible": False}, "yaxis": {"visible": False}}},
-                            config={"displaylogo": False, "responsive": True, "displayModeBar": False},
-                            style={"height": "250px"})], id="bench-chart-box", style={"display": "none"}),
-        html.Div(idle(), id="bench-result"),
+        html.Div(id="bench-chart-box"),
+        html.Div(idle(), id="bench-result"), html.Div(runs_view(document.runs()), id="bench-runs"),
     ], className="bench")
+
+
+def chart(figure: Any) -> dcc.Graph:
+    """The live chart. Made when there is something to draw: its library is the largest file of the page."""
+    return dcc.Graph(id="bench-chart", figure=figure, style={"height": "250px"},
+                     config={"displaylogo": False, "responsive": True, "displayModeBar": False})
 
 
 def idle() -> html.P:
@@ -64,10 +68,29 @@ def stale(state: BenchmarkState | None, document: Document) -> html.P | None:
     return html.P("The plan changed since this measurement was started.", className="hint wide warn")
 
 
-def result_view(result: BenchmarkResult) -> list[Any]:
-    """Summary and table of a finished benchmark."""
-    return [_cards(result), _table(result), html.Details([
+def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
+    """Summary, timeline and table of a finished benchmark."""
+    return [_cards(result), timeline(result, colours), _table(result), html.Details([
         html.Summary("Report as text, environment"), html.Pre(result.text(), className="report")])]
+
+
+def runs_view(runs: Sequence[Run]) -> list[Any]:
+    """Earlier benchmarks of the document, newest first."""
+    if not runs:
+        return []
+    best = min(run.figures["median"] for run in runs)
+    rows = []
+    for run in runs:
+        f = run.figures
+        rows.append(html.Tr([
+            html.Td(f["layout"]), html.Td(run.when[:19].replace("T", " ") + " UTC"),
+            html.Td([html.B(human_seconds(f["median"])) if f["median"] == best else human_seconds(f["median"]),
+                     planned_badge() if f["estimated"] else None]),
+            html.Td(human_seconds(f["p99"])), html.Td(f"{f['throughput']:.1f}"), html.Td(str(f["subgraphs"])),
+            html.Td(", ".join(f"{name} {human_seconds(value)}" for name, value in f["baselines"].items()) or "—")]))
+    head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "Requests/s", "Subgraphs", "Unsplit in the same run")]
+    return [html.H4("Benchmarks so far"),
+            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table")]
 
 
 def _cards(result: BenchmarkResult) -> html.Div:

@@ -39,7 +39,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     rows, bars = [], []
     for layout in layouts:
         if layout.partition is None:
-            rows.append(html.Tr([html.Td(layout.name), html.Td(layout.problem, colSpan=7, className="reason")]))
+            rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=7, className="reason")]))
             continue
         found = figures(layout.partition, costs)
         slowest = max(slowest, found["predicted"])
@@ -53,19 +53,28 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-show": layout.name}),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
-        rows.append(html.Tr([html.Td(html.B(layout.name) if mine else layout.name), html.Td(spread),
+        title = html.Td(html.B(layout.name) if mine else layout.name)
+        rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
                              _cell(found["subgraphs"], base["subgraphs"], str),
                              _cell(found["transfers"], base["transfers"], str),
                              _cell(found["moved"], base["moved"], human_bytes),
                              _cell(found["predicted"], base["predicted"], human_seconds),
                              html.Td(str(found["pins"])), html.Td(buttons, className="buttons")]))
-    head = [html.Th(t) for t in ("Layout", "Ops per device", "Subgraphs", "Transfers", "Moved", f"Predicted ({source})", "Pins",
-                                 "")]
+    head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
+                                 f"Predicted ({source})", "Pins", "")]
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
     return [html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
+            html.Div([html.Button("Side by side", className="tool small", id="panes-open",
+                                  title="Draw the ticked layouts beside each other"),
+                      html.Span("Tick two to four layouts.", className="hint")], className="row"),
             html.H4(f"Predicted latency, {source}"), html.Div(chart, className="bars")]
+
+
+def _tick(name: str) -> html.Button:
+    return html.Button(className="tick", title=f"Show “{name}” side by side", role="checkbox", **{
+        "data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"})
 
 
 def _cell(value: float, base: float, form: Any) -> html.Td:

@@ -94,7 +94,7 @@ def device_list(document: Document) -> list[Any]:
             **{"data-brush": str(i), "data-device": device.name})
         up = html.Button(icon("up"), className="raise", title=f"Raise the priority of {device.name}",
                          disabled=i == 0, **{"data-raise": str(i), "aria-label": f"Raise the priority of {device.name}"})
-        rows.append(html.Div([row, up], className="device-row"))
+        rows.append(html.Div([row, up], className="device-row", draggable="true"))
     return rows
 
 

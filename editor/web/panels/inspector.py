@@ -12,6 +12,7 @@ from dash import html
 from editor.exports.palette import text_colour
 from editor.text import human_bytes
 from editor.web.parts import facts, heading, planned_badge, swatch
+from editor.web.rules import labels_of
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -56,8 +57,12 @@ def op(document: Document, number: int) -> list[Any]:
                               **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
                   for i, d in enumerate(document.devices)]
                  + ([html.Button("Unpin", className="tool small", **{"data-do": "unpin"})] if why.pinned else []),
-                 className="pin-to")]
+                 className="pin-to"), _levels(document)]
     where = f"{why.subgraph}" if why.subgraph is not None else "repeated with its consumers"
+    parts.append(html.Div([html.Button("Copy name", className="link", **{"data-copy": graph.display_name(number)}),
+                           html.Button("Copy key", className="link", title=why.key, **{"data-copy": why.key}),
+                           html.Button("Copy link", className="link", title="A link that opens the editor on this op",
+                                       **{"data-copy-link": ""})], className="copies"))
     parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
     parts += [html.H4("Inputs"), _tensors(document, graph.reads[number].tolist(), made=False),
               html.H4("Outputs"), _tensors(document, [t for t in graph.results[number].tolist() if t >= 0], made=True)]
@@ -84,7 +89,16 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
                                   **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"})
                       for i, d in enumerate(document.devices)]
                      + [html.Button("Unpin", className="tool small", **{"data-do": "unpin"})], className="pin-to"),
-            html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+            _levels(document), html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+
+
+def _levels(document: Document) -> Any:
+    """Pins that leave a choice: to a kind of device, a unit or a codegen that several entries share."""
+    labels = [label for label in labels_of(document.devices) if ":" in label]
+    if not labels:
+        return None
+    return html.Div([html.Button(label, className="tool small", title=f"Pin to {label}; the automatic mode chooses the rest",
+                                 **{"data-label": label}) for label in labels], className="pin-to")
 
 
 def _because(text: str) -> str:

@@ -1,0 +1,143 @@
+/* Layouts side by side over the graph: two to four panes that move together, or two in one with a swipe or a blink. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page;
+  const panes = { charts: [], data: null, mode: "side", only: false, timer: null, wanted: false };
+
+  const box = () => editor.byId("panes");
+
+  /* The layouts whose boxes are ticked in the table of the comparison. */
+  function openPanes() {
+    const names = [...document.querySelectorAll('[data-pane][aria-checked="true"]')].map((b) => b.dataset.pane);
+    if (names.length < 2 || names.length > 4) {
+      editor.say("Tick two to four layouts in the table first.");
+      return;
+    }
+    page.sequence += 1;
+    editor.set("panes-ask", { data: { names: names, sequence: page.sequence } });
+  }
+
+  function tick(button) { button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true")); }
+
+  function panesArrived(data) {
+    if (!data) return window.dash_clientside.no_update;
+    panes.data = { ...data, layouts: data.layouts.map((l) => ({ ...l, device: editor.decode(l.device, Uint8Array),
+                                                              part: editor.decode(l.part, Uint32Array) })) };
+    panes.wanted = true;
+    box().hidden = false;
+    if (page.sceneOf === page.view.document) panesReady(); else editor.askScene();
+    return window.dash_clientside.no_update;
+  }
+
+  function panesReady() {
+    if (panes.wanted && panes.data && page.scene) { panes.wanted = false; setMode(panes.data.layouts.length === 2 ? panes.mode : "side", true); }
+  }
+
+  const differs = (i) => panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
+
+  function lookOf(layout) {
+    return (i) => {
+      const device = panes.data.devices[layout.device[i]];
+      return { fill: device.fill, ink: device.ink, word: device.short + " · s" + layout.part[i], faint: panes.only && !differs(i) };
+    };
+  }
+
+  function setMode(mode, fresh) {
+    const before = panes.charts[0] && panes.charts[0].middle(), two = panes.data.layouts.length === 2;
+    clearInterval(panes.timer);
+    panes.mode = mode;
+    const grid = box().querySelector(".panes-grid");
+    grid.textContent = "";
+    const shown = mode === "side" ? panes.data.layouts.map((l) => [l]) : [panes.data.layouts];
+    grid.style.gridTemplateColumns = "repeat(" + (shown.length === 4 ? 2 : shown.length) + ", minmax(0, 1fr))";
+    panes.charts = shown.map((layouts) => pane(grid, layouts));
+    box().querySelectorAll("[data-panes-mode]").forEach((b) => {
+      b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
+      b.disabled = b.dataset.panesMode !== "side" && !two;
+    });
+    const count = [...Array(page.scene.count).keys()].filter(differs).length;
+    box().querySelector(".panes-note").textContent = count + " of " + page.scene.count + " ops differ";
+    setTimeout(() => {
+      if (before && !fresh) panes.charts[0].lookAt(before); else panes.charts[0].fit();
+      if (mode === "swipe") { const c = panes.charts[0]; c.split = c.canvas.clientWidth / 2; c.draw(); }
+    }, 0);
+    if (mode === "blink") blink();
+  }
+
+  function pane(grid, layouts) {
+    const frame = document.createElement("figure"), caption = document.createElement("figcaption"), canvas = document.createElement("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", "Model coloured by " + layouts.map((l) => l.name).join(" and "));
+    layouts.forEach((l, k) => {
+      const line = document.createElement("span"), name = document.createElement("b");
+      name.textContent = l.name;
+      line.append(name, " " + l.said);
+      line.className = "pane-" + k;
+      caption.append(line);
+    });
+    frame.append(caption, canvas);
+    grid.append(frame);
+    const chart = new editor.Chart();
+    chart.scene = page.scene;
+    chart.look = lookOf(layouts[0]);
+    if (layouts[1]) chart.other = lookOf(layouts[1]);
+    chart.onView = (c) => panes.charts.forEach((other) => { if (other !== c) other.follow(c); });
+    chart.onTap = (i) => {
+      panes.charts.forEach((c) => { c.chosen = i; c.draw(); });
+      editor.set("selection", { data: { ops: [page.view.ops[i]], select: true } });
+    };
+    chart.show(canvas);
+    return chart;
+  }
+
+  function blink() {
+    const looks = panes.data.layouts.map(lookOf), spans = box().querySelectorAll("figcaption span");
+    let turn = 0;
+    const step = () => {
+      panes.charts[0].look = looks[turn];
+      spans.forEach((s, k) => s.classList.toggle("off", k !== turn));
+      panes.charts[0].draw();
+      turn = 1 - turn;
+    };
+    step();
+    panes.timer = setInterval(step, 900);
+  }
+
+  function onlyDifferences(button) {
+    panes.only = !panes.only;
+    button.setAttribute("aria-pressed", String(panes.only));
+    panes.charts.forEach((c) => c.draw());
+  }
+
+  /* The next op that is placed differently, in the order of the model. */
+  function nextDifference(step) {
+    const s = page.scene, rows = [...s.rows].filter(differs);
+    if (!rows.length) return;
+    panes.at = (((panes.at === undefined ? (step > 0 ? -1 : 0) : panes.at) + step) % rows.length + rows.length) % rows.length;
+    panes.charts[0].bring(rows[panes.at]);
+    panes.charts[0].onTap(rows[panes.at]);
+  }
+
+  function closePanes() {
+    const element = box();
+    if (!element || element.hidden) return false;
+    element.hidden = true;
+    clearInterval(panes.timer);
+    panes.charts = [];
+    panes.at = undefined;
+    return true;
+  }
+
+  function panesButton(data, button) {
+    if (data.panesMode) setMode(data.panesMode);
+    else if (data.panesOnly !== undefined) onlyDifferences(button);
+    else if (data.panesStep) nextDifference(Number(data.panesStep));
+    else if (data.panesFit !== undefined) panes.charts[0].fit();
+    else closePanes();
+  }
+
+  Object.assign(editor, { openPanes, closePanes, tickPane: tick, panesReady, panesButton, panesRedraw: () => panes.charts.forEach((c) => c.draw()) });
+  editor.callbacks({ panesArrived });
+  window.heteroPanes = panes;
+})(window.hetero);

@@ -1,0 +1,112 @@
+/* The list of rules: drawn here, and every finished change of a line sends the whole list. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page;
+  let drawn = "";
+
+  function drawRules(data) {
+    const list = editor.byId("rules-list"), text = JSON.stringify(data);
+    if (!list || (text === drawn && list.firstChild)) return;
+    drawn = text;
+    list.textContent = "";
+    data.rules.forEach((rule, number) => list.append(line(data, rule, number)));
+    if (!data.rules.length) {
+      const none = document.createElement("p");
+      none.className = "hint wide";
+      none.textContent = "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: "
+        + "“op type Conv, first → " + data.targets[0] + "”.";
+      list.append(none);
+    }
+    number();
+  }
+
+  const make = (name, properties) => Object.assign(document.createElement(name), properties);
+
+  function choice(className, label, options, value) {
+    const select = make("select", { className: className });
+    select.setAttribute("aria-label", label);
+    options.forEach(([v, text]) => select.append(make("option", { value: v, textContent: text })));
+    select.value = value;
+    return select;
+  }
+
+  function field(className, label, value, placeholder) {
+    const input = make("input", { className: className, value: value, placeholder: placeholder, spellcheck: false });
+    input.setAttribute("aria-label", label);
+    return input;
+  }
+
+  function button(what, label, content) {
+    const b = make("button", { className: "mini", title: label });
+    b.dataset.rules = what;
+    b.setAttribute("aria-label", label);
+    if (content) b.textContent = content; else b.append(make("span", { className: "icon icon-" + what }));
+    return b;
+  }
+
+  function line(data, rule) {
+    const row = make("div", { className: "rule" }), kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
+    row.append(make("span", { className: "rule-number" }));
+    (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) => row.append(
+      choice("rule-kind", "What is matched", data.kinds.map((one) => [one.kind, one.label]), k.kind),
+      field("rule-text", "Pattern", rule[k.kind] || "", "e.g. " + k.example)));
+    const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
+    row.append(make("span", { className: "hint", textContent: "of these" }),
+               field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
+               make("span", { textContent: "→" }), choice("rule-to", "Target", targets.map((t) => [t, t]), rule.to));
+    const count = make("span", { className: "rule-count" });
+    if (rule.count !== undefined) {
+      const link = make("button", { className: "link", title: "Select the ops that this rule matches",
+                                    textContent: rule.count + (rule.count === 1 ? " match" : " matches") });
+      link.dataset.ruleOps = "";
+      count.append(link);
+    }
+    row.append(count, button("up", "Earlier"), button("down", "Later"), button("remove", "Remove the rule", "×"));
+    return row;
+  }
+
+  const lines = () => [...document.querySelectorAll("#rules-list > .rule")];
+  const number = () => lines().forEach((row, k) => { row.querySelector(".rule-number").textContent = k + 1 + "."; });
+
+  function read(row) {
+    const rule = { to: row.querySelector(".rule-to").value }, kinds = row.querySelectorAll(".rule-kind");
+    row.querySelectorAll(".rule-text").forEach((text, k) => { if (text.value.trim()) rule[kinds[k].value] = text.value.trim(); });
+    const nth = row.querySelector(".rule-nth").value.trim();
+    if (nth && nth !== "all") rule.nth = nth;
+    return rule;
+  }
+
+  /* A line without a pattern is not finished yet. */
+  const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
+
+  function send() {
+    drawn = "";                                  // whatever the server makes of it is drawn
+    editor.stroke({ do: "rules", rules: lines().map(read).filter(finished) });
+  }
+
+  function rulesButton(what, pressed) {
+    const row = pressed.closest(".rule"), list = editor.byId("rules-list");
+    if (what === "add") {
+      const fresh = line(page.view.rules, { to: page.view.rules.targets[0] });
+      if (!lines().length) list.textContent = "";
+      list.append(fresh);
+      number();
+      fresh.querySelector(".rule-text").focus();
+      return;
+    }
+    if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
+    else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
+    else if (what === "remove") row.remove();
+    send();
+  }
+
+  const ruleOps = (pressed) => editor.stroke({ do: "rule-ops", rule: lines().indexOf(pressed.closest(".rule")) });
+
+  document.addEventListener("change", (event) => {
+    const row = event.target.closest("#rules-list > .rule");
+    if (row && finished(read(row))) send();
+  });
+
+  Object.assign(editor, { drawRules, rulesButton, ruleOps });
+})(window.hetero);

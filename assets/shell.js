@@ -1,0 +1,152 @@
+/* Panels that can be resized, devices that can be dragged, links, copies and pictures. */
+(function (editor) {
+  "use strict";
+
+  const page = editor.page, KEY = "hetero-editor-panels";
+  const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
+
+  /* ---- resizable panels that remember ---- */
+
+  const remembered = () => { try { return JSON.parse(localStorage.getItem(KEY) || "{}"); } catch (error) { return {}; } };
+
+  function restorePanels() {
+    const element = editor.byId("editor"), sizes = remembered();
+    Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, sizes[name] + "px"); });
+  }
+
+  function resize(name, size) {
+    const limits = LIMITS[name], element = editor.byId("editor");
+    const most = name === "dock" ? window.innerHeight - 240 : Math.min(limits[1], window.innerWidth / 2.5);
+    const value = Math.round(Math.min(Math.max(size, limits[0]), most));
+    element.style.setProperty("--" + name, value + "px");
+    localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
+  }
+
+  const sizeOf = (name) => { const box = editor.byId(name).getBoundingClientRect(); return name === "dock" ? box.height : box.width; };
+  const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (dx, dy) => -dy };
+
+  document.addEventListener("pointerdown", (event) => {
+    const name = event.target.dataset && event.target.dataset.resize;
+    if (!name) return;
+    event.preventDefault();
+    const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) }, handle = event.target;
+    const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
+    handle.setPointerCapture(event.pointerId);
+    handle.addEventListener("pointermove", move);
+    handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
+  });
+  document.addEventListener("dblclick", (event) => {
+    const name = event.target.dataset && event.target.dataset.resize;
+    if (!name) return;
+    const sizes = remembered();
+    delete sizes[name];
+    localStorage.setItem(KEY, JSON.stringify(sizes));
+    editor.byId("editor").style.removeProperty("--" + name);
+  });
+  document.addEventListener("keydown", (event) => {
+    const name = event.target.dataset && event.target.dataset.resize;
+    if (!name || !event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const dx = { ArrowLeft: -16, ArrowRight: 16 }[event.key] || 0, dy = { ArrowUp: -16, ArrowDown: 16 }[event.key] || 0;
+    resize(name, sizeOf(name) + grows[name](dx, dy));
+  });
+
+  /* ---- dragging devices changes their priority ---- */
+
+  let dragged = null, goal = null;
+  const rowOf = (event) => event.target.closest && event.target.closest(".device-row");
+  const nameOf = (row) => row.querySelector("[data-device]").dataset.device;
+  const unmarkRows = () => document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
+
+  document.addEventListener("dragstart", (event) => {
+    dragged = rowOf(event);
+    if (dragged) { event.dataTransfer.effectAllowed = "move"; dragged.classList.add("dragged"); }
+  });
+  document.addEventListener("dragover", (event) => {
+    const row = rowOf(event);
+    if (!dragged || !row) return;
+    event.preventDefault();
+    const box = row.getBoundingClientRect();
+    goal = { name: nameOf(row), below: event.clientY > box.top + box.height / 2 };
+    unmarkRows();
+    dragged.classList.add("dragged");
+    if (row !== dragged) row.classList.add(goal.below ? "drop-below" : "drop-above");
+  });
+  document.addEventListener("dragend", () => {
+    if (!dragged) return;
+    const moved = nameOf(dragged), before = page.view.devices.map((d) => d.name);
+    unmarkRows();
+    if (goal && goal.name !== moved) {
+      const names = before.filter((name) => name !== moved);
+      names.splice(names.indexOf(goal.name) + (goal.below ? 1 : 0), 0, moved);
+      if (names.join("\n") !== before.join("\n")) editor.stroke({ do: "order", names: names });
+    }
+    dragged = goal = null;
+  });
+
+  /* ---- a link to the selection ---- */
+
+  /* The op that the address names is selected when the page opens. */
+  function openLink() {
+    const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
+    if (page.index.has(op)) setTimeout(() => editor.bringOp(op), 150);
+  }
+
+  function showLink(ops) {
+    const hash = ops.length === 1 ? "#op=" + ops[0] : "";
+    if (window.location.hash !== hash) window.history.replaceState(window.history.state, "", window.location.pathname + hash);
+  }
+
+  function copy(text, said) {
+    const done = () => editor.say((said || "Copied") + ".");
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
+    else editor.say("The browser does not allow copying.");
+  }
+
+  const copyLink = () => { showLink(editor.selectedOps()); copy(window.location.href, "Link copied"); };
+
+  /* ---- a picture of the view ---- */
+
+  function picture(form) {
+    const cy = page.cy;
+    if (!cy) return;
+    const ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
+    const blob = form === "png" ? cy.png({ output: "blob", full: false, scale: 2, bg: ground })
+      : new Blob([svgOf(cy, ground)], { type: "image/svg+xml" });
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = (document.querySelector(".model-name").textContent.replace(/\.[a-z]+$/, "") || "view") + "." + form;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
+  }
+
+  const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+
+  /* What the viewport shows, as shapes that can be scaled and edited. */
+  function svgOf(cy, ground) {
+    const w = cy.width(), h = cy.height(), z = cy.zoom(), out = [];
+    const inside = (b) => b.x2 > 0 && b.y2 > 0 && b.x1 < w && b.y1 < h;
+    cy.edges().forEach((edge) => {
+      if (edge.style("display") === "none" || !inside(edge.renderedBoundingBox())) return;
+      const points = [edge.renderedSourceEndpoint(), ...(edge.hasClass("bent") ? edge.renderedSegmentPoints() : []), edge.renderedTargetEndpoint()];
+      out.push('<polyline fill="none" stroke="' + edge.style("line-color") + '" stroke-width="' + (parseFloat(edge.style("width")) * z).toFixed(2)
+               + '" opacity="' + edge.style("opacity") + '" points="' + points.map((p) => p.x.toFixed(1) + "," + p.y.toFixed(1)).join(" ") + '"/>');
+    });
+    cy.nodes().forEach((node) => {
+      const box = node.renderedBoundingBox({ includeLabels: false, includeUnderlays: false, includeOverlays: false });
+      if (!inside(box)) return;
+      const nw = node.renderedWidth(), nh = node.renderedHeight(), p = node.renderedPosition(), lines = String(node.data("label")).split("\n");
+      out.push('<g><rect x="' + (p.x - nw / 2).toFixed(1) + '" y="' + (p.y - nh / 2).toFixed(1) + '" width="' + nw.toFixed(1) + '" height="' + nh.toFixed(1)
+               + '" rx="' + (5 * z).toFixed(1) + '" fill="' + node.style("background-color") + '" stroke="' + node.style("border-color")
+               + '" stroke-width="' + (parseFloat(node.style("border-width")) * z).toFixed(1) + '"/>');
+      lines.forEach((line, k) => out.push('<text x="' + p.x.toFixed(1) + '" y="' + (p.y + (k - (lines.length - 1) / 2) * 15 * z).toFixed(1)
+               + '" font-family="Inter, system-ui, sans-serif" font-size="' + (12 * z).toFixed(1) + '" fill="' + node.style("color")
+               + '" text-anchor="middle" dominant-baseline="central">' + escaped(line) + "</text>"));
+      out.push("</g>");
+    });
+    return '<svg xmlns="http://www.w3.org/2000/svg" width="' + w + '" height="' + h + '" viewBox="0 0 ' + w + " " + h + '"><rect width="100%" height="100%" fill="'
+           + ground + '"/>' + out.join("") + "</svg>";
+  }
+
+  Object.assign(editor, { restorePanels, openLink, showLink, copy, copyLink, picture });
+})(window.hetero);

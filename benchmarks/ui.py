@@ -1,0 +1,293 @@
+"""The page against Netron and Model Explorer, and its own frames, strokes and memory, in headless Chromium.
+
+    python benchmarks/ui.py [--ops 3000 10000 50000] [--peers /path/to/python] [--repeat 3]
+
+``--peers`` is the Python of an environment with ``netron``, ``ai-edge-model-explorer`` and ``model-explorer-onnx``;
+without it only our page is measured. "Open" is from the navigation to the graph on the screen, of a model that was never
+opened before: "at once" when the server only just answers, "server idle" five seconds after its start (ours reads the
+file meanwhile). All tools take turns on the same files in one browser; the figures are medians. Chromium renders in
+software here, so compare them among themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Error as BrowserError
+
+ROOT = Path(__file__).resolve().parents[1]
+OPEN_LIMIT = 90
+"""Seconds after which a tool counts as not opening a file."""
+_LAYER = [("norm/Mul", ["{x}", "{x}"]), ("norm/Add", ["norm/Mul", "{x}"]),
+          *((f"attn/{p}/{op}", [source]) for p in ("q", "k", "v")
+            for op, source in (("Tanh", "norm/Add"), ("Neg", f"attn/{p}/Tanh"), ("Abs", f"attn/{p}/Neg"))),
+          ("attn/Mul", ["attn/q/Abs", "attn/k/Abs"]), ("attn/Softmax", ["attn/Mul"]),
+          ("attn/Mul_1", ["attn/Softmax", "attn/v/Abs"]), ("attn/o/Tanh", ["attn/Mul_1"]), ("Add", ["attn/o/Tanh", "{x}"]),
+          ("mlp/gate/Sigmoid", ["Add"]), ("mlp/up/Tanh", ["Add"]), ("mlp/Mul", ["mlp/gate/Sigmoid", "mlp/up/Tanh"]),
+          ("mlp/down/Neg", ["mlp/Mul"]), ("Add_1", ["mlp/down/Neg", "Add"])]
+
+
+def transformer(path: Path, ops: int) -> Path:
+    """Decoder layers of 21 ops with slash names, as exporters write them."""
+    nodes, before = [], "x"
+    for layer in range(max(ops // len(_LAYER), 1)):
+        scope = f"/model/layers.{layer}/"
+        for name, reads in _LAYER:
+            inputs = [before if r == "{x}" else scope + r for r in reads]
+            nodes.append(helper.make_node(name.rsplit("/", 1)[-1].split("_")[0], inputs, [scope + name], scope + name))
+        before = scope + "Add_1"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [1, 16])],
+                              [value(before, TensorProto.FLOAT, [1, 16])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextmanager
+def serving(command: list[str], port: int, **environment: str) -> Iterator[int]:
+    """A server until the end of the block; its process id."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                               env={**os.environ, **environment})
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read(1)
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+
+
+@contextmanager
+def ours(model: Path) -> Iterator[tuple[str, int]]:
+    """Our server with an empty workspace."""
+    port, folder = free_port(), tempfile.mkdtemp()
+    command = [sys.executable, "app.py", str(model), "--devices", "HETERO:GPU,CPU", "--define", "batch=1", "--no-browser",
+               "--port", str(port), "--workspace", folder]
+    with serving(command, port) as pid:
+        yield f"http://127.0.0.1:{port}/", pid
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def netron(python: str, model: Path) -> Iterator[tuple[str, int]]:
+    """Netron's server."""
+    port = free_port()
+    start = f"netron.start({str(model)!r}, address=('127.0.0.1', {port}), browse=False)"
+    with serving([python, "-c", f"import netron, time; {start}; time.sleep(1e6)"], port) as pid:
+        yield f"http://127.0.0.1:{port}/", pid
+
+
+@contextmanager
+def explorer(python: str, model: Path) -> Iterator[tuple[str, int]]:
+    """Model Explorer's server with its ONNX adapter."""
+    port = free_port()
+    command = [str(Path(python).parent / "model-explorer"), str(model), "--host", "127.0.0.1", "--port", str(port),
+               "--no_open_in_browser", "--extensions", "model_explorer_onnx", "--skip_health_check"]
+    with serving(command, port) as pid:
+        data = json.dumps({"models": [{"url": str(model)}], "extensions": ["model_explorer_onnx"]})
+        yield f"http://127.0.0.1:{port}/?data={urllib.parse.quote(data)}", pid
+
+
+# What "on the screen" means in each tool: selectors, since Netron forbids eval, which waiting for a condition needs.
+OURS_SHOWN = "window.heteroCy && window.heteroCy.nodes('[fill]').length > 0"
+SHOWN = {"Netron": "body.default .graph-node", "Model Explorer": "webgl-renderer canvas"}
+
+
+def open_seconds(browser: Browser, url: str, tool: str) -> float | None:
+    """Seconds from the navigation until the graph is drawn; None when it does not come."""
+    page = browser.new_context(viewport={"width": 1600, "height": 900}).new_page()
+    page.context.add_cookies([{"name": "consent", "value": "1", "url": url}])  # Netron asks for it before it reads anything
+    try:
+        start = time.perf_counter()
+        page.goto(url, timeout=OPEN_LIMIT * 1000, wait_until="commit")
+        if tool == "ours":
+            page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000, polling=20)
+            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            return time.perf_counter() - start
+        page.wait_for_selector(SHOWN[tool], timeout=OPEN_LIMIT * 1000, state="attached")
+        return time.perf_counter() - start
+    except BrowserError:
+        return None
+    finally:
+        page.context.close()
+
+
+def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat: int, settle: float) -> None:
+    """One line: our seconds, and the peers' as ratios to ours.
+
+    Args:
+        settle: seconds between the start of a server and the navigation.
+    """
+    tools: dict[str, Callable[[], Any]] = {"ours": lambda: ours(model)}
+    if peers:
+        tools |= {"Netron": lambda: netron(peers, model), "Model Explorer": lambda: explorer(peers, model)}
+    found: dict[str, list[float]] = {tool: [] for tool in tools}
+    for _ in range(repeat):
+        for tool, start in tools.items():
+            if found[tool] == [float("inf")]:
+                continue
+            with start() as (url, _):
+                time.sleep(settle)
+                seconds = open_seconds(browser, url, tool)
+            found[tool] = [float("inf")] if seconds is None else [*found[tool], seconds]
+    mine = statistics.median(found["ours"])
+    said = [f"ours {mine:6.2f} s"]
+    for tool in list(tools)[1:]:
+        value = statistics.median(found[tool])
+        said.append(f"{tool} not within {OPEN_LIMIT} s" if value == float("inf")
+                    else f"{tool} {value:6.2f} s ({value / mine:5.2f} x ours)")
+    when = "at once" if not settle else "server idle"
+    print(f"open {name:<26} {when:<12} {'   '.join(said)}", flush=True)
+
+
+_FRAMES = """async ([seconds, move]) => {
+    const cy = window.heteroCy, map = window.heteroMap;
+    const moves = {
+        pan: (i) => cy.panBy({ x: 6 * Math.sin(i / 9), y: i % 120 < 60 ? -9 : 9 }),
+        zoom: (i) => cy.zoom({ level: cy.zoom() * (i % 60 < 30 ? 1.02 : 1 / 1.02), renderedPosition: { x: 400, y: 250 } }),
+        mapPan: (i) => { map.top += (i % 120 < 60 ? 9 : -9) / map.zoom; map.draw(); },
+        mapZoom: (i) => { map.zoom *= i % 80 < 40 ? 1.05 : 1 / 1.05; map.draw(); },
+    };
+    let frames = 0; const start = performance.now();
+    await new Promise((done) => { const step = () => {
+        moves[move](frames); frames += 1;
+        if (performance.now() - start > seconds * 1000) done(); else requestAnimationFrame(step); };
+        requestAnimationFrame(step); });
+    return frames / ((performance.now() - start) / 1000);
+}"""
+_STROKE = """async (which) => {
+    const cy = window.heteroCy, node = cy.nodes('node.op')[which];
+    const pins = () => document.querySelector('[data-figure=pins]').dataset.value;
+    const before = pins(), start = performance.now();
+    node.emit('tap');
+    await new Promise((done) => cy.one('render', done));
+    const coloured = performance.now() - start;
+    await new Promise((done) => { const look = () => (pins() !== before ? done() : setTimeout(look, 4)); look(); });
+    return [coloured, performance.now() - start];
+}"""
+_EXPAND = """async () => {
+    const cy = window.heteroCy, node = cy.nodes('node.group')[Math.floor(cy.nodes('node.group').length / 2)];
+    if (!node) return null;
+    const start = performance.now(), count = cy.nodes().length;
+    node.emit('dbltap');
+    const opened = () => cy.nodes('[fill]').length > count;
+    await new Promise((done) => { const look = () => (opened() ? done() : setTimeout(look, 4)); look(); });
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    return performance.now() - start;
+}"""
+
+
+def tree_bytes(pid: int) -> int:
+    """Memory of a process and its children (proportional set size)."""
+    total, todo = 0, [pid]
+    while todo:
+        one = todo.pop()
+        try:
+            todo += [int(c) for t in Path(f"/proc/{one}/task").iterdir() for c in (t / "children").read_text().split()]
+            total += int(next(line for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+                              if line.startswith("Pss:")).split()[1]) * 1024
+        except (OSError, StopIteration):
+            continue
+    return total
+
+
+def measure_page(browser: Browser, name: str, model: Path) -> None:
+    """Frames, strokes, blocks and memory of our own page."""
+    with ours(model) as (url, pid):
+        page = browser.new_context(viewport={"width": 1600, "height": 900}).new_page()
+        page.goto(url)
+        page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
+        page.wait_for_timeout(1500)
+        expand = [e for e in (page.evaluate(_EXPAND) for _ in range(3)) if e is not None]
+        page.keyboard.press("2")
+        strokes = [page.evaluate(_STROKE, 3 + i) for i in range(5)]
+        page.keyboard.press("Escape")
+        frames = {move: page.evaluate(_FRAMES, [2, move]) for move in ("pan", "zoom")}
+        frames |= _map_frames(page)
+        coloured, figures = (statistics.median(s[i] for s in strokes) for i in (0, 1))
+        opened = f"{statistics.median(expand):.0f} ms" if expand else "no blocks"
+        print(f"page {name:<26} colour {coloured:4.0f} ms   figures {figures:4.0f} ms   expand {opened}   frames/s: "
+              f"pan {frames['pan']:.0f} zoom {frames['zoom']:.0f} map pan {frames['mapPan']:.0f} "
+              f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB", flush=True)
+        page.context.close()
+
+
+def _map_frames(page: Page) -> dict[str, float]:
+    page.keyboard.press("m")
+    page.wait_for_function("window.heteroMap.ready", timeout=60_000)
+    page.wait_for_timeout(300)
+    found = {"mapPan": 0.0, "mapZoom": 0.0}
+    page.evaluate("window.heteroMap.zoom *= 4; window.heteroMap.draw()")
+    for move in found:
+        found[move] = page.evaluate(_FRAMES, [2, move])
+    return found
+
+
+def asset_sizes(browser: Browser, model: Path) -> None:
+    """Bytes of everything that the page loads, gzipped."""
+    with ours(model) as (url, _):
+        page = browser.new_context().new_page()
+        sizes: dict[str, int] = {}
+        page.on("response", lambda r: sizes.update({r.url: len(gzip.compress(r.body(), 6))})
+                if r.ok and ("/assets/" in r.url or "_dash-component-suites" in r.url) else None)
+        page.goto(url)
+        page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
+        page.wait_for_timeout(1000)
+        print(f"assets: {len(sizes)} files, {sum(sizes.values()) / 1e6:.2f} MB gzipped")
+        page.context.close()
+
+
+def main() -> None:
+    """Prints one line per model and kind of figure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ops", type=int, nargs="*", default=[3_000, 10_000, 50_000])
+    parser.add_argument("--peers", default="", help="a Python with netron and model explorer")
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    chromium = next(p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n)))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        models = {"ResNet-50": ROOT / "examples" / "models" / "resnet50.onnx"}
+        models |= {f"transformer, {n:,} ops": transformer(Path(folder) / f"transformer{n}.onnx", n) for n in options.ops}
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name, model in models.items():
+            for settle in (0.0, 5.0):
+                compare_opening(browser, name, model, options.peers, options.repeat, settle)
+        for name, model in models.items():
+            measure_page(browser, name, model)
+        asset_sizes(browser, models["ResNet-50"])
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What the pointer rests on: an op with its cost on each device, a block, or what crosses an edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+
+from editor.text import human_bytes, human_seconds
+from editor.web.parts import swatch
+from editor.web.view import colours_of, op_costs
+from editor.workspace.document import Document
+
+
+def hover(document: Document, ops: Sequence[int], pairs: Sequence[Sequence[int]]) -> list[Any]:
+    """The text of the tooltip.
+
+    Args:
+        document: what is drawn.
+        ops: of the node under the pointer; empty over an edge.
+        pairs: [producer, consumer] of the edge under the pointer.
+    """
+    if ops:
+        return _op(document, ops[0]) if len(ops) == 1 else _block(document, ops)
+    return _edge(document, pairs)
+
+
+def _op(document: Document, op: int) -> list[Any]:
+    graph = document.graph
+    made = [t for t in graph.results[op].tolist() if t >= 0]
+    shapes = ", ".join(f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
+                       for t in made[:2])
+    why = document.partition.why(graph.op_keys[op])
+    return [html.B(graph.type_label(op)), html.Div(graph.display_name(op), className="soft"), html.Div(f"→ {shapes}"),
+            *_costs(document, [op]), html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
+
+
+def _block(document: Document, ops: Sequence[int]) -> list[Any]:
+    weights = sum(int(document.graph.tensor_bytes[t]) for t in
+                  {t for op in ops for t in document.graph.reads[op].tolist() if document.graph.tensor_is_constant[t]})
+    return [html.B(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *_costs(document, list(ops))]
+
+
+def _costs(document: Document, ops: list[int]) -> list[Any]:
+    """Time on each device that may run all of them; the present ones in bold."""
+    costs, source = op_costs(document)
+    able, colours = document.partition.constraints.able, colours_of(document)
+    here = set(document.partition.assignment.device[ops].tolist())
+    rows = []
+    for d, device in enumerate(document.devices):
+        said = human_seconds(float(costs.op[ops, d].sum())) if able[ops, d].all() else "cannot run"
+        rows.append(html.Div([swatch(colours[device.name]), html.B(device.name) if d in here else device.name,
+                              html.Span(said, className="value")], className="hover-row"))
+    return [html.Div(rows, className="hover-rows"), html.Div(f"time by itself, {source}", className="soft")]
+
+
+def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
+    graph, partition = document.graph, document.partition
+    rows, seen = [], set()
+    for source, target in pairs[:24]:
+        for tensor in graph.results[source].tolist():
+            if tensor < 0 or tensor in seen or target not in graph.readers[tensor].tolist():
+                continue
+            seen.add(tensor)
+            a, b = (document.devices[int(partition.assignment.device[op])].name for op in (source, target))
+            how = (f"transfer {a} → {b}" if a != b else "stays in its subgraph"
+                   if partition.division.part[source] == partition.division.part[target] else f"boundary on {a}")
+            what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
+            size = human_bytes(int(graph.tensor_bytes[tensor]))
+            rows.append(html.Div([html.B(graph.tensor_names[tensor]), html.Div(f"{what} · {size} · {how}", className="soft")]))
+    return rows[:4] + ([html.Div(f"and {len(rows) - 4} more", className="soft")] if len(rows) > 4 else [])
