@@ -135,7 +135,8 @@ def _add_telling(commands: Any) -> None:
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
     bring.add_argument("plan", type=Path)
-    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or annotated .onnx")
+    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or device table, "
+                       "or annotated .onnx")
     bring.add_argument("--out", required=True, metavar="PLAN", type=Path)
     bring.set_defaults(command=_import)
 

@@ -25,6 +25,7 @@ from editor.exports.glow import conflicts
 from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
 from editor.imports.formats import read_affinities
+from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
 
 CPU_AUTO = [{"name": "CPU", "backendName": "openvino", "provider": "CPU"},
@@ -35,7 +36,6 @@ TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProv
 def painted(graph: Graph, table: Any, first: int = 20, last: int = 50) -> Plan:
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     second = table[1]["name"]
-    from editor.runtimes.base import Capability
     return editor.partition(graph, table, pins=dict.fromkeys(keys[first:last], second),
                             capabilities=[Capability.everything(graph)] * len(table))
 
@@ -132,6 +132,64 @@ def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_p
     config = tmp_path / "split" / f"{name}_glow_partitions.yaml"
     back, report = editor.partition(graph, TWINS).import_affinities(config)
     assert back.affinity == split.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
+def test_glow_tables_come_back(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
+    plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
+    plan.export("glow", tmp_path)
+    table = tmp_path / f"{name}_glow_devices.yaml"
+    plain = [{"name": d.name, "backendName": d.backend} for d in reversed(plan.devices)]
+    bare = editor.partition(graph, plain)
+    assert bare.affinity != plan.affinity
+    back, report = bare.import_affinities(table)
+    assert report.kind == "Glow device table" and not report.problems
+    assert back.affinity == plan.affinity and report.how["key"] == report.pinned > 50
+    renamed = editor.partition(graph, "HETERO:CPU,OpenCL").import_affinities(table)[0]  # found by backend
+    backend = {d.name: d.backend for d in plan.devices}
+    assert renamed.affinity == {key: backend[name] for key, name in plan.affinity.items()}
+
+
+def test_entries_of_a_glow_table_that_mean_nothing_are_told_one_by_one(mobilenet: Graph, tmp_path: Path) -> None:
+    table = tmp_path / "t.yaml"
+    table.write_text("""
+- name: Mars
+  backendName: Phobos
+- 7
+- name: b
+  backendName: NNPI
+  parameters: |
+    "nonSupportedNodes": "FullyConnected,Warp9,Clip"
+- name: A
+  backendName: CPU
+  parameters: |
+    "supportedNodes": "Clip"
+""")
+    plan, report = editor.partition(mobilenet, TWINS).import_affinities(table)
+    problems = "\n".join(report.problems)
+    assert "device 2: needs a name" in problems and "'Mars': there is no device 'Mars' (there is A, B)" in problems
+    assert "'b': nonSupportedNodes: unknown op 'Warp9'" in problems
+    assert "'logits': no device of the table may run it (Gemm; asked: B, A)" in problems and len(report.problems) == 4
+    for op, key in enumerate(mobilenet.op_keys):
+        if not mobilenet.op_is_constant[op] and key != "logits":
+            assert plan.affinity[key] == ("A" if mobilenet.op_types[op] == "Clip" else "B")
+    for content, cause in (("[]", "no devices"), ("[1]", "a list of devices")):
+        table.write_text(content)
+        with pytest.raises(editor.PlanError, match=cause):
+            plan.import_affinities(table)
+
+
+def test_custom_ops_have_a_name_in_a_glow_table(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "custom_op.onnx")
+    everything = [Capability.everything(graph)] * 2
+    plan = editor.partition(graph, TWINS, capabilities=everything, pins={
+        key: "B" for op, key in enumerate(graph.op_keys) if "::" in graph.type_label(op)})
+    assert set(plan.affinity.values()) == {"A", "B"}
+    plan.export("glow", tmp_path)
+    back, report = editor.partition(graph, TWINS, capabilities=everything).import_affinities(
+        tmp_path / "custom_op_glow_devices.yaml")
+    assert back.affinity == plan.affinity and not report.problems
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])

@@ -35,10 +35,13 @@ class Found:
     """The model that the entries are of, where the file names one."""
     helpers: frozenset[str] = field(default_factory=frozenset)
     """Names that are the other tool's own, so that nobody misses them here."""
+    table: tuple[Mapping[str, Any], ...] = ()
+    """Entries of a device table: affinities follow from it for a model only, see ``first_come``."""
 
 
 def read_affinities(path: Path) -> Found:
-    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config, or an annotated ONNX model.
+    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config or device table, or an annotated
+    ONNX model.
 
     Raises:
         PlanError: the file cannot be read, or is none of these.
@@ -65,8 +68,10 @@ def _from_mapping(path: Path, text: str) -> Found:
         data: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({str(error).splitlines()[0]})") from error
+    if isinstance(data, list):
+        return _from_table(path, data)
     if not isinstance(data, dict):
-        raise PlanError(f"{path}: affinities must be a mapping of ops to devices; a device table is opened with --devices")
+        raise PlanError(f"{path}: affinities must be a mapping of ops to devices, or a device table")
     if data.get("format") == "hetero-editor/plan":
         model = data.get("model", {}).get("path")
         where = str((path.parent / model).resolve()) if isinstance(model, str) else None
@@ -85,6 +90,20 @@ def _from_mapping(path: Path, text: str) -> Found:
                 problems.append(f"{name!r}: partition {number!r} has no backend")
         return Found("Glow partition config", nodes, tuple(problems))
     return _checked("op: device", data, path)
+
+
+def _from_table(path: Path, entries: list[Any]) -> Found:
+    if not entries:
+        raise PlanError(f"{path}: the device table has no devices; Glow's partition config says more than a table can")
+    if not any(isinstance(entry, dict) and ("name" in entry or "backendName" in entry) for entry in entries):
+        raise PlanError(f"{path}: a device table is a list of devices (lines starting with `- name: ...`)")
+    good, problems = [], []
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, dict) and (entry.get("name") or entry.get("backendName")):
+            good.append({str(k): v for k, v in entry.items()})
+        else:
+            problems.append(f"device {number}: needs a name and a backendName")
+    return Found("Glow device table", {}, tuple(problems), table=tuple(good))
 
 
 def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Found:

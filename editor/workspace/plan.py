@@ -23,6 +23,7 @@ from editor.exports.report import standalone
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.imports.first_come import first_come
 from editor.imports.formats import read_affinities
 from editor.imports.matching import match
 from editor.partition.labels import label_mask
@@ -127,12 +128,14 @@ class Plan:
 
         Args:
             path: another plan, a DOT dump of OpenVINO or ours, JSON or CSV of op and device, Glow's partition
-                config, or an annotated ONNX model.
+                config or device table, or an annotated ONNX model.
 
         Raises:
             PlanError: the file cannot be read.
         """
         found = read_affinities(Path(path))
+        if found.table:
+            found = first_come(self.graph, self.devices, self.partition.constraints.capabilities, found)
         source = None
         if found.model is not None and Path(found.model).is_file() and not set(found.affinities) <= set(self.graph.key_index):
             try:
