@@ -19,7 +19,7 @@ from editor.execution import tasks
 from editor.execution.figures import BenchmarkResult
 from editor.execution.inputs import random_inputs, read_inputs
 from editor.execution.jobs import Job, JobService
-from editor.exports.dot import render
+from editor.exports.picture import render
 from editor.exports.registry import FORMATS
 from editor.files import write_atomic
 from editor.partition.codegen import CHOICES
