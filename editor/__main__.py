@@ -184,7 +184,7 @@ def _partition(options: argparse.Namespace) -> int:
                             policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen")
                                             if getattr(options, k)})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
-             *plan.export("log", options.out)]
+             *plan.export("log", options.out, sidecar="no")]
     _print_summary(plan)
     for path in list(paths):
         if path.suffix == ".dot":
@@ -386,8 +386,9 @@ def _watch(options: argparse.Namespace) -> int:
                 print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
             kept = {key: label for key, label in pins.items() if key in graph.key_index}
             plan = editor.partition(graph, options.devices, options.policy, kept)
-            for form in ("plan", "dot", "log"):
-                plan.export(form, options.out)
+            plan.save(options.out / "plan.json")
+            plan.export("dot", options.out)
+            plan.export("log", options.out, sidecar="no")
             moved = human_bytes(plan.partition.division.bytes_moved)
             print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)
         except EditorError as error:

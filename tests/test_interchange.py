@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import hashlib
 import importlib.util
 import json
 import os
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
+import openvino
 import pytest
 from conftest import EXAMPLES, ODDITIES
 
@@ -26,6 +30,7 @@ from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
 from editor.imports.formats import read_affinities
 from editor.runtimes.base import Capability
+from editor.version import VERSION
 from editor.workspace.plan import Plan
 
 CPU_AUTO = [{"name": "CPU", "backendName": "openvino", "provider": "CPU"},
@@ -55,13 +60,80 @@ def test_exports_are_deterministic_and_say_where_they_come_from(mobilenet: Graph
     assert files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]
     for a, b in zip(*files, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
-    said = [p for p in files[0] if plan.sha256.encode() in p.read_bytes()]
-    assert said or form == "log"
+    for path in files[0]:
+        if path.name != "partition.log":  # Glow's format to the byte; a file beside it says it
+            text = path.read_bytes()
+            assert plan.sha256.encode() in text and VERSION.encode() in text, path.name
+    if "partition.log" in {p.name for p in files[0]}:
+        log, beside = tmp_path / "one" / "partition.log", json.loads((tmp_path / "one" / "partition.log.json").read_text())
+        assert beside["sha256"] == hashlib.sha256(log.read_bytes()).hexdigest() and plan.sha256 in beside["made_by"]
+
+
+def test_exports_do_not_depend_on_the_order_of_sets(mobilenet: Graph, tmp_path: Path) -> None:
+    path = painted(mobilenet, TWINS).save(tmp_path / "plan.json")
+    script = ("import sys, editor; from editor.exports.registry import FORMATS\n"
+              "plan = editor.load_plan(sys.argv[1])\n"
+              "for form in (*FORMATS, 'plan'): plan.export(form, sys.argv[2] + '/' + form)")
+    for seed in ("1", "2"):
+        subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "out")], check=True, cwd=EXAMPLES.parent,
+                       env={**os.environ, "PYTHONHASHSEED": seed})
+        (tmp_path / "out").rename(tmp_path / seed)
+    files = [sorted(p for p in (tmp_path / seed).rglob("*") if p.is_file()) for seed in ("1", "2")]
+    assert len(files[0]) == len(files[1]) > len(FORMATS)
+    for a, b in zip(*files, strict=True):
+        assert a.relative_to(tmp_path / "1") == b.relative_to(tmp_path / "2") and a.read_bytes() == b.read_bytes(), a.name
+
+
+@pytest.fixture
+def with_weights(tmp_path: Path) -> Graph:
+    """Two products whose weights lie in a file beside the model."""
+    (tmp_path / "model").mkdir()
+    weights = [onnx.numpy_helper.from_array(np.full((64, 64), i + 1, np.float32), f"w{i}") for i in range(2)]
+    nodes = [onnx.helper.make_node("MatMul", ["x" if i == 0 else "t0", f"w{i}"], [f"t{i}"], f"n{i}") for i in range(2)]
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64]) for n in ("x", "t1")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:], weights), ir_version=10,
+                                   opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "model" / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    return editor.load_model(tmp_path / "model" / "m.onnx")
+
+
+@pytest.mark.parametrize("form", ["onnxruntime", "openvino", "onnx", "tvm", "split"])
+def test_weights_beside_an_export_are_replaced_whole(form: str, with_weights: Graph, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every export is: written under another name, then renamed."""
+    monkeypatch.setattr("editor.exports.split._LARGEST_FILE", 0)
+    plan = editor.partition(with_weights, TWINS, pins={"t1": "B"})
+    out = tmp_path / "out"
+    out.mkdir()
+    names = ["subgraph_0.onnx.data", "subgraph_1.onnx.data"] if form == "split" else ["m.data"]
+    for name in names:
+        (out / name).write_bytes(b"old")
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(open(out / name, "rb")) for name in names]
+        written = plan.export(form, out)
+        assert all(reader.read() == b"old" for reader in readers)  # who had it open still has all of it
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in written)  # nothing temporary is left
+    models = [p for p in written if p.suffix == ".onnx"]
+    assert len(models) == (2 if form == "split" else 1)
+    for path in models:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        assert plan.sha256 in session.get_modelmeta().custom_metadata_map["hetero_editor"]
+        assert openvino.Core().read_model(path) is not None
+        onnx.checker.check_model(str(path))
+    onnx.checker.check_model(str(with_weights.path))  # a hard link would spoil the original as well
+
+
+def test_an_export_never_replaces_the_model(with_weights: Graph) -> None:
+    plan, before = editor.partition(with_weights, TWINS), with_weights.path.read_bytes()
+    for form in ("openvino", "tvm"):
+        with pytest.raises(editor.ExportError, match="the model itself; choose another folder"):
+            plan.export(form, with_weights.path.parent)
+    assert with_weights.path.read_bytes() == before
+    with pytest.raises(editor.ExportError, match="csv has no option 'colour'; it has none"):
+        plan.export("csv", with_weights.path.parent, colour="red")
 
 
 def test_openvino_takes_the_grouping_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
-    import openvino
-
     plan = painted(mobilenet, CPU_AUTO)
     plan.export("openvino", tmp_path)
     script = module(tmp_path / "mobilenetv2_openvino.py")

@@ -27,7 +27,7 @@ def write_glow(partition: Partition, out_dir: Path, stamp: str = "") -> list[Pat
     head = f"# {stamp or 'Hetero Editor'}\n"
     return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(partition)),
             write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(partition)),
-            *write_partition_log(partition, out_dir)]
+            *write_partition_log(partition, out_dir, stamp)]
 
 
 def conflicts(partition: Partition) -> dict[str, list[str]]:

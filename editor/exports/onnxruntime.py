@@ -55,6 +55,6 @@ def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "") -> l
                 "providers": providers_of(partition), "session": {"session.layer_assignment_settings": settings},
                 "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
                 "memory_budget_bytes": limits}
-    return [*write_model(model, graph, out_dir / f"{stem}_annotated.onnx"),
+    return [*write_model(model, graph, out_dir / f"{stem}_annotated.onnx", stamp),
             write_atomic(out_dir / f"{stem}_session.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem))]

@@ -35,6 +35,6 @@ def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list
                 "affinities": {key: names[device] for key, device in partition.affinity.items()}}
     model = open_copy(graph)
     fold(model, graph)
-    return [*write_model(model, graph, out_dir / f"{stem}.onnx"),
+    return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
             write_atomic(out_dir / f"{stem}.affinities.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]

@@ -204,7 +204,8 @@ class Plan:
 
     def to_json(self, path: Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is where it will lie."""
-        return json.dumps(plan_file.to_dict(self.partition, path), indent=1, ensure_ascii=True) + "\n"
+        document = plan_file.to_dict(self.partition, path) | {"made_by": self.stamp}
+        return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
     def sha256(self) -> str:
