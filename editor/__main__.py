@@ -131,6 +131,9 @@ def _add_telling(commands: Any) -> None:
                         help=", ".join([*FORMATS, "plan"]))
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument("--render", default="svg", metavar="svg,png,pdf", help="pictures of DOT files, where Graphviz is")
+    export.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", type=_setting,
+                        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
+                             "onnxruntime: assignment=names|annotations, budget=no")
     export.set_defaults(command=_export)
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
@@ -328,7 +331,10 @@ def _follow(job: Job) -> Any:
 
 def _export(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
-    for path in plan.export(options.to, options.out):
+    for name, _ in options.option:
+        if not name.isidentifier() or name in ("form", "out_dir", "partition", "stamp"):
+            raise ExportError(f"{options.to} has no option {name!r}")
+    for path in plan.export(options.to, options.out, **dict(options.option)):
         print(f"wrote {path}")
         if path.suffix == ".dot":
             for form in filter(None, options.render.split(",")):
@@ -407,6 +413,13 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals or not key or not label:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=DEVICE")
     return key, label
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -41,6 +41,8 @@ def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **op
         ExportError: the format or an option of it is unknown, or the folder cannot be written.
     """
     if form not in FORMATS:
+        if form == "plan":
+            raise ExportError(f"plan has no option {next(iter(options), '')!r}; it has none")
         raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
     known = [name for name in inspect.signature(FORMATS[form]).parameters if name not in ("partition", "out_dir", "stamp")]
     for name in options:

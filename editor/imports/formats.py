@@ -80,6 +80,8 @@ def _from_mapping(path: Path, text: str) -> Found:
         return _checked("OpenVINO sidecar", data["affinities"], path)
     if str(data.get("format", "")).startswith("hetero-editor/tvm"):
         return _checked("TVM annotation", data.get("ops"), path)
+    if data.get("format") == "hetero-editor/onnxruntime":
+        return _from_session(path, data)
     if "nodeToPartition" in data:
         backends = data.get("backendNames") or []
         nodes, problems = {}, []
@@ -90,6 +92,14 @@ def _from_mapping(path: Path, text: str) -> Found:
                 problems.append(f"{name!r}: partition {number!r} has no backend")
         return Found("Glow partition config", nodes, tuple(problems))
     return _checked("op: device", data, path)
+
+
+def _from_session(path: Path, data: dict[str, Any]) -> Found:
+    nodes, devices = data.get("nodes"), data.get("devices")
+    if not isinstance(nodes, dict) or not isinstance(devices, dict):
+        raise PlanError(f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}")
+    names = {mark: d.get("name") for mark, d in devices.items() if isinstance(d, dict)}
+    return _checked("ONNX Runtime assignment by names", {k: names.get(v, v) for k, v in nodes.items()}, path)
 
 
 def _from_table(path: Path, entries: list[Any]) -> Found:

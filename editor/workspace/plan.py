@@ -182,9 +182,11 @@ class Plan:
             form: ``dot``, ``log``, ``openvino``, ``onnxruntime``, ``onnx``, ``glow``, ``tvm``, ``split``, ``csv``,
                 ``json``, ``html``, ``md`` or ``plan``.
             out_dir: the folder.
-            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``).
+            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``) and
+                ``dag`` ("no"), ``log`` ``sidecar`` ("no"), ``onnxruntime`` ``assignment`` (``annotations``, ``names``)
+                and ``budget`` ("no").
         """
-        if form == "plan":
+        if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
         return export_partition(self.partition, form, Path(out_dir), self.stamp, **options)
 
