@@ -29,6 +29,7 @@ from editor.partition.partition import solve
 from editor.partition.policies import POLICIES
 from editor.partition.rules import load_rules
 from editor.text import human_bytes, human_seconds
+from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
 WATCH_SECONDS = 0.5
@@ -360,8 +361,7 @@ def _check(options: argparse.Namespace) -> int:
     found = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.partition.division.bytes_moved}
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
-        before = editor.load_plan(options.against)
-        limits = {"subgraphs": len(before.subgraphs), "bytes_moved": before.partition.division.bytes_moved}
+        limits = plan_file.totals(options.against)
     worse = [name for name, limit in limits.items() if limit is not None and found[name] > limit]
     if options.json:
         print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **found, "limits": limits, "worse": worse}))

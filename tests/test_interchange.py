@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import onnx
 import onnxruntime
 import openvino
 import pytest
+import yaml
 from conftest import EXAMPLES, ODDITIES
 
 import editor
@@ -462,6 +464,66 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
                "--times", "1", "--out", str(tmp_path / "watched"))
     assert seen.returncode == 0 and "2 subgraphs" in seen.stdout and "'gone'" in seen.stderr
     assert editor.load_plan(tmp_path / "watched" / "plan.json").affinity["logits"] == "CPU"
+
+
+def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph, tmp_path: Path) -> None:
+    job = yaml.safe_load((EXAMPLES / "ci" / "hetero-check.yml").read_text())
+    steps = [shlex.split(s["run"])[1:] for s in job["jobs"]["check"]["steps"] if s.get("run", "").startswith("editor ")]
+    assert [s[0] for s in steps] == ["partition", "check", "export"]
+    (tmp_path / "model.onnx").write_bytes(mobilenet.path.read_bytes())
+    slow, fast = ([{"name": "A", "backendName": "CPU", **more}, {"name": "B", "backendName": "CPU"}]
+                  for more in ({"nonSupportedNodes": "Clip"}, {}))
+    for table, again, statuses in ((fast, slow, [0, 1, 0]), (slow, fast, [0, 0, 0]), (fast, fast, [0, 0, 0])):
+        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(table))
+        assert run("partition", "model.onnx", "--devices", "devices.yaml", "--out", ".", cwd=tmp_path).returncode == 0
+        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(again))
+        changed = onnx.load(tmp_path / "model.onnx")
+        changed.doc_string += "changed"
+        onnx.save(changed, tmp_path / "model.onnx")
+        assert [run(*step, cwd=tmp_path).returncode for step in steps] == statuses
+    (tmp_path / "plan.json").write_text(json.dumps({k: v for k, v in json.loads((tmp_path / "plan.json").read_text()).items()
+                                                    if k != "totals"}))
+    done = run(*steps[1], cwd=tmp_path)
+    assert done.returncode == 1 and "does not say its totals" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})])
+def test_what_query_model_says_is_taken_without_noise(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", sizes)
+    core = openvino.Core()
+    (tmp_path / "q.json").write_text(json.dumps(core.query_model(core.read_model(graph.path), "CPU") | {"my op": "CPU"}))
+    table = [{"name": "INTERPRETER", "backendName": "Interpreter"}, CPU_AUTO[0]]
+    plan, report = editor.partition(graph, table).import_affinities(tmp_path / "q.json")
+    assert report.kind == "query_model of OpenVINO" and report.pinned == (~graph.op_is_constant).sum()
+    assert set(plan.affinity.values()) == {"CPU"} and report.problems == ("'my op': no such op",)
+
+
+def test_names_that_look_like_openvinos_own_are_found(tmp_path: Path) -> None:
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in ("x", "z")]
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"), onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg")]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8,
+                                     opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    labels = [("x", "A"), ("Relu_1", "B"), ("block/neg", "B"), ("Constant_7", "A"), ("block/neg/sink_port_0", "A")]
+    (tmp_path / "d.dot").write_text("digraph {\n" + "".join(
+        f'n{i} [label="{name}\\ndevice={device}"]\n' for i, (name, device) in enumerate(labels)) + "}\n")
+    plan, report = editor.partition(editor.load_model(tmp_path / "m.onnx"), TWINS).import_affinities(tmp_path / "d.dot")
+    assert plan.pins == {"y": "B", "z": "B"} and not report.problems
+
+
+def test_two_devices_that_openvino_calls_the_same_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, [CPU_AUTO[0], {"name": "ORT", "backendName": "CPU"}])
+    plan.export("openvino", tmp_path)
+    back, report = editor.partition(mobilenet, plan.devices).import_affinities(tmp_path / "mobilenetv2.affinities.json")
+    assert back.affinity == plan.affinity and not report.problems
+
+
+@pytest.mark.parametrize(("form", "file"), [("json", "mobilenetv2_report.json"), ("split", "manifest.json"),
+                                            ("dot", "DAG.dot"), ("onnxruntime", "mobilenetv2_session.json")])
+def test_exports_without_devices_of_ops_are_not_imported(form: str, file: str, mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, TWINS)
+    plan.export(form, tmp_path)
+    with pytest.raises(editor.PlanError, match=r"import \S+"):
+        plan.import_affinities(tmp_path / file)
 
 
 def test_the_graph_of_subgraphs_is_drawn(mobilenet: Graph, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list
                 "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in partition.devices
                                if d.runtime == "openvino" and d.properties},
                 "affinities": {key: names[device] for key, device in partition.affinity.items()}}
+    if len(used) < len(names):  # for `import`: two devices of the plan are one to OpenVINO
+        document["plan_affinities"] = partition.affinity
     model = open_copy(graph)
     fold(model, graph)
     return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),

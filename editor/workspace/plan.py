@@ -142,7 +142,9 @@ class Plan:
                 source = load_model(found.model, None)
             except EditorError:
                 source = None  # its names must do
-        matched = match(self.graph, self.devices, found.affinities, source, found.helpers)
+        # OpenVINO's nodes for inputs and weights are no ops.
+        ignore = found.helpers | frozenset(self.graph.tensor_names) if found.helpers else found.helpers
+        matched = match(self.graph, self.devices, found.affinities, source, ignore)
         table, pins, refused = self.partition.constraints, {}, []
         for key, label in matched.pins.items():
             op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
@@ -206,7 +208,8 @@ class Plan:
 
     def to_json(self, path: Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is where it will lie."""
-        document = plan_file.to_dict(self.partition, path) | {"made_by": self.stamp}
+        totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.partition.division.bytes_moved}
+        document = plan_file.to_dict(self.partition, path) | {"totals": totals, "made_by": self.stamp}
         return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
