@@ -19,7 +19,7 @@ from editor.execution import tasks
 from editor.execution.figures import BenchmarkResult
 from editor.execution.inputs import random_inputs, read_inputs
 from editor.execution.jobs import Job, JobService
-from editor.exports.dot import render
+from editor.exports.picture import render
 from editor.exports.registry import FORMATS
 from editor.files import write_atomic
 from editor.partition.codegen import CHOICES
@@ -29,6 +29,7 @@ from editor.partition.partition import solve
 from editor.partition.policies import POLICIES
 from editor.partition.rules import load_rules
 from editor.text import human_bytes, human_seconds
+from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
 WATCH_SECONDS = 0.5
@@ -131,11 +132,15 @@ def _add_telling(commands: Any) -> None:
                         help=", ".join([*FORMATS, "plan"]))
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument("--render", default="svg", metavar="svg,png,pdf", help="pictures of DOT files, where Graphviz is")
+    export.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", type=_setting,
+                        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
+                             "onnxruntime: assignment=names|annotations, budget=no")
     export.set_defaults(command=_export)
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
     bring.add_argument("plan", type=Path)
-    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or annotated .onnx")
+    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or device table, "
+                       "or annotated .onnx")
     bring.add_argument("--out", required=True, metavar="PLAN", type=Path)
     bring.set_defaults(command=_import)
 
@@ -183,7 +188,7 @@ def _partition(options: argparse.Namespace) -> int:
                             policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen")
                                             if getattr(options, k)})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
-             *plan.export("log", options.out)]
+             *plan.export("log", options.out, sidecar="no")]
     _print_summary(plan)
     for path in list(paths):
         if path.suffix == ".dot":
@@ -327,7 +332,10 @@ def _follow(job: Job) -> Any:
 
 def _export(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
-    for path in plan.export(options.to, options.out):
+    for name, _ in options.option:
+        if not name.isidentifier() or name in ("form", "out_dir", "partition", "stamp"):
+            raise ExportError(f"{options.to} has no option {name!r}")
+    for path in plan.export(options.to, options.out, **dict(options.option)):
         print(f"wrote {path}")
         if path.suffix == ".dot":
             for form in filter(None, options.render.split(",")):
@@ -353,8 +361,7 @@ def _check(options: argparse.Namespace) -> int:
     found = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.partition.division.bytes_moved}
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
-        before = editor.load_plan(options.against)
-        limits = {"subgraphs": len(before.subgraphs), "bytes_moved": before.partition.division.bytes_moved}
+        limits = plan_file.totals(options.against)
     worse = [name for name, limit in limits.items() if limit is not None and found[name] > limit]
     if options.json:
         print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **found, "limits": limits, "worse": worse}))
@@ -385,8 +392,9 @@ def _watch(options: argparse.Namespace) -> int:
                 print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
             kept = {key: label for key, label in pins.items() if key in graph.key_index}
             plan = editor.partition(graph, options.devices, options.policy, kept)
-            for form in ("plan", "dot", "log"):
-                plan.export(form, options.out)
+            plan.save(options.out / "plan.json")
+            plan.export("dot", options.out)
+            plan.export("log", options.out, sidecar="no")
             moved = human_bytes(plan.partition.division.bytes_moved)
             print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)
         except EditorError as error:
@@ -405,6 +413,13 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals or not key or not label:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=DEVICE")
     return key, label
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,25 @@ def write_atomic(path: Path, content: str | bytes) -> Path:
     except OSError as error:
         raise ExportError(f"{path}: cannot be written ({error.strerror or error})") from error
     return path
+
+
+def copy_atomic(source: Path, target: Path) -> Path:
+    """Copies a file to a temporary name in the target's folder, then renames.
+
+    Never a link: ``onnx`` refuses weights that have a second hard link, the original's too.
+
+    Raises:
+        ExportError: the source cannot be read or the folder not be written to.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".copying.") as folder:
+            temporary = Path(folder) / "file"
+            shutil.copyfile(source, temporary)
+            os.replace(temporary, target)
+    except OSError as error:
+        raise ExportError(f"{target}: cannot be written ({error.strerror or error})") from error
+    return target
 
 
 def safe_stem(name: str) -> str:

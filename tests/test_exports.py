@@ -14,8 +14,9 @@ import pytest
 from conftest import EXAMPLES, ODDITIES
 
 import editor
-from editor.exports.dot import affinity_dot, render, subgraphs_dot
+from editor.exports.dot import affinity_dot, subgraphs_dot
 from editor.exports.palette import DEVICE_COLOURS, subgraph_colours, text_colour
+from editor.exports.picture import render
 from editor.graph.graph import Graph
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]

@@ -8,19 +8,19 @@ Quoting is left to the ``graphviz`` package.
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import graphviz
 
 from editor.errors import ExportError
 from editor.exports.palette import device_colour, subgraph_colours, text_colour
+from editor.exports.picture import render
 from editor.files import safe_stem, write_atomic
 from editor.partition.labels import LEVELS
 from editor.partition.partition import Partition
 
-RENDER_SECONDS = 120
+__all__ = ["affinity_dot", "dag_dot", "render", "subgraphs_dot", "write_dot"]
+
 _MAX_LINE = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -80,28 +80,6 @@ def dag_dot(partition: Partition) -> str:
         style = {"penwidth": "2", "color": "#000000"} if device[source] != device[target] else {"style": "dashed"}
         dot.edge(f"s{source}", f"s{target}", label=_label([f"{count}, {sum(sizes)} bytes"]), **style)
     return str(dot.source)
-
-
-def render(path: Path, form: str = "svg") -> Path:
-    """Draws a DOT file with Graphviz.
-
-    Raises:
-        ExportError: ``dot`` is not installed, takes too long or fails; the message says what to do.
-    """
-    if shutil.which("dot") is None:
-        raise ExportError(f"{path.name} was not drawn: Graphviz is not installed "
-                          "(Debian and Ubuntu: `apt install graphviz`)")
-    target = path.with_suffix(f".{form}")
-    try:
-        done = subprocess.run(["dot", f"-T{form}", str(path), "-o", str(target)], capture_output=True, text=True,
-                              timeout=RENDER_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        target.unlink(missing_ok=True)
-        raise ExportError(f"{path.name} was not drawn: dot took more than {RENDER_SECONDS} s; "
-                          "graphs of thousands of ops are too large for it") from None
-    if done.returncode:
-        raise ExportError(f"{path.name} was not drawn: dot says: {done.stderr.strip()[:300]}")
-    return target
 
 
 class _Writer:

@@ -7,12 +7,15 @@ its kinds. The partition config (``PartitionConfig``) has no such limit.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
 
+from editor.devices.vocabulary import op_name
 from editor.exports.partition_log import write_partition_log
 from editor.files import safe_stem, write_atomic
+from editor.graph.graph import Graph
 from editor.partition.partition import Partition
 
 
@@ -24,7 +27,7 @@ def write_glow(partition: Partition, out_dir: Path, stamp: str = "") -> list[Pat
     head = f"# {stamp or 'Hetero Editor'}\n"
     return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(partition)),
             write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(partition)),
-            *write_partition_log(partition, out_dir)]
+            *write_partition_log(partition, out_dir, stamp)]
 
 
 def conflicts(partition: Partition) -> dict[str, list[str]]:
@@ -47,9 +50,9 @@ def _table(partition: Partition) -> str:
     graph, part, device = partition.graph, partition.division.part, partition.assignment.device
     entries = []
     for i, d in enumerate(partition.devices):
-        kinds = sorted({graph.op_types[op] for op in range(len(graph)) if part[op] >= 0 and device[op] == i})
-        rest = sorted({graph.op_types[op] for op in range(len(graph)) if part[op] >= 0} - set(kinds))
-        parameters = [f'"nonSupportedNodes": "{",".join(rest)}"'] if rest else []
+        kinds = {_kind(graph, op) for op in range(len(graph)) if part[op] >= 0 and device[op] == i}
+        rest = sorted({_kind(graph, op) for op in range(len(graph)) if part[op] >= 0} - kinds)
+        parameters = [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}'] if rest else []
         if d.memory is not None:
             parameters.append(f'"deviceMemory": "{d.memory}"')
         if d.logical_id is not None:
@@ -59,6 +62,12 @@ def _table(partition: Partition) -> str:
             entry["parameters"] = "\n".join(parameters) + "\n"
         entries.append(entry)
     return str(yaml.dump(entries, Dumper=_Literal, sort_keys=False, allow_unicode=True))
+
+
+def _kind(graph: Graph, op: int) -> str:
+    """The op's type as a table may name it: what ONNX and Glow do not know needs its domain."""
+    kind = graph.op_types[op]
+    return kind if op_name(kind) is not None else f"{graph.op_domains[op]}::{kind}"
 
 
 def _config(partition: Partition) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +9,8 @@ from onnx import ModelProto, TensorProto
 
 from editor.errors import ExportError
 from editor.execution.constants import fold_constants
-from editor.files import write_atomic
+from editor.exports.stamp import stamp_model
+from editor.files import copy_atomic, write_atomic
 from editor.graph.bodies import captured_names
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
@@ -49,27 +48,30 @@ def fold(model: ModelProto, graph: Graph) -> None:
     model.graph.initializer.extend([*weights, *(folded[name] for name in sorted(folded))])
 
 
-def write_model(model: ModelProto, graph: Graph, path: Path) -> list[Path]:
-    """Writes a copy of a model; files of external weights are linked or copied next to it.
+def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") -> list[Path]:
+    """Writes a copy of a model; files of external weights are copied next to it before.
 
-    Returns the paths, the model's first.
+    Args:
+        model: the copy; it gets the stamp as metadata ``hetero_editor``.
+        graph: the model that it is a copy of.
+        path: where to write.
+        stamp: who made it and from which plan; "" leaves the metadata alone.
+
+    Returns:
+        The paths, the model's first.
+
+    Raises:
+        ExportError: the path is the model's own, or cannot be written.
     """
-    written = [write_atomic(path, model.SerializeToString(deterministic=True))]
+    if path.exists() and path.samefile(graph.path):
+        raise ExportError(f"{path}: that is the model itself; choose another folder")
+    stamp_model(model, stamp)
+    weights = []
     for location in sorted(set(_locations(model.graph.initializer))):
         source, target = graph.path.resolve().parent / location, path.parent / location
-        if target.exists() and source.samefile(target):
-            continue
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            try:
-                os.link(source, target)
-            except OSError:
-                shutil.copyfile(source, target)
-        except OSError as error:
-            raise ExportError(f"{target}: the weights cannot be copied there ({error.strerror or error})") from error
-        written.append(target)
-    return written
+        if not (target.exists() and source.samefile(target)):
+            weights.append(copy_atomic(source, target))
+    return [write_atomic(path, model.SerializeToString(deterministic=True)), *weights]
 
 
 def _locations(tensors: Iterable[TensorProto]) -> list[str]:

@@ -37,10 +37,6 @@ def write_multidevice(partition: Partition, out_dir: Path, stamp: str = "") -> l
         for name in node.output:
             if name:
                 entry.sharding_spec.add(tensor_name=name, device=[int(device[op])])
-    for prop in [p for p in model.metadata_props if p.key == "hetero_editor"]:
-        model.metadata_props.remove(prop)
-    if stamp:
-        model.metadata_props.add(key="hetero_editor", value=stamp)
-    written = write_model(model, graph, out_dir / f"{stem}_devices.onnx")
+    written = write_model(model, graph, out_dir / f"{stem}_devices.onnx", stamp)
     onnx.checker.check_model(str(written[0])) if not graph.op_domains or set(graph.op_domains) <= {"", "ai.onnx"} else None
     return written

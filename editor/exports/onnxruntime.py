@@ -1,21 +1,36 @@
-"""For ONNX Runtime: the model with an annotation per op, the session settings, and a script that verifies them.
+"""For ONNX Runtime: the model, the session settings, and a script that verifies them.
 
 ``session.layer_assignment_settings`` matches the metadata entry ``layer_ann`` of nodes; its value may hold
-8,192 characters, so there is one annotation per device, not one per op.
+8,192 characters, so there is one annotation per device, not one per op. ``session.name_based_layer_assignment``
+matches parts of names instead, the longest first, so the model can stay as it is.
+``session.resource_cuda_partitioning_settings`` is ``<KiB>,<statistics file>``, either of which may be empty.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto, TensorProto, helper
 
 from editor.devices.device import Device
+from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
+from editor.exports.name_patterns import name_patterns
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
 from editor.partition.partition import Partition
 
 ANNOTATION = "layer_ann"
+ANNOTATIONS = "session.layer_assignment_settings"
+NAMES = "session.name_based_layer_assignment"
+BUDGET = "session.resource_cuda_partitioning_settings"
+CUDA = "CUDAExecutionProvider"
+MOST_SETTINGS = 8192
+"""Bytes of one setting."""
 
 
 def onnxruntime_target(device: Device) -> str:
@@ -33,28 +48,124 @@ def providers_of(partition: Partition) -> list[str]:
     return [*dict.fromkeys(found), "CPUExecutionProvider"]
 
 
-def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_annotated.onnx``, ``<model>_session.json`` and ``<model>_onnxruntime.py``."""
+def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "", assignment: str = "annotations",
+                      budget: str = "yes") -> list[Path]:
+    """Writes a model, ``<model>_session.json`` and ``<model>_onnxruntime.py``.
+
+    Args:
+        partition: what to write.
+        out_dir: the folder.
+        stamp: a remark on the origin.
+        assignment: ``annotations`` marks every op of a copy, ``<model>_annotated.onnx``. ``names`` leaves the ops of
+            the copy, ``<model>_named.onnx``, as they are and matches parts of their names; bodies of ``If`` and
+            ``Loop`` are matched by their own ops' names, or not at all.
+        budget: ``no`` leaves out the memory budget of the CUDA provider, which a table with a limit of memory for
+            exactly one device of it leads to.
+
+    Raises:
+        ExportError: an option is unknown, the names do not allow ``names``, or the installed ONNX Runtime refuses
+            the settings.
+    """
+    if assignment not in ("annotations", "names"):
+        raise ExportError(f"unknown assignment {assignment!r}; there is annotations, names")
     graph, stem = partition.graph, safe_stem(partition.graph.name)
     model = open_copy(graph)
     model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
-    mark = {d.name: f"device{i}" for i, d in enumerate(partition.devices)}
     affinity = partition.affinity
-    for op, node in enumerate(model.graph.node):
+    used = [d for d in partition.devices if d.name in set(affinity.values())]
+    mark = {d.name: f"device{i}" for i, d in enumerate(partition.devices)}
+    document: dict[str, Any] = {"format": "hetero-editor/onnxruntime", "version": 1, "made_by": stamp}
+    if assignment == "names":
+        document["model"], document["session"] = f"{stem}_named.onnx", {NAMES: _by_name(partition)}
+        document["nodes"] = {name: mark[device] for name, device in _named(partition).items()}
+    else:
+        _annotate(model, [mark[affinity[key]] for key in graph.op_keys])
+        rules: dict[str, list[str]] = {}
+        for device in used:
+            rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
+        document["model"], document["session"] = f"{stem}_annotated.onnx", {ANNOTATIONS: _settings(rules)}
+    limited = [d for d in used if d.memory is not None]
+    cuda = [d for d in limited if d.provider == CUDA or onnxruntime_target(d).startswith("gpu")]
+    if budget != "no" and len(cuda) == 1:
+        document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
+    for key, value in document["session"].items():
+        _check_accepted(key, value)
+    document |= {"providers": providers_of(partition),
+                 "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
+                 "memory_budget_bytes": {d.name: d.memory for d in limited}}
+    return [*write_model(model, graph, out_dir / document["model"], stamp),
+            write_atomic(out_dir / f"{stem}_session.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem))]
+
+
+def budget_setting(limit: int) -> str:
+    """The CUDA provider's memory budget as the setting wants it: whole KiB, a comma, and no file of statistics.
+
+    Args:
+        limit: bytes.
+    """
+    return f"{max(limit // 1024, 1)},"
+
+
+def _annotate(model: ModelProto, marks: Sequence[str]) -> None:
+    for op, (node, mark) in enumerate(zip(model.graph.node, marks, strict=True)):
         node.name = f"{node.name or node.op_type}#{op}"  # unique: sessions refuse duplicates
         for entry in [e for e in node.metadata_props if e.key == ANNOTATION]:
             node.metadata_props.remove(entry)
-        node.metadata_props.add(key=ANNOTATION, value=mark[affinity[graph.op_keys[op]]])
-    used = [d for d in partition.devices if d.name in set(affinity.values())]
+        node.metadata_props.add(key=ANNOTATION, value=mark)
+
+
+def _settings(rules: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{target}({', '.join(patterns)})" for target, patterns in rules.items())
+
+
+def _named(partition: Partition) -> dict[str, str]:
+    """Name -> device of the ops with a place of their own.
+
+    Raises:
+        ExportError: an op has no name, or shares it.
+    """
+    graph, affinity, found = partition.graph, partition.affinity, dict[str, str]()
+    shared = Counter(graph.op_names)
+    for op in graph.order.tolist():
+        if partition.division.part[op] >= 0:
+            name, key = graph.op_names[op], graph.op_keys[op]
+            if not name or shared[name] > 1:
+                why = f"shares the name {name!r} with another" if name else "has no name"
+                raise ExportError(f"assignment by names needs a unique name for every op; op {key!r} "
+                                  f"({graph.type_label(op)}) {why}. Use assignment=annotations")
+            found[name] = affinity[key]
+    return found
+
+
+def _by_name(partition: Partition) -> str:
+    target = {d.name: onnxruntime_target(d) for d in partition.devices}
+    wanted = {name: target[device] for name, device in _named(partition).items()}
+    patterns = name_patterns(wanted, MOST_SETTINGS - sum(len(t) + 4 for t in set(wanted.values())))
+    if patterns is None:
+        raise ExportError(f"the names of the ops do not allow this placement within the {MOST_SETTINGS:,} characters of "
+                          "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations")
     rules: dict[str, list[str]] = {}
-    for device in used:
-        rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
-    settings = "; ".join(f"{target}({', '.join(marks)})" for target, marks in rules.items())
-    limits = {d.name: d.memory for d in used if d.memory is not None}
-    document = {"format": "hetero-editor/onnxruntime", "version": 1, "made_by": stamp, "model": f"{stem}_annotated.onnx",
-                "providers": providers_of(partition), "session": {"session.layer_assignment_settings": settings},
-                "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
-                "memory_budget_bytes": limits}
-    return [*write_model(model, graph, out_dir / f"{stem}_annotated.onnx"),
-            write_atomic(out_dir / f"{stem}_session.json", json.dumps(document, indent=1) + "\n"),
-            write_atomic(out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem))]
+    for pattern, name in patterns.items():
+        rules.setdefault(name, []).append(pattern)
+    return _settings(rules)
+
+
+def _check_accepted(key: str, value: str) -> None:
+    """Asks the installed ONNX Runtime about a setting, with a model of one op.
+
+    Raises:
+        ExportError: it refuses; the message has its words.
+    """
+    import onnxruntime
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    tiny = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),
+                             opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # a device that is not on this machine is no news
+    try:
+        options.add_session_config_entry(key, value)
+        onnxruntime.InferenceSession(tiny.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ExportError(f"ONNX Runtime {onnxruntime.__version__} refuses {key}: {error}") from error

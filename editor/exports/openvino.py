@@ -33,8 +33,10 @@ def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list
                 "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in partition.devices
                                if d.runtime == "openvino" and d.properties},
                 "affinities": {key: names[device] for key, device in partition.affinity.items()}}
+    if len(used) < len(names):  # for `import`: two devices of the plan are one to OpenVINO
+        document["plan_affinities"] = partition.affinity
     model = open_copy(graph)
     fold(model, graph)
-    return [*write_model(model, graph, out_dir / f"{stem}.onnx"),
+    return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
             write_atomic(out_dir / f"{stem}.affinities.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]

@@ -1,16 +1,22 @@
-"""``partition.log`` in Glow's layout (Glow ``lib/Partitioner``: ``-log-partition``)."""
+"""``partition.log`` in Glow's layout (Glow ``lib/Partitioner``: ``-log-partition``).
+
+It is Glow's own format to the byte, with no room for a remark; which plan it is of says ``partition.log.json``
+beside it, or ``plan.json`` where both are written together.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from editor.exports.stamp import write_sidecar
 from editor.files import write_atomic
 from editor.partition.partition import Partition
 
 
-def write_partition_log(partition: Partition, out_dir: Path) -> list[Path]:
-    """Writes ``partition.log``."""
-    return [write_atomic(out_dir / "partition.log", partition_log(partition))]
+def write_partition_log(partition: Partition, out_dir: Path, stamp: str = "", sidecar: str = "yes") -> list[Path]:
+    """Writes ``partition.log`` and, with a stamp, ``partition.log.json``; ``sidecar="no"`` leaves that out."""
+    log = write_atomic(out_dir / "partition.log", partition_log(partition))
+    return [log, write_sidecar(log, stamp)] if stamp and sidecar != "no" else [log]
 
 
 def partition_log(partition: Partition) -> str:

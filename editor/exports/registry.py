@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,8 +25,6 @@ FORMATS: dict[str, Writer] = {
     "dot": write_dot, "log": write_partition_log, "openvino": write_openvino, "onnxruntime": write_onnxruntime,
     "onnx": write_multidevice, "glow": write_glow, "tvm": write_tvm, "split": write_split, "csv": write_csv,
     "json": write_json, "html": write_html, "md": write_markdown}
-_UNSTAMPED = ("log",)
-"""Byte for byte the other tool's own format, with no room for a remark."""
 
 
 def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
@@ -39,10 +38,14 @@ def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **op
         options: of the format.
 
     Raises:
-        ExportError: the format is unknown or the folder cannot be written.
+        ExportError: the format or an option of it is unknown, or the folder cannot be written.
     """
     if form not in FORMATS:
+        if form == "plan":
+            raise ExportError(f"plan has no option {next(iter(options), '')!r}; it has none")
         raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
-    if stamp and form not in _UNSTAMPED:
-        options["stamp"] = stamp
-    return FORMATS[form](partition, out_dir, **options)
+    known = [name for name in inspect.signature(FORMATS[form]).parameters if name not in ("partition", "out_dir", "stamp")]
+    for name in options:
+        if name not in known:
+            raise ExportError(f"{form} has no option {name!r}; {f'there is {chr(44).join(known)}' if known else 'it has none'}")
+    return FORMATS[form](partition, out_dir, stamp=stamp, **options)

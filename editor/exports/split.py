@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
 
 from onnx import ModelProto, TensorProto
@@ -11,7 +13,7 @@ from onnx.external_data_helper import convert_model_to_external_data, load_exter
 from editor.errors import ExportError
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.onnxruntime import providers_of
-from editor.exports.stamp import script_of
+from editor.exports.stamp import script_of, stamp_model
 from editor.files import write_atomic
 from editor.partition.partition import Partition
 
@@ -36,7 +38,7 @@ def write_split(partition: Partition, out_dir: Path, stamp: str = "") -> list[Pa
         if part is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
-        written += _write_part(part.model, part.folder, out_dir / name)
+        written += _write_part(part.model, part.folder, out_dir / name, stamp)
         steps.append({"id": subgraph.id, "model": name, "device": subgraph.device, "provider": provider[subgraph.device],
                       "inputs": list(part.inputs), "outputs": list(part.outputs), "ops": subgraph.size})
     constants = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if graph.tensor_producer[t] < 0
@@ -51,16 +53,22 @@ def write_split(partition: Partition, out_dir: Path, stamp: str = "") -> list[Pa
             write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]
 
 
-def _write_part(part: ModelProto, folder: Path, path: Path) -> list[Path]:
+def _write_part(part: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:
     model = ModelProto()
     model.CopyFrom(part)
+    stamp_model(model, stamp)
     large = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
     if large:
         load_external_data_for_model(model, str(folder))
     if sum(len(t.raw_data) for t in model.graph.initializer) <= _LARGEST_FILE:
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
-    path.with_name(f"{path.name}.data").unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_external_data_tensors(model, str(path.parent))
-    return [write_atomic(path, model.SerializeToString(deterministic=True)), path.with_name(f"{path.name}.data")]
+    weights = path.with_name(f"{path.name}.data")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
+            write_external_data_tensors(model, temporary)
+            os.replace(Path(temporary) / weights.name, weights)
+    except OSError as error:
+        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
+    return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]

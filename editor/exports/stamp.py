@@ -1,10 +1,34 @@
-"""Scripts that go out with an export, and the line that says where they come from."""
+"""The line that says where an export comes from, in scripts, models, and beside files without room for it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
+from onnx import ModelProto
+
+from editor.files import write_atomic
+
+METADATA = "hetero_editor"
+"""Key of the stamp in a model's ``metadata_props``."""
 _RUNNERS = Path(__file__).resolve().parent / "runners"
+
+
+def stamp_model(model: ModelProto, stamp: str) -> None:
+    """Puts the stamp into a model's metadata, in place of a former one; "" leaves the model alone."""
+    if not stamp:
+        return
+    for former in [p for p in model.metadata_props if p.key == METADATA]:
+        model.metadata_props.remove(former)
+    model.metadata_props.add(key=METADATA, value=stamp)
+
+
+def write_sidecar(path: Path, stamp: str) -> Path:
+    """Writes ``<file>.json`` beside a file whose format has no room for a remark: its origin and its own sha256."""
+    document = {"format": "hetero-editor/stamp", "version": 1, "made_by": stamp, "file": path.name,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return write_atomic(path.with_name(f"{path.name}.json"), json.dumps(document, indent=1) + "\n")
 
 
 def script_of(name: str, stamp: str, stem: str) -> str:

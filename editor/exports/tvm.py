@@ -31,6 +31,6 @@ def write_tvm(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path
                         for op in range(len(graph)) if part[op] >= 0},
                 "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
                               for s in partition.subgraphs]}
-    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx"),
+    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx", stamp),
             write_atomic(out_dir / f"{stem}_tvm.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]

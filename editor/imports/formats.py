@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from editor.errors import PlanError
 _OUR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
 _THEIR_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
 _ATTRIBUTE = re.compile(r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))')
+_RESULT = re.compile(r"/sink_port_\d+$")
 _HELPER = re.compile(r"/(sink_port_\d+|WithoutBiases|[a-z_]+)$")
 
 
@@ -35,10 +36,13 @@ class Found:
     """The model that the entries are of, where the file names one."""
     helpers: frozenset[str] = field(default_factory=frozenset)
     """Names that are the other tool's own, so that nobody misses them here."""
+    table: tuple[Mapping[str, Any], ...] = ()
+    """Entries of a device table: affinities follow from it for a model only, see ``first_come``."""
 
 
 def read_affinities(path: Path) -> Found:
-    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config, or an annotated ONNX model.
+    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config or device table, or an annotated
+    ONNX model.
 
     Raises:
         PlanError: the file cannot be read, or is none of these.
@@ -65,26 +69,63 @@ def _from_mapping(path: Path, text: str) -> Found:
         data: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({str(error).splitlines()[0]})") from error
+    if isinstance(data, list):
+        return _from_table(path, data)
     if not isinstance(data, dict):
-        raise PlanError(f"{path}: affinities must be a mapping of ops to devices; a device table is opened with --devices")
+        raise PlanError(f"{path}: affinities must be a mapping of ops to devices, or a device table")
     if data.get("format") == "hetero-editor/plan":
         model = data.get("model", {}).get("path")
         where = str((path.parent / model).resolve()) if isinstance(model, str) else None
         return _checked("plan", data.get("affinities"), path, where)
-    if "affinities" in data:
-        return _checked("OpenVINO sidecar", data["affinities"], path)
+    if "affinities" in data:  # ours also has the plan's own names, as two of them may be one device there
+        return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
     if str(data.get("format", "")).startswith("hetero-editor/tvm"):
         return _checked("TVM annotation", data.get("ops"), path)
+    if data.get("format") == "hetero-editor/onnxruntime":
+        return _from_session(path, data)
     if "nodeToPartition" in data:
-        backends = data.get("backendNames") or []
-        nodes, problems = {}, []
-        for name, number in (data["nodeToPartition"] or {}).items():
-            if isinstance(number, int) and 0 <= number < len(backends):
-                nodes[str(name)] = str(backends[number])
-            else:
-                problems.append(f"{name!r}: partition {number!r} has no backend")
-        return Found("Glow partition config", nodes, tuple(problems))
-    return _checked("op: device", data, path)
+        return _from_partitions(path, data)
+    if str(data.get("format", "")).startswith("hetero-editor/"):
+        raise PlanError(f"{path}: this file ({data['format']}) has no devices of ops; import the plan or the CSV of ops")
+    checked = _checked("op: device", data, path)
+    if any(_RESULT.search(name) for name in checked.affinities):
+        return replace(_of_openvino("query_model of OpenVINO", checked.affinities), problems=checked.problems)
+    return checked
+
+
+def _from_partitions(path: Path, data: dict[str, Any]) -> Found:
+    backends, numbers = data.get("backendNames") or [], data["nodeToPartition"] or {}
+    if not isinstance(backends, list) or not isinstance(numbers, dict):
+        raise PlanError(f"{path}: backendNames must be a list and nodeToPartition a mapping of ops to partitions")
+    nodes, problems = {}, []
+    for name, number in numbers.items():
+        if isinstance(number, int) and 0 <= number < len(backends):
+            nodes[str(name)] = str(backends[number])
+        else:
+            problems.append(f"{name!r}: partition {number!r} has no backend")
+    return Found("Glow partition config", nodes, tuple(problems))
+
+
+def _from_session(path: Path, data: dict[str, Any]) -> Found:
+    nodes, devices = data.get("nodes"), data.get("devices")
+    if not isinstance(nodes, dict) or not isinstance(devices, dict):
+        raise PlanError(f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}")
+    names = {mark: d.get("name") for mark, d in devices.items() if isinstance(d, dict)}
+    return _checked("ONNX Runtime assignment by names", {k: names.get(v, v) for k, v in nodes.items()}, path)
+
+
+def _from_table(path: Path, entries: list[Any]) -> Found:
+    if not entries:
+        raise PlanError(f"{path}: the device table has no devices; Glow's partition config says more than a table can")
+    if not any(isinstance(entry, dict) and ("name" in entry or "backendName" in entry) for entry in entries):
+        raise PlanError(f"{path}: a device table is a list of devices (lines starting with `- name: ...`)")
+    good, problems = [], []
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, dict) and (entry.get("name") or entry.get("backendName")):
+            good.append({str(k): v for k, v in entry.items()})
+        else:
+            problems.append(f"device {number}: needs a name and a backendName")
+    return Found("Glow device table", {}, tuple(problems), table=tuple(good))
 
 
 def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Found:
@@ -128,24 +169,33 @@ def _from_dot(path: Path, text: str) -> Found:
                 ours[values["tooltip"]] = values["device"]
     if ours:
         return Found("DOT of Hetero Editor", ours)
-    found: dict[str, str] = {}
-    helpers = set()
+    if re.search(r'^digraph "?DAG_', text, re.MULTILINE):
+        raise PlanError(f"{path}: this file has subgraphs, not ops; import hetero_affinity_*.dot beside it")
+    theirs: dict[str, str] = {}
     for match in _THEIR_NODE.finditer(text):
         parts = re.split(r"\\n|\n", match["label"])
         device = next((p[7:] for p in parts if p.startswith("device=")), None)
-        if device is None:
-            continue
-        name = parts[0]
-        if _HELPER.search(name) or re.fullmatch(r"[A-Z]\w*_\d+", name):
-            helpers.add(name)
-            plain = _HELPER.sub("", name)
-            if plain != name:
-                found.setdefault(plain, device)
-        else:
-            found[name] = device
-    if not found:
+        if device is not None:
+            theirs[parts[0]] = device
+    if not theirs:
         raise PlanError(f"{path}: no op with a device in this DOT file")
-    return Found("DOT of OpenVINO", found, (), None, frozenset(helpers | {n for n in found if n in helpers}))
+    return _of_openvino("DOT of OpenVINO", theirs)
+
+
+def _of_openvino(kind: str, nodes: Mapping[str, str]) -> Found:
+    """OpenVINO's nodes: one op of ours may be several there, some of which bear its name and an ending.
+
+    Names that look like OpenVINO's own may be real ones too (``Conv_12``): they count where an op has them.
+    """
+    found, helpers = dict(nodes), set()
+    for name, device in nodes.items():
+        plain = _HELPER.sub("", name)
+        if plain != name or re.fullmatch(r"[A-Z]\w*_\d+", name):
+            helpers.add(name)
+        if plain not in found:
+            helpers.add(plain)
+            found[plain] = device
+    return Found(kind, found, (), None, frozenset(helpers))
 
 
 def _plain(text: str) -> str:

@@ -79,7 +79,7 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
         UnsupportedOpError: some op has no device left; all such ops are named with every reason.
     """
     devices = tuple(devices)
-    able = np.column_stack([_listed(graph, device) & capability.mask
+    able = np.column_stack([listed(graph, device) & capability.mask
                             for device, capability in zip(devices, capabilities, strict=True)])
     able = able.reshape(len(graph), len(devices))
     pins = dict(pins or {})
@@ -109,7 +109,7 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     return table
 
 
-def _listed(graph: Graph, device: Device) -> Bools:
+def listed(graph: Graph, device: Device) -> Bools:
     """supportedNodes and nonSupportedNodes of the table; an empty list means no restriction."""
     mask = np.ones(len(graph), bool)
     if device.supported:

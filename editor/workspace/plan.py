@@ -23,6 +23,7 @@ from editor.exports.report import standalone
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.imports.first_come import first_come
 from editor.imports.formats import read_affinities
 from editor.imports.matching import match
 from editor.partition.labels import label_mask
@@ -127,19 +128,23 @@ class Plan:
 
         Args:
             path: another plan, a DOT dump of OpenVINO or ours, JSON or CSV of op and device, Glow's partition
-                config, or an annotated ONNX model.
+                config or device table, or an annotated ONNX model.
 
         Raises:
             PlanError: the file cannot be read.
         """
         found = read_affinities(Path(path))
+        if found.table:
+            found = first_come(self.graph, self.devices, self.partition.constraints.capabilities, found)
         source = None
         if found.model is not None and Path(found.model).is_file() and not set(found.affinities) <= set(self.graph.key_index):
             try:
                 source = load_model(found.model, None)
             except EditorError:
                 source = None  # its names must do
-        matched = match(self.graph, self.devices, found.affinities, source, found.helpers)
+        # OpenVINO's nodes for inputs and weights are no ops.
+        ignore = found.helpers | frozenset(self.graph.tensor_names) if found.helpers else found.helpers
+        matched = match(self.graph, self.devices, found.affinities, source, ignore)
         table, pins, refused = self.partition.constraints, {}, []
         for key, label in matched.pins.items():
             op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
@@ -179,9 +184,11 @@ class Plan:
             form: ``dot``, ``log``, ``openvino``, ``onnxruntime``, ``onnx``, ``glow``, ``tvm``, ``split``, ``csv``,
                 ``json``, ``html``, ``md`` or ``plan``.
             out_dir: the folder.
-            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``).
+            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``) and
+                ``dag`` ("no"), ``log`` ``sidecar`` ("no"), ``onnxruntime`` ``assignment`` (``annotations``, ``names``)
+                and ``budget`` ("no").
         """
-        if form == "plan":
+        if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
         return export_partition(self.partition, form, Path(out_dir), self.stamp, **options)
 
@@ -201,7 +208,9 @@ class Plan:
 
     def to_json(self, path: Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is where it will lie."""
-        return json.dumps(plan_file.to_dict(self.partition, path), indent=1, ensure_ascii=True) + "\n"
+        totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.partition.division.bytes_moved}
+        document = plan_file.to_dict(self.partition, path) | {"totals": totals, "made_by": self.stamp}
+        return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
     def sha256(self) -> str:

@@ -69,6 +69,18 @@ def read(path: Path) -> dict[str, Any]:
     return document
 
 
+def totals(path: Path) -> dict[str, int | None]:
+    """Number of subgraphs and bytes moved per run that a plan had when it was written; its model may have changed since.
+
+    Raises:
+        PlanError: it is no plan, or one of an older version of this program, which did not store them.
+    """
+    stored = read(path).get("totals")
+    if not isinstance(stored, dict) or not all(isinstance(stored.get(k), int) for k in ("subgraphs", "bytes_moved")):
+        raise PlanError(f"{path}: the plan does not say its totals; save it again with this version")
+    return {"subgraphs": stored["subgraphs"], "bytes_moved": stored["bytes_moved"]}
+
+
 def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device, ...], Settings]:
     """Model, devices and decisions of a document.
 

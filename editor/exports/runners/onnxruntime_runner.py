@@ -1,7 +1,7 @@
-"""Opens the annotated model in ONNX Runtime and prints where its ops really are. Made by @MADE_BY@.
+"""Opens the model in ONNX Runtime and prints where its ops really are. Made by @MADE_BY@.
 
     python THIS_FILE
-As a module: ``session = open_session()``. Annotations are wishes: an op without a kernel on its device goes
+As a module: ``session = open_session()``. Assignments are wishes: an op without a kernel on its device goes
 elsewhere in silence, so look at what this prints. Exit status 1: some op is not where the plan has it.
 """
 
@@ -32,7 +32,8 @@ def open_session():
 def report(session):
     """Prints the placement; returns how many ops are elsewhere."""
     model = onnx.load(HERE / DOCUMENT["model"], load_external_data=False)
-    wanted = {n.name: next(e.value for e in n.metadata_props if e.key == "layer_ann") for n in model.graph.node}
+    wanted = DOCUMENT.get("nodes") or {
+        n.name: next(e.value for e in n.metadata_props if e.key == "layer_ann") for n in model.graph.node}
     actual = {node.name: part.ep_name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()}
     kind = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
     wrong, gone = [], []
