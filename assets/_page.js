@@ -39,6 +39,7 @@
 
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
+    setTimeout(window.hetero.labelFields, 50);
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
     return window.dash_clientside.no_update;
   }

@@ -67,6 +67,7 @@
     if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run
       page.editor = editor.byId("editor");
       editor.restorePanels();
+      [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait));   // uploads load late
       editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
     }

@@ -14,11 +14,21 @@
     Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, sizes[name] + "px"); });
   }
 
+  /* Dash's upload fields have no labels of their own. */
+  function labelFields() {
+    document.querySelectorAll("input[type=file]:not([aria-label])").forEach((field) => field.setAttribute("aria-label", "Choose a file"));
+    Object.keys(LIMITS).forEach((name) => {
+      const handle = document.querySelector('[data-resize="' + name + '"]');
+      if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
+    });
+  }
+
   function resize(name, size) {
     const limits = LIMITS[name], element = editor.byId("editor");
     const most = name === "dock" ? window.innerHeight - 240 : Math.min(limits[1], window.innerWidth / 2.5);
     const value = Math.round(Math.min(Math.max(size, limits[0]), most));
     element.style.setProperty("--" + name, value + "px");
+    document.querySelector('[data-resize="' + name + '"]').setAttribute("aria-valuenow", String(value));
     localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
   }
 
@@ -148,5 +158,5 @@
            + ground + '"/>' + out.join("") + "</svg>";
   }
 
-  Object.assign(editor, { restorePanels, openLink, showLink, copy, copyLink, picture });
+  Object.assign(editor, { labelFields, restorePanels, openLink, showLink, copy, copyLink, picture });
 })(window.hetero);

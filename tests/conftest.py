@@ -23,6 +23,8 @@ MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifes
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pages import browser, page, server  # noqa: E402,F401  # fixtures for every test of the page
+
 REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},
         {"name": "ref", "backendName": "Interpreter"}]
 

@@ -41,6 +41,6 @@ def problem(text: str, title: str = "That did not work", **more: Any) -> dmc.Ale
                      withCloseButton=True, **more)
 
 
-def planned_badge(text: str = "estimated") -> dmc.Badge:
+def planned_badge(text: str = "estimated") -> html.Span:
     """Marks what was not measured on the real device."""
-    return dmc.Badge(text, size="xs", variant="outline", color="orange", className="planned")
+    return html.Span(text, className="planned")

@@ -14,11 +14,20 @@ from dash import Dash, dcc, html
 from editor.errors import EditorError
 from editor.execution.jobs import JobService
 from editor.places import place
-from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, opening
+from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
 from editor.web.desk import Desk
 from editor.web.request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
 from editor.workspace.store import Store
+
+# Dash's own, with a language, and without a footer that screen readers would announce.
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
+<body>{%app_entry%}<div hidden>{%config%}{%scripts%}{%renderer%}</div></body>
+</html>"""
+_THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defaultRadius": "sm",
+          "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"}
 
 
 def create_app(desk: Desk) -> Dash:
@@ -26,17 +35,18 @@ def create_app(desk: Desk) -> Dash:
     dmc.pre_render_color_scheme()
     app = Dash("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
+    app.index_string = _INDEX
     app.layout = dmc.MantineProvider([
         dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
         html.Div(html.Div("Opening …", className="empty"), id="page")],
-        defaultColorScheme="auto", theme={"primaryColor": "blue", "defaultRadius": "sm",
-                                          "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"})
+        defaultColorScheme="auto", theme=_THEME)
     opening.register(app, desk)
     comparing.register(app, desk)
     detail.register(app, desk)
     editing.register(app, desk)
     benchmarking.register(app, desk)
     exporting.register(app, desk)
+    importing.register(app, desk)
     clientside.register(app)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()

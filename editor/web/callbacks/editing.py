@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.files import safe_stem
 from editor.partition.filter import matching
-from editor.partition.rules import parse_rules, parse_rules_text
+from editor.partition.rules import parse_rules
 from editor.web.desk import Desk
 from editor.web.notice import notice, refusal_notice
 from editor.web.panels import inspector
@@ -43,31 +39,6 @@ def register(app: Dash, desk: Desk) -> None:
             raise PreventUpdate
         return await asyncio.to_thread(_stroke, desk, wanted, document_id)
 
-    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("rules-file", "contents"),
-                  Output("notice", "children", allow_duplicate=True), Input("rules-file", "contents"),
-                  State("rules-file", "filename"), prevent_initial_call=True)
-    def load(contents: str | None, filename: str | None):
-        if not contents:
-            raise PreventUpdate
-        try:
-            rules = parse_rules_text(uploaded(contents).decode("utf-8", "replace"), filename or "rules")
-        except EditorError as error:
-            return no_update, None, notice(str(error), bad=True)
-        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "from": filename}, None, None
-
-    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
-                  Output("imported", "data"), Input("import-file", "contents"), State("import-file", "filename"),
-                  State("doc", "data"), prevent_initial_call=True)
-    async def bring(contents: str | None, filename: str | None, document_id: str):
-        if not contents:
-            raise PreventUpdate
-        said = await asyncio.to_thread(_import, desk, contents, filename or "affinities.json", document_id)
-        return {"do": "nothing"}, None, said
-
-    @app.callback(Output("notice", "children", allow_duplicate=True), Input("imported", "data"), prevent_initial_call=True)
-    def tell(said: list[Any] | None):
-        return notice(said[0], bad=said[1]) if said else no_update
-
     @app.callback(Output("hover", "children"), Input("hover-ask", "data"), State("doc", "data"), prevent_initial_call=True)
     async def rest(asked: dict[str, Any] | None, document_id: str):
         if not asked:
@@ -89,34 +60,14 @@ def _hover(desk: Desk, asked: dict[str, Any], document_id: str) -> list[Any]:
     return [*hover(document, ops, pairs), html.I(str(asked.get("number")), hidden=True)]
 
 
-def _import(desk: Desk, contents: str, filename: str, document_id: str) -> list[Any]:
-    """Pins from a file of another tool; what happened, and whether something was left out."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / safe_stem(Path(filename).stem)
-        path = path.with_name(path.name + Path(filename).suffix.lower())
-        path.write_bytes(uploaded(contents))
-        try:
-            report = desk.document(document_id).import_affinities(path, filename)
-        except EditorError as error:
-            return [str(error).replace(f"{folder}/", ""), True]
-    lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
-    if len(report.problems) > 12:
-        lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
-    return ["\n".join(lines), bool(report.problems)]
-
-
-def uploaded(contents: str) -> bytes:
-    """The bytes of a file that the page sent."""
-    return base64.b64decode(contents.partition(",")[2])
-
-
 def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
     try:
         document = desk.document(document_id)
     except EditorError as error:
         return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 8)
     before = figures_of(document)
-    message, selection = None, no_update
+    said = wanted.get("say")  # what an import came to
+    message, selection = notice(str(said[0]), bad=bool(said[1])) if said else None, no_update
     try:
         answer = _adopt_or_apply(desk, document, wanted)
         if isinstance(answer, Refusal):

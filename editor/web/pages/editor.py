@@ -34,17 +34,18 @@ def editor_page(document: Document) -> html.Div:
         dcc.Store(id="stroke"), dcc.Store(id="selection"), dcc.Store(id="applied"), dcc.Store(id="linked"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-ask"),
         dcc.Store(id="map-ask"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
-        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"), dcc.Store(id="imported"),
+        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"),
         dcc.Store(id="hover-ask"),
         dcc.Download(id="download"),
         _header(document),
         tools_panel(document),
         html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
         html.Div(_panes(), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
-        *(html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
-                   title="Drag to resize, double click to reset",
-                   **{"data-resize": name, "aria-label": f"Size of the {what}"})
-          for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))),
+        html.Nav([html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
+                  title="Drag to resize, double click to reset",
+                  **{"data-resize": name, "aria-label": f"Size of the {what}", "aria-valuenow": "0"})
+                  for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))],
+                 className="edges", **{"aria-label": "Panel sizes"}),
         html.Div([html.Div(className="palette-field", contentEditable="true", role="combobox", spellCheck="false", **{
             "aria-label": "Command", "aria-controls": "palette-list", "aria-expanded": "true",
             "data-placeholder": "What would you like to do?"}),
@@ -52,7 +53,7 @@ def editor_page(document: Document) -> html.Div:
             **{"aria-label": "Commands"}),
         html.Aside(inspector.empty(), id="inspector", className="panel", **{"aria-label": "Inspector"}),
         _dock(document),
-        html.Footer(status(document), id="status", **{"aria-live": "polite"}),
+        html.Footer(status(document), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
     ], id="editor")
 
 
@@ -62,7 +63,7 @@ def _header(document: Document) -> html.Header:
     return html.Header([
         dcc.Link([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")], href="/open",
                  className="home", title="Open another model"),
-        html.Div([html.Div(document.title, className="model-name"),
+        html.Div([html.H1(document.title, className="model-name"),
                   html.Div(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants{sizes}",
                            className="model-what")], className="model", title=str(graph.path)),
         html.Span(className="spring"),

@@ -89,7 +89,7 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
             html.Td(human_seconds(f["p99"])), html.Td(f"{f['throughput']:.1f}"), html.Td(str(f["subgraphs"])),
             html.Td(", ".join(f"{name} {human_seconds(value)}" for name, value in f["baselines"].items()) or "—")]))
     head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "Requests/s", "Subgraphs", "Unsplit in the same run")]
-    return [html.H4("Benchmarks so far"),
+    return [html.H3("Benchmarks so far"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table")]
 
 
@@ -112,9 +112,9 @@ def _cards(result: BenchmarkResult) -> html.Div:
     if result.difference is not None:
         d = result.difference
         word = "within tolerance" if d.within_tolerance else "outside tolerance"
+        look = "verdict good" if d.within_tolerance else "verdict bad"
         cards.append(_card("Largest difference", [html.B(f"{d.max_absolute:.2g}"),
-                                                  dmc.Badge(word, size="xs", color="teal" if d.within_tolerance else "red",
-                                                            variant="light")],
+                                                  html.Span(word, className=look)],
                            f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
                            + (f" · {result.first_difference}" if result.first_difference else "")))
     else:
@@ -196,7 +196,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
             html.Td(str(len(result.subgraphs))),
             html.Td("taken" if not place else html.Button("Use this", className="tool small", **{
                 "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
-    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "")]))
+    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "Taken")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
             html.P("All candidates ran interleaved with each other and with the unsplit model; the fastest became the "
                    "current plan. Undo brings the former one back.", className="hint wide")]

@@ -61,7 +61,8 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                              _cell(found["predicted"], base["predicted"], human_seconds),
                              html.Td(str(found["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 f"Predicted ({source})", "Pins", "")]
+                                 f"Predicted ({source})", "Pins")]
+    head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
@@ -69,7 +70,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
-            html.H4(f"Predicted latency, {source}"), html.Div(chart, className="bars")]
+            html.H3(f"Predicted latency, {source}"), html.Div(chart, className="bars")]
 
 
 def _tick(name: str) -> html.Button:

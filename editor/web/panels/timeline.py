@@ -66,7 +66,7 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
              for i in range(_TICKS + 1)]
     axis = html.Div([html.Div(className="gantt-name"), html.Div(ticks, className="gantt-axis"),
                      html.Div(className="gantt-share")], className="gantt-row")
-    return html.Div([html.H4("One request on the devices (median of every step, in order)"), *rows, axis], className="gantt",
+    return html.Div([html.H3("One request on the devices (median of every step, in order)"), *rows, axis], className="gantt",
                     id="gantt")
 
 

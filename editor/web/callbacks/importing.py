@@ -1,0 +1,64 @@
+"""Rules and affinities from files that a person chooses in the page."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dash import Dash, Input, Output, State, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.errors import EditorError
+from editor.files import safe_stem
+from editor.partition.rules import parse_rules_text
+from editor.web.desk import Desk
+from editor.web.notice import notice
+
+
+def register(app: Dash, desk: Desk) -> None:
+    """Adds the callbacks. What a file says becomes a stroke, so that it can be undone."""
+
+    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("rules-file", "contents"),
+                  Output("notice", "children", allow_duplicate=True), Input("rules-file", "contents"),
+                  State("rules-file", "filename"), prevent_initial_call=True)
+    def load(contents: str | None, filename: str | None):
+        if not contents:
+            raise PreventUpdate
+        try:
+            rules = parse_rules_text(uploaded(contents).decode("utf-8", "replace"), filename or "rules")
+        except EditorError as error:
+            return no_update, None, notice(str(error), bad=True)
+        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "from": filename}, None, None
+
+    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
+                  Input("import-file", "contents"), State("import-file", "filename"),
+                  State("doc", "data"), prevent_initial_call=True)
+    async def bring(contents: str | None, filename: str | None, document_id: str):
+        if not contents:
+            raise PreventUpdate
+        said = await asyncio.to_thread(_import, desk, contents, filename or "affinities.json", document_id)
+        return {"do": "show", "say": said}, None
+
+
+def _import(desk: Desk, contents: str, filename: str, document_id: str) -> list[Any]:
+    """Pins from a file of another tool; what happened, and whether something was left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / safe_stem(Path(filename).stem)
+        path = path.with_name(path.name + Path(filename).suffix.lower())
+        path.write_bytes(uploaded(contents))
+        try:
+            report = desk.document(document_id).import_affinities(path, filename)
+        except EditorError as error:
+            return [str(error).replace(f"{folder}/", ""), True]
+    lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
+    if len(report.problems) > 12:
+        lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
+    return ["\n".join(lines), bool(report.problems)]
+
+
+def uploaded(contents: str) -> bytes:
+    """The bytes of a file that the page sent."""
+    return base64.b64decode(contents.partition(",")[2])

@@ -1,0 +1,233 @@
+"""Rules, comparison side by side, palette, tooltip, pictures, links, panels, import, and accessibility of the page."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from conftest import EXAMPLES
+from pages import Server, figure, fills, node_at, ready, wait_for_figure
+from playwright.sync_api import Browser, Page, expect
+
+import editor
+
+
+@pytest.fixture
+def fresh(page: Page, tmp_path: Path, server: Server) -> Page:
+    """The page on a copy of the model, so that no other test's strokes are seen."""
+    copy = tmp_path / "fresh.onnx"
+    copy.write_bytes((EXAMPLES / "models" / "mobilenetv2.onnx").read_bytes())
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(copy))
+    page.fill("#devices-spec", "runtimes.yaml")
+    page.click("#open-path")
+    ready(page)
+    return page
+
+
+def tab(page: Page, name: str) -> None:
+    page.click(f"role=tab[name={name}]")
+
+
+def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_path: Path) -> None:
+    page = fresh
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    page.keyboard.type("Conv")
+    rows = page.locator("#rules-list > .rule")
+    rows.locator(".rule-to").select_option("ONNX Runtime")
+    expect(rows.first.locator(".rule-count")).to_have_text("52 matches")
+    expect(page.locator(".device-count").nth(1)).to_have_attribute("data-count", "54")
+    page.click("[data-rules=add]")
+    rows.nth(1).locator(".rule-text").fill("Conv")
+    rows.nth(1).locator(".rule-nth").fill("first")
+    rows.nth(1).locator(".rule-to").select_option("Interpreter")
+    expect(rows.nth(1).locator(".rule-count")).to_have_text("1 match")
+    expect(page.locator(".device-count").nth(2)).to_have_attribute("data-count", "0")  # the first rule decides
+    rows.nth(1).locator("[data-rules=up]").click()
+    expect(page.locator(".device-count").nth(2)).to_have_attribute("data-count", "1")
+    rows.nth(1).locator(".rule-count button").click()
+    expect(page.locator("#inspector")).to_contain_text("52 ops selected")
+
+    # A rule that cannot hold is refused with its number, and nothing changes.
+    rows.nth(1).locator(".rule-kind").select_option("regex")
+    rows.nth(1).locator(".rule-text").fill("(")
+    rows.nth(1).locator(".rule-text").blur()
+    expect(page.locator("#notice")).to_contain_text("rule 2: '(' is not a regular expression")
+    assert figure(page, "subgraphs") > 4
+
+    (tmp_path / "rules.yaml").write_text("- {type: Clip, to: Interpreter}\n")
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Load rules")
+    chooser.value.set_files(tmp_path / "rules.yaml")
+    expect(rows).to_have_count(1)
+    expect(page.locator(".device-count").nth(2)).to_have_attribute("data-count", "35")
+    rows.locator("[data-rules=remove]").click()
+    wait_for_figure(page, "subgraphs", 4)
+    expect(page.locator("#rules-list")).to_contain_text("No rules")
+
+
+def test_affinities_of_other_tools_are_imported_with_what_was_left_out(fresh: Page, tmp_path: Path) -> None:
+    page = fresh
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    keys = [k for i, k in enumerate(graph.op_keys) if not graph.op_is_constant[i]]
+    (tmp_path / "affinities.csv").write_text(f"op,device\n{keys[3]},ONNX Runtime\nnowhere,ONNX Runtime\n{keys[4]},TPU\n")
+    tab(page, "Rules")
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Import affinities")
+    chooser.value.set_files(tmp_path / "affinities.csv")
+    wait_for_figure(page, "pins", 1)
+    for text in ("1 ops pinned from affinities.csv", "nowhere", "TPU"):
+        expect(page.locator("#notice")).to_contain_text(text)
+
+
+def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None:
+    page = fresh
+    tab(page, "Compare")
+    page.click("#compare-start")
+    page.wait_for_selector("#compare-table")
+    page.click("#panes-open")
+    expect(page.locator("#mode-hint")).to_contain_text("Tick two to four layouts")
+    for name in ("this plan", "as Glow would", "least latency"):
+        page.click(f"[data-pane='{name}']")
+    page.click("#panes-open")
+    panes = page.locator("#panes figure")
+    expect(panes).to_have_count(3)
+    differ = page.evaluate("""() => { const l = window.heteroPanes.data.layouts;
+        return l[0].device.filter((d, i) => l.some((o) => o.device[i] !== d)).length; }""")
+    expect(page.locator(".panes-note")).to_have_text(f"{differ} of 100 ops differ")
+    assert differ > 0
+    box = panes.first.locator("canvas").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 80, box["y"] + 80)
+    page.mouse.wheel(0, -400)
+    views = page.evaluate("window.heteroPanes.charts.map((c) => [c.zoom, c.left, c.top].join())")
+    assert len(set(views)) == 1, "all panes show the same place"
+    page.click("[data-panes-step='1']")
+    expect(page.locator("#inspector .op-type")).not_to_be_empty()
+    assert len(set(page.evaluate("window.heteroPanes.charts.map((c) => c.chosen)"))) == 1
+    page.keyboard.press("Escape")
+    expect(page.locator("#panes")).to_be_hidden()
+
+    page.click("[data-pane='as Glow would']")
+    page.click("#panes-open")
+    page.click("[data-panes-mode=swipe]")
+    page.wait_for_function("window.heteroPanes.charts.length === 1 && window.heteroPanes.charts[0].split > 0")
+    page.click("[data-panes-mode=blink]")
+    first = page.evaluate("window.heteroPanes.charts[0].look(0).word")
+    page.wait_for_function("(first) => window.heteroPanes.charts[0].look(0).word !== first", arg=first)
+
+
+def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> None:
+    page = fresh
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    x, y = node_at(page, 3)
+    page.mouse.move(x - 5, y - 5)
+    page.mouse.move(x, y)
+    for text in ("Clip", "OpenVINO", "Interpreter", "estimated", "First device in the table"):
+        expect(page.locator("#hover")).to_contain_text(text)
+    page.mouse.click(x, y)
+    expect(page.locator("#inspector .op-type")).to_have_text("Clip")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("pin selection onnx")
+    expect(page.locator("#palette li")).to_have_count(2)  # the command, and the search for these words
+    page.keyboard.press("Enter")
+    wait_for_figure(page, "pins", 1)
+    page.click("text=Copy link")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert "#op=" in link
+
+    for form in ("svg", "png"):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(f"picture {form}")
+        with page.expect_download() as download:
+            page.keyboard.press("Enter")
+        assert download.value.suggested_filename == f"fresh.{form}"
+        download.value.save_as(tmp_path / f"view.{form}")
+    drawn = ET.parse(tmp_path / "view.svg").getroot()
+    assert any("ONNX Runtime" in (t.text or "") for t in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    assert (tmp_path / "view.png").read_bytes().startswith(b"\x89PNG")
+
+    page.goto("about:blank")
+    page.goto(link)
+    ready(page)
+    expect(page.locator("#inspector .op-type")).to_have_text("Clip")
+
+
+def test_devices_are_dragged_and_panels_remember_their_size(fresh: Page) -> None:
+    page = fresh
+    before = fills(page)
+    page.locator(".device-row").nth(1).drag_to(page.locator(".device-row").first, target_position={"x": 30, "y": 4})
+    expect(page.locator(".device-row [data-device]").first).to_have_attribute("data-device", "ONNX Runtime")
+    page.wait_for_function("window.heteroCy.nodes('.op')[0].data('label').includes('ONNX')")
+    assert fills(page) != before
+    handle = page.locator(".resize-dock").bounding_box()
+    assert handle
+    page.mouse.move(handle["x"] + 200, handle["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(handle["x"] + 200, handle["y"] - 90, steps=4)
+    page.mouse.up()
+    high = page.locator("#dock").bounding_box()
+    page.reload()
+    ready(page)
+    again = page.locator("#dock").bounding_box()
+    assert high and again and abs(high["height"] - again["height"]) < 2 and again["y"] < handle["y"] - 60
+
+
+def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
+    page = fresh
+    page.click("#bench-open")
+    page.fill("#bench-seconds", "1")
+    page.click("#bench-start")
+    expect(page.locator("#bench-text")).to_contain_text("Done", timeout=90_000)
+    assert page.locator(".gantt-bar:not(.transfer)").count() == figure(page, "subgraphs")
+    assert page.locator(".gantt-bar.transfer").count() == figure(page, "transfers")
+    page.locator(".gantt-bar[data-part='1']:not(.transfer)").click()
+    page.wait_for_function("window.heteroCy.nodes('.dim').length > 50")
+    expect(page.locator("#runs-table tbody tr")).to_have_count(1)
+    expect(page.locator("#runs-table")).to_contain_text("automatic")
+    page.reload()
+    ready(page)
+    expect(page.locator("#runs-table tbody tr")).to_have_count(1)
+
+
+# Mantine puts the state of a menu on a box around its button.
+KNOWN = {("aria-allowed-attr", "-target")}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_barriers_that_axe_can_find(browser: Browser, server: Server, scheme: str) -> None:
+    page = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme).new_page()
+    page.goto(f"{server.url}/open")
+    page.wait_for_selector("#start")
+    page.wait_for_timeout(700)
+    found = {"start": Axe().run(page)}
+    page.fill("#path", str(EXAMPLES / "models" / "mobilenetv2.onnx"))
+    page.fill("#devices-spec", "HETERO:GPU,CPU")
+    page.click("#open-path")
+    ready(page)
+    page.mouse.click(*node_at(page, 3))
+    expect(page.locator("#inspector .op-type")).to_have_text("Clip")
+    page.wait_for_selector("#rules-file input[aria-label]", state="attached")
+    for name in ("Subgraphs", "Transfers", "Benchmark", "Rules", "Compare"):
+        tab(page, name)
+        if name == "Rules":
+            page.click("[data-rules=add]")
+        if name == "Compare":
+            page.click("#compare-start")
+            page.wait_for_selector("#compare-table")
+        page.wait_for_timeout(300)
+        found[name] = Axe().run(page)
+    page.keyboard.press("?")
+    found["help"] = Axe().run(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    found["palette"] = Axe().run(page)
+    page.context.close()
+    faults = {what: [(v["id"], n["target"], n["html"][:120]) for v in result.response["violations"] for n in v["nodes"]
+                     if not any(v["id"] == rule and str(n["target"][0]).endswith(end) for rule, end in KNOWN)]
+              for what, result in found.items()}
+    assert not any(faults.values()), json.dumps(faults, indent=1)
