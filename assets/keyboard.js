@@ -65,7 +65,8 @@
     else if (data.label !== undefined) editor.stroke({ do: "label", ops: editor.selectedOps(), label: data.label });
     else if (button.id === "palette-open") editor.openPalette();
     else if (data.pane !== undefined) editor.tickPane(button);
-    else if (button.id === "panes-open") editor.openPanes();
+    else if (button.id === "panes-open") editor.openPanes("panes-ask");
+    else if (button.id === "panes-attach") editor.openPanes("panes-page");
     else if (button.closest("#panes")) editor.panesButton(data, button);
     else if (data.layoutUse !== undefined) editor.stroke({ do: "use-layout", name: data.layoutUse });
     else if (data.layoutShow !== undefined) editor.stroke({ do: "show-layout", name: data.layoutShow });

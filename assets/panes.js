@@ -8,14 +8,14 @@
   const box = () => editor.byId("panes");
 
   /* The layouts whose boxes are ticked in the table of the comparison. */
-  function openPanes() {
+  function openPanes(store) {
     const names = [...document.querySelectorAll('[data-pane][aria-checked="true"]')].map((b) => b.dataset.pane);
     if (names.length < 2 || names.length > 4) {
       editor.say("Tick two to four layouts in the table first.");
       return;
     }
     page.sequence += 1;
-    editor.set("panes-ask", { data: { names: names, sequence: page.sequence } });
+    editor.set(store, { data: { names: names, sequence: page.sequence } });
   }
 
   function tick(button) { button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true")); }

@@ -231,3 +231,37 @@ def test_no_barriers_that_axe_can_find(browser: Browser, server: Server, scheme:
                      if not any(v["id"] == rule and str(n["target"][0]).endswith(end) for rule, end in KNOWN)]
               for what, result in found.items()}
     assert not any(faults.values()), json.dumps(faults, indent=1)
+
+
+def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: Browser, tmp_path: Path) -> None:
+    page = fresh
+    tab(page, "Compare")
+    page.click("#compare-start")
+    for name in ("this plan", "least latency"):
+        page.click(f"[data-pane='{name}']")
+    with page.expect_download() as download:
+        page.click("#panes-attach")
+    assert download.value.suggested_filename == "fresh_comparison.html"
+    download.value.save_as(tmp_path / "comparison.html")
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True)
+    alone = context.new_page()
+    faults: list[str] = []
+    alone.on("pageerror", lambda error: faults.append(str(error)))
+    alone.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    alone.goto((tmp_path / "comparison.html").as_uri())
+    expect(alone.locator("figure")).to_have_count(2)
+    rows = alone.locator("#layouts tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(2)).to_contain_text("least latency")
+    expect(alone.locator("#tools")).to_contain_text("of 100 ops differ")
+    box = alone.locator("canvas").nth(1).bounding_box()
+    assert box
+    zoom, x, y = alone.evaluate("[z, (d.x[1] - left) * z, (d.y[1] - top_) * z]")
+    assert zoom > 0
+    alone.mouse.click(box["x"] + x, box["y"] + y)
+    expect(alone.locator("#op")).to_contain_text("this plan: on OpenVINO")
+    expect(alone.locator("#op")).to_contain_text("least latency: on")
+    found = Axe().run(alone)
+    assert not found.violations_count, found.generate_report()
+    context.close()
+    assert not faults

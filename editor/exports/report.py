@@ -6,15 +6,21 @@ import csv
 import html
 import io
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from editor.errors import EditorError, ExportError
 from editor.exports.palette import device_colour, text_colour
 from editor.files import safe_stem, write_atomic
 from editor.graph.costs import op_bytes, op_flops
 from editor.graph.drawing import draw
+from editor.partition.costs import price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Partition
+from editor.partition.profile import costs_of
 from editor.text import human_bytes
 
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
@@ -88,33 +94,71 @@ def write_markdown(partition: Partition, out_dir: Path, stamp: str = "") -> list
 
 def write_html(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.html``: graph, colours, reasons and tables in one file that opens without a server."""
-    text = standalone(partition, stamp)
-    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}.html", text)]
+    return write_comparison({"this plan": partition}, out_dir, stamp)
 
 
-def standalone(partition: Partition, stamp: str = "") -> str:
-    """The page as text."""
-    graph, part = partition.graph, partition.division.part
-    ops = [op for op in graph.order.tolist() if part[op] >= 0]
+MOST_COMPARED = 4
+
+
+def write_comparison(layouts: Mapping[str, Partition], out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>.html`` with up to four layouts of one model side by side; the first is what others differ from.
+
+    Raises:
+        ExportError: there are more, or they are not of the same model.
+    """
+    first = next(iter(layouts.values()))
+    if len(layouts) > MOST_COMPARED:
+        raise ExportError(f"{len(layouts)} layouts do not fit on a page; at most {MOST_COMPARED} can be compared")
+    for name, one in layouts.items():
+        if one.graph.op_keys != first.graph.op_keys:
+            raise ExportError(f"{name!r} is of another model ({one.graph.path}) than {first.graph.path}")
+    return [write_atomic(out_dir / f"{safe_stem(first.graph.name)}.html", standalone(layouts, stamp))]
+
+
+def standalone(layouts: Mapping[str, Partition], stamp: str = "") -> str:
+    """The page as text; layouts by name, all of one model."""
+    first = next(iter(layouts.values()))
+    graph = first.graph
+    ops = [op for op in graph.order.tolist() if any(p.division.part[op] >= 0 for p in layouts.values())]
     place = {op: i for i, op in enumerate(ops)}
     producer, consumer, _ = graph.edges
     pairs = sorted({(place[p], place[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
                     if p in place and c in place})
-    import numpy as np
     drawing = draw(len(ops), np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64), 128)
-    device = partition.assignment.device
-    because: dict[str, int] = {}
-    reasons = [because.setdefault(partition.why(graph.op_keys[op]).because, len(because)) for op in ops]
-    data = {"report": report_of(partition, stamp), "x": [round(float(v)) for v in drawing.x],
-            "y": [round(float(v)) for v in drawing.y], "edges": pairs, "type": [graph.type_label(op) for op in ops],
-            "name": [graph.display_name(op) for op in ops], "key": [graph.op_keys[op] for op in ops],
-            "device": [int(device[op]) for op in ops], "part": [int(part[op]) for op in ops], "reason": reasons,
-            "reasons": list(because),
-            "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(partition.devices))]}
+    devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
+    reasons: dict[str, int] = {}
+    source = _source(layouts.values())
+    data = {"x": [round(float(v)) for v in drawing.x], "y": [round(float(v)) for v in drawing.y], "edges": pairs,
+            "type": [graph.type_label(op) for op in ops], "name": [graph.display_name(op) for op in ops],
+            "key": [graph.op_keys[op] for op in ops], "devices": devices,
+            "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
+            "layouts": [_layout(name, p, ops, devices, reasons, stamp, source) for name, p in layouts.items()],
+            "reasons": list(reasons), "source": "measured" if source == "measured" else "estimated"}
     # Whatever the names hold, nothing in the data may look like markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")
     return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
+
+
+def _layout(name: str, partition: Partition, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
+            source: str) -> dict[str, Any]:
+    graph, part = partition.graph, partition.division.part
+    number = [devices.index(d.name) for d in partition.devices]
+    costs = costs_of(graph, partition.devices, source)
+    predicted = price(graph, costs, partition.assignment.device, np.flatnonzero(partition.constraints.placed)).total
+    return {"name": name, "report": report_of(partition, stamp), "predicted": predicted,
+            "device": [number[int(d)] for d in partition.device_of_op[ops]], "part": [max(int(part[op]), 0) for op in ops],
+            "reason": [reasons.setdefault(partition.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}
+
+
+def _source(partitions: Iterable[Partition]) -> str:
+    """``measured`` where every layout's devices have a profile, so that figures can be compared."""
+    try:
+        for partition in partitions:
+            costs_of(partition.graph, partition.devices, "measured")
+    except EditorError:
+        return "estimate"
+    return "measured"
 
 
 def _cell(text: str) -> str:

@@ -19,7 +19,7 @@ from editor.execution.executor import CompiledPlan, compile_partition
 from editor.execution.figures import BenchmarkResult
 from editor.execution.tasks import Recipe
 from editor.exports.registry import export as export_partition
-from editor.exports.report import standalone
+from editor.exports.report import standalone, write_comparison
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
@@ -33,6 +33,7 @@ from editor.partition.subgraphs import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
 from editor.version import VERSION
 from editor.workspace import plan_file
+from editor.workspace.layouts import ready_made
 
 
 @dataclass(frozen=True)
@@ -186,11 +187,23 @@ class Plan:
             out_dir: the folder.
             options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``) and
                 ``dag`` ("no"), ``log`` ``sidecar`` ("no"), ``onnxruntime`` ``assignment`` (``annotations``, ``names``)
-                and ``budget`` ("no").
+                and ``budget`` ("no"), ``html`` ``compare``: ``tools`` for what OpenVINO, Glow and ONNX Runtime would
+                do, or paths of up to three other plans of the model, separated by commas.
         """
+        if form == "html" and "compare" in options:
+            layouts = {"this plan": self.partition, **self._others(options["compare"])}
+            return write_comparison(layouts, Path(out_dir), self.stamp)
         if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
         return export_partition(self.partition, form, Path(out_dir), self.stamp, **options)
+
+    def _others(self, compare: str) -> dict[str, Partition]:
+        if compare == "tools":
+            return {one.name: one.partition for one in ready_made(self.partition)[:3] if one.partition is not None}
+        paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
+        plans = [load_plan(path) for path in paths]
+        return {path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.partition
+                for path, plan in zip(paths, plans, strict=True)}
 
     @property
     def stamp(self) -> str:
@@ -199,7 +212,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The standalone view, framed, for a notebook cell."""
-        page = html.escape(standalone(self.partition, self.stamp), quote=True)
+        page = html.escape(standalone({"this plan": self.partition}, self.stamp), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
 
     def save(self, path: str | Path) -> Path:

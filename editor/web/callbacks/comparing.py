@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx
+from dash import Dash, Input, Output, State, ctx, dcc
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
+from editor.exports.report import MOST_COMPARED, write_comparison
 from editor.partition.hints import hints
 from editor.web.desk import Desk
 from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
 from editor.web.panes import panes_data
 from editor.web.view import op_costs
+from editor.workspace.document import Document
 
 
 def register(app: Dash, desk: Desk) -> None:
@@ -37,6 +41,23 @@ def register(app: Dash, desk: Desk) -> None:
         layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
         chosen = [layouts[name] for name in asked.get("names", ())[:4] if name in layouts]
         return await asyncio.to_thread(panes_data, document, chosen)
+
+    @app.callback(Output("download", "data", allow_duplicate=True), Input("panes-page", "data"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def attach(asked: dict[str, Any] | None, document_id: str):
+        if not asked:
+            raise PreventUpdate
+        document = await asyncio.to_thread(desk.document, document_id)
+        return await asyncio.to_thread(_page, document, [str(name) for name in asked.get("names", ())[:MOST_COMPARED]])
+
+
+def _page(document: Document, names: list[str]) -> dict[str, Any]:
+    """The standalone page of some layouts."""
+    layouts = {layout.name: layout.partition for layout in document.layouts()}
+    chosen = {name: partition for name in names if (partition := layouts.get(name)) is not None}
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
+        return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
 
 
 def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:

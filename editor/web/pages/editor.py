@@ -34,7 +34,7 @@ def editor_page(document: Document) -> html.Div:
         dcc.Store(id="stroke"), dcc.Store(id="selection"), dcc.Store(id="applied"), dcc.Store(id="linked"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-ask"),
         dcc.Store(id="map-ask"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
-        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"),
+        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"), dcc.Store(id="panes-page"),
         dcc.Store(id="hover-ask"),
         dcc.Download(id="download"),
         _header(document),

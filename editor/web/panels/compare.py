@@ -69,6 +69,8 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     return [html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
+                      html.Button("Page to attach, HTML", className="tool small", id="panes-attach",
+                                  title="The ticked layouts side by side in one file that needs no server"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
             html.H3(f"Predicted latency, {source}"), html.Div(chart, className="bars")]
 
