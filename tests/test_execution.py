@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs
 
 import editor
 from editor.execution.benchmark import Benchmark
+from editor.execution.cut import Cutter
 from editor.execution.executor import compile_whole
 from editor.execution.fidelity import compare
 from editor.execution.inputs import random_inputs
@@ -82,6 +84,80 @@ def test_oddities_with_every_op_cut(name: str) -> None:
     allowed = 0.01 if name == "qdq_int8.onnx" else 1e-5
     assert compare("whole", expected, actual).max_relative <= allowed
     assert list(actual) == [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist())]
+
+
+SHAPE_CHAIN = """
+<ir_version: 8, opset_import: ["": 18]>
+chain (float[3,4] x) => (float[3,1] y) {
+    one = Constant <value = int64[1] {1}> ()
+    zero = Constant <value = int64[1] {0}> ()
+    shape = Shape (x)
+    rank = Size (shape)
+    left = Sub (rank, one)
+    prefix = Slice (shape, zero, one)
+    suffix = ConstantOfShape <value = int64[1] {1}> (left)
+    target = Concat <axis = 0> (prefix, suffix)
+    mean = ReduceMean <keepdims = 1> (x, one)
+    y = Reshape (mean, target)
+}
+"""
+
+
+def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(SHAPE_CHAIN), tmp_path / "chain.onnx")
+    graph = editor.load_model(tmp_path / "chain.onnx")
+    plan = editor.partition(graph, REAL, pins={"left": "ort", "mean": "ref", "prefix": "ref", "suffix": "ov", "target": "ov",
+                                               "y": "ov"})
+    crossing = {b.tensor for b in plan.partition.boundaries}
+    assert {"left", "prefix", "mean"} <= crossing  # the plan says what crosses, however it is run
+    home = next(s for s in plan.subgraphs if "y" in s.outputs)
+    cutter = Cutter.open(graph)
+    assert "left" in cutter.part(plan.partition, home).inputs
+    last = cutter.part(plan.partition, home, ahead=True)
+    assert "left" not in last.inputs and "mean" in last.inputs
+    value = next(t for t in last.model.graph.initializer if t.name == "left")
+    assert onnx.numpy_helper.to_array(value).tolist() == [1]
+    inputs = random_inputs(graph)  # OpenVINO alone refuses a Reshape to a rank that only a run tells
+    assert np.allclose(plan.run(inputs)["y"], inputs["x"].mean(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_a_constant_that_a_runtime_refuses_comes_in_the_run(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    loose (float[3,4] x) => (int64[3] y) {
+        zero = Constant <value = int64[1] {0}> ()
+        one = Constant <value = int64[1] {1}> ()
+        shape = Shape (x)
+        size = Slice (shape, zero, one)
+        y = Range (zero, size, one)
+    }
+    """  # ONNX Runtime refuses a constant of one dimension where the specification wants none, but computes with it
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "loose.onnx")
+    graph = editor.load_model(tmp_path / "loose.onnx")
+    plan = editor.partition(graph, REAL, pins={"shape": "ref", "size": "ref", "y": "ort"})
+    assert plan.run(random_inputs(graph))["y"].tolist() == [0, 1, 2]
+
+
+def test_only_what_follows_from_static_shapes_is_known(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    some (float[n,2,3] x, int64[2] fed) => (int64[3] a, int64[2] b, int64[1] c, float d) {
+        one = Constant <value = int64[1] {1}> ()
+        shape = Shape (x)
+        a = Neg (shape)
+        tail = Shape <start = 1, end = 9> (x)
+        b = Add (tail, fed)
+        places = NonZero (x)
+        found = Shape (places)
+        c = Gather (found, one)
+        floats = Cast <to = 1> (tail)
+        d = ReduceSum <keepdims = 0> (floats)
+    }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "some.onnx")
+    for define, expected in (({"n": 5}, {"shape": [5, 2, 3], "a": [-5, -2, -3], "tail": [2, 3]}), ({}, {})):
+        known = Cutter.open(editor.load_model(tmp_path / "some.onnx", define)).known
+        assert {name: onnx.numpy_helper.to_array(t).tolist() for name, t in known.items()} == expected
 
 
 def test_an_op_that_is_only_ever_optimised_away_is_named() -> None:

@@ -209,7 +209,14 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
             device, runs_on = by_name[subgraph.device], real[subgraph.device]
             if progress:
                 progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {device.name}")
-            executable = runtime_of(runs_on.runtime).compile(part, runs_on, CompileOptions(threads))
+            try:
+                executable = runtime_of(runs_on.runtime).compile(part, runs_on, CompileOptions(threads))
+            except ExecutionError:
+                plain = cutter.part(partition, subgraph)
+                if part.optimised or plain.inputs == part.inputs:
+                    raise
+                part = plain  # runtimes check constants more strictly than values that come in a run
+                executable = runtime_of(runs_on.runtime).compile(part, runs_on, CompileOptions(threads))
             found.append(Step(subgraph.id, part, device, runs_on, executable))
         return found
 
@@ -224,7 +231,7 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         unknown = missing_types(partition)
         if unknown:
             cutter.find_types(unknown)
-        steps = steps_of(cut(partition, cutter))
+        steps = steps_of(cut(partition, cutter, ahead=True))
     return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(partition.subgraphs))
 
 
@@ -233,14 +240,20 @@ def _is_cpu_only(devices: Iterable[Device]) -> bool:
     return all(d.runtime == "onnxruntime" and d.provider == "CPUExecutionProvider" and not d.properties for d in devices)
 
 
-def compile_whole(graph: Graph, device: Device, threads: int = 0) -> CompiledPlan:
+def compile_whole(graph: Graph, device: Device, threads: int = 0, also: Sequence[str] = ()) -> CompiledPlan:
     """The unsplit model on one device, as a plan of one step.
+
+    Args:
+        graph: the model.
+        device: a real device.
+        threads: 0 leaves the choice to the runtime.
+        also: inner tensors to put out as well; the runtime then cannot fuse them away.
 
     Raises:
         ExecutionError: the device cannot run the whole model.
     """
     cutter = Cutter.open(graph)
-    part = cutter.whole()
+    part = cutter.whole(also)
     if not part.outputs:
         return CompiledPlan(graph, [], _constant_outputs(graph, cutter), 0)
     executable = runtime_of(device.runtime).compile(part, device, CompileOptions(threads))
