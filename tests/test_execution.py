@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs
 
@@ -16,7 +17,7 @@ from editor.execution.benchmark import Benchmark
 from editor.execution.cut import Cutter
 from editor.execution.executor import compile_whole
 from editor.execution.fidelity import compare
-from editor.execution.inputs import random_inputs
+from editor.execution.inputs import random_inputs, read_inputs
 from editor.graph.graph import Graph
 from editor.workspace.plan import Plan
 
@@ -176,6 +177,61 @@ def test_results_stay_valid_after_the_next_run(mobilenet: Graph) -> None:
     copy = {k: v.copy() for k, v in kept.items()}
     plan.run(second)
     assert all((kept[k] == copy[k]).all() for k in kept)
+
+
+DEFAULTS = """
+<ir_version: 8, opset_import: ["": 18]>
+defaults (float[2,3] x, float[3] w, float[3] kept) => (float[2,3] y, float[2,3] z, float[3] w)
+<float[3] w = {1, 2, 3}, float[3] kept = {5, 5, 5}> {
+    less = Neg (w)
+    still = Exp (kept)
+    first = Mul (x, less)
+    y = Add (first, still)
+    z = Sub (y, less)
+}
+"""
+
+
+def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "defaults.onnx"
+    onnx.save(onnx.parser.parse_model(DEFAULTS), path)
+    graph = editor.load_model(path)
+    x, w = random_inputs(graph)["x"], np.array([7, 8, 9], np.float32)
+
+    def expected(w: Any) -> dict[str, Any]:
+        y = x * -w + np.exp(np.float32(5))
+        return {"y": y, "z": y + w, "w": w}
+    for pins in ({"first": "ort", "y": "ov", "z": "ref"}, {"first": "ort", "y": "ort", "z": "ort"},
+                 {"first": "ov", "y": "ref", "z": "ort", "less": "ov"}):
+        plan = editor.partition(graph, REAL, pins=pins)
+        for given in (None, w, w, w + 1, None):
+            result = plan.run({"x": x} if given is None else {"x": x, "w": given})
+            default = np.array([1, 2, 3], np.float32)
+            assert compare("by hand", expected(default if given is None else given), result).within_tolerance
+    twins = [{"name": n, "backendName": "CPU"} for n in "AB"]  # cut from ONNX Runtime's optimised graph
+    plan = editor.partition(graph, twins, pins={"first": "A", "y": "B", "z": "A"})
+    for _ in range(3):
+        assert compare("by hand", expected(w), plan.run({"x": x, "w": w})).within_tolerance
+    (measured,) = Benchmark({"p": plan.partition}, seconds=0.1, inputs={"x": x, "w": w}).run()
+    assert measured.difference is not None and measured.difference.within_tolerance
+    with pytest.raises(editor.ExecutionError, match="'w' must have the shape 3, not 4"):
+        plan.run({"x": x, "w": np.ones(4, np.float32)})
+    with pytest.raises(editor.ExecutionError, match="inputs are missing: x"):
+        plan.run({"w": w})
+
+
+def test_the_default_of_an_initializer_gives_way_in_a_file(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "initializer_as_default_input.onnx")
+    inputs = make_inputs(MANIFEST["initializer_as_default_input.onnx"]["inputs"])
+    names = [graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_overridable)]
+    shapes = [graph.tensor_shapes[graph.tensor_index[n]] for n in names]
+    fed = {n: np.full(s, 0.5, np.float32) for n, s in zip(names, shapes, strict=True)}
+    np.savez(tmp_path / "in.npz", **inputs, **fed)
+    session = onnxruntime.InferenceSession(graph.path, providers=["CPUExecutionProvider"])
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, {**inputs, **fed}), strict=True))
+    plan = editor.partition(graph, "HETERO:openvino,CPU")
+    assert compare("unsplit", expected, plan.run(read_inputs(graph, tmp_path / "in.npz"))).within_tolerance
+    assert not compare("unsplit", expected, plan.run(inputs)).within_tolerance
 
 
 def test_wrong_inputs_are_named(mobilenet: Graph) -> None:

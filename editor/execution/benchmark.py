@@ -21,7 +21,7 @@ from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_partition, compile_whole
 from editor.execution.fidelity import compare, precision_of
 from editor.execution.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
-from editor.execution.inputs import random_inputs
+from editor.execution.inputs import fed_initializers, random_inputs
 from editor.execution.mismatch import first_difference
 from editor.partition.costs import price
 from editor.partition.partition import Partition
@@ -74,6 +74,7 @@ class Benchmark:
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.partitions.values())).graph
         self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
+        self.fed = fed_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0
 
@@ -106,7 +107,10 @@ class Benchmark:
     def _compile(self, name: str, partition: Partition) -> CompiledPlan:
         def progress(done: int, total: int, what: str) -> None:
             self._phase(f"{name}: {what}" if len(self.partitions) > 1 else what, done, total)
-        return compile_partition(partition, self.threads, progress)
+        return compile_partition(partition, self.threads, progress, fed=self.fed)
+
+    def _whole(self, device: Device) -> CompiledPlan:
+        return compile_whole(self.graph, device, self.threads, fed=self.fed)
 
     def _baselines(self) -> dict[str, _Contender]:
         """The whole model on every real device that can run all of it; reasons for the others."""
@@ -119,7 +123,7 @@ class Benchmark:
                 self.baseline_problems[device.name] = f"cannot run the whole model: {able.reasons[stuck[0]]}"
                 continue
             try:
-                found[device.name] = _Contender(device.name, compile_whole(self.graph, device, self.threads), None)
+                found[device.name] = _Contender(device.name, self._whole(device), None)
             except ExecutionError as error:
                 self.baseline_problems[device.name] = str(error)
         return found
@@ -215,7 +219,7 @@ class Benchmark:
         if names:
             return names[0], outputs[id(baselines[names[0]])], ""
         try:
-            return home.description, compile_whole(self.graph, home, self.threads).run(self.inputs), ""
+            return home.description, self._whole(home).run(self.inputs), ""
         except EditorError as error:
             return "", None, str(error)
 

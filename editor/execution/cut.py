@@ -35,14 +35,23 @@ class Cutter:
     graph: Graph
     source: ModelProto
     initializers: dict[str, TensorProto | SparseTensorProto]
+    """Without those that are fed."""
+    fed: tuple[str, ...]
+    """Initializers whose value comes with each run: inputs of whatever reads them."""
+    folded_ops: frozenset[int]
+    """Constant ops that were evaluated once; they are part of no sub-model."""
     folded: dict[str, TensorProto]
-    """Values of constant ops, evaluated once."""
+    """What they made."""
     found_types: dict[str, TypeProto]
     """Types that shape inference could not tell, from ONNX Runtime."""
 
     @classmethod
-    def open(cls, graph: Graph) -> Cutter:
+    def open(cls, graph: Graph, fed: Iterable[str] = ()) -> Cutter:
         """Reads the model file again, now with the weights that lie in it.
+
+        Args:
+            graph: the model.
+            fed: overridable initializers whose value comes with each run.
 
         Raises:
             ExecutionError: the file changed since it was loaded.
@@ -53,7 +62,10 @@ class Cutter:
         bind_symbols(source, graph.define)
         tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
-        return cls(graph, source, tensors, fold_constants(graph, source), {})
+        given = tuple(sorted(fed))
+        for name in given:
+            del tensors[name]
+        return cls(graph, source, tensors, given, *fold_constants(graph, source, given), {})
 
     @cached_property
     def known(self) -> dict[str, TensorProto]:
@@ -66,7 +78,7 @@ class Cutter:
         inputs = [graph.tensor_names[t] for t in graph.inputs]
         outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
         outputs = list(dict.fromkeys((*outputs, *also)))
-        ops = [op for op in graph.order.tolist() if not (self.folded and graph.op_is_constant[op])]
+        ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
         return self._model(ops, inputs, outputs, "the unsplit model")
 
     def part(self, partition: Partition, subgraph: Subgraph, ahead: bool = False) -> SubModel:
@@ -77,9 +89,8 @@ class Cutter:
             subgraph: what to cut out.
             ahead: values that follow from static shapes are constants of the part, not inputs; see ``known``.
         """
-        ops = [self.graph.key_index[key] for key in subgraph.ops]
-        if self.folded:
-            ops = [op for op in ops if partition.division.part[op] >= 0]
+        part = partition.division.part
+        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
         inputs = [name for name in subgraph.inputs if not (ahead and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
 
@@ -98,7 +109,7 @@ class Cutter:
             node.CopyFrom(self.source.graph.node[op])
             node.name = f"op{op}"
             needed.update(dict.fromkeys(_reads(node)))
-        used = [name for name in inputs if name in needed]
+        used = [name for name in (*inputs, *self.fed) if name in needed]
         graph.input.extend(self._value_info(name) for name in used)
         graph.output.extend(self._value_info(name) for name in outputs)
         made = {name for node in graph.node for name in node.output}

@@ -35,7 +35,7 @@ def shape_values(graph: Graph, source: ModelProto,
     Args:
         graph: the model; its symbols are bound.
         source: the same as a file.
-        constants: initializers and values of constant ops.
+        constants: initializers and values of constant ops that no run replaces.
     """
     known: set[int] = set()
     roots: set[int] = set()
@@ -68,7 +68,7 @@ def _is_static(graph: Graph, tensor: int) -> bool:
 def _is_given(graph: Graph, tensor: int, constants: Mapping[str, TensorProto | SparseTensorProto]) -> bool:
     proto = constants.get(graph.tensor_names[tensor])
     return (isinstance(proto, TensorProto) and proto.data_location != TensorProto.EXTERNAL
-            and not graph.tensor_overridable[tensor] and _is_small(graph, tensor))
+            and _is_small(graph, tensor))
 
 
 def _evaluate(graph: Graph, source: ModelProto, ops: list[int], roots: set[int], wanted: list[int],

@@ -9,6 +9,7 @@ from editor.devices.device import Device
 from editor.execution.cut import Cutter
 from editor.execution.executor import compile_partition
 from editor.execution.fidelity import compare
+from editor.execution.inputs import fed_initializers
 from editor.partition.partition import Partition
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import runtime_of
@@ -38,11 +39,12 @@ def first_difference(partition: Partition, inputs: Mapping[str, Value], referenc
     Raises:
         ExecutionError: one of them does not run.
     """
-    kept = compile_partition(partition, threads, as_cut=True).keep(inputs)
     graph = partition.graph
+    fed = fed_initializers(graph, inputs)
+    kept = compile_partition(partition, threads, as_cut=True, fed=fed).keep(inputs)
     made = [(s.id, s.device, name) for s in partition.subgraphs for name in s.outputs if name in kept]
     names = list(dict.fromkeys(name for _, _, name in made))
-    whole = Cutter.open(graph).whole(names)
+    whole = Cutter.open(graph, fed).whole(names)
     executable = runtime_of(reference.runtime).compile(whole, reference, CompileOptions(threads))
     values = executable.run([inputs[name] for name in whole.inputs])
     expected = dict(zip(whole.outputs, map(to_numpy, values), strict=True))
