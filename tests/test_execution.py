@@ -234,6 +234,21 @@ def test_the_default_of_an_initializer_gives_way_in_a_file(tmp_path: Path) -> No
     assert not compare("unsplit", expected, plan.run(inputs)).within_tolerance
 
 
+def test_views_of_the_interpreter_stay_valid_too(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    views (float[2,3] x) => (float[6] y) {
+        s = Constant <value = int64[1] {-1}> ()
+        a = Neg (x)
+        y = Reshape (a, s)
+    }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "views.onnx")
+    plan = editor.partition(editor.load_model(tmp_path / "views.onnx"), REAL, pins={"a": "ort", "y": "ref"})
+    results = [plan.run({"x": np.full((2, 3), i, np.float32)})["y"] for i in range(4)]
+    assert [r[0] for r in results] == [0, -1, -2, -3]
+
+
 def test_wrong_inputs_are_named(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, "HETERO:CPU")
     good = random_inputs(mobilenet)

@@ -9,7 +9,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +22,7 @@ from editor.execution.executor import CompiledPlan, RunTimes, compile_partition,
 from editor.execution.fidelity import compare, precision_of
 from editor.execution.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
 from editor.execution.inputs import fed_initializers, random_inputs
-from editor.execution.mismatch import first_difference
+from editor.execution.mismatch import FirstDifference, first_differences, summary
 from editor.partition.costs import price
 from editor.partition.partition import Partition
 from editor.partition.profile import costs_of
@@ -228,6 +228,7 @@ class Benchmark:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
         planned = {d.name for d in partition.devices if d.planned}
+        difference, first = self._explained(partition, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times]),
@@ -237,7 +238,7 @@ class Benchmark:
             transfers=_transfer_figures(partition, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
             difference=difference, difference_problem=problem,
-            first_difference=self._first_difference(partition, difference), **_prediction(partition),
+            first_difference=first, **_prediction(partition),
             environment=environment(self.threads))
 
     def _difference(self, partition: Partition, name: str, expected: dict[str, Any] | None,
@@ -251,16 +252,21 @@ class Benchmark:
         used = {s.device for s in partition.subgraphs}
         return precision_of([reference, *(d for d in partition.devices if d.name in used)])
 
-    def _first_difference(self, partition: Partition, difference: Difference | None) -> str:
+    def _explained(self, partition: Partition, difference: Difference | None) -> tuple[Difference | None, str]:
+        """Each output outside its tolerance with where that starts, and the same in one line."""
         if difference is None or difference.within_tolerance:
-            return ""
+            return difference, ""
         self._phase("looking for the difference")
         home = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        wrong = [o.name for o in difference.outputs if not o.ok]
+        found: dict[str, FirstDifference] = {}
+        problem = "seen in the outputs only, not in any boundary tensor"
         try:
-            found = first_difference(partition, self.inputs, home, self.threads, self._precision(partition, home))
+            found = first_differences(partition, self.inputs, home, wrong, self.threads, self._precision(partition, home))
         except EditorError as error:
-            return f"not found: {error}"
-        return str(found) if found else "seen in the outputs only, not in any boundary tensor"
+            problem = f"not found: {error}"
+        told = tuple(o if o.ok else replace(o, first=str(found.get(o.name, problem))) for o in difference.outputs)
+        return replace(difference, outputs=told), summary(found) or problem
 
     def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")

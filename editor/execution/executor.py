@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
@@ -130,16 +130,17 @@ class CompiledPlan:
         steps = [Step(s.id, s.part, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
         return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._again, self.fed)
 
-    def keep(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """Every boundary tensor of one run, for finding where a difference starts."""
-        values, _ = self._for(inputs)._execute(inputs, keep=True)
-        return {name: _owned(value) for name, value in values.items()}
+    def keep(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
+        """These boundary tensors and outputs of one run as numpy arrays, for finding where a difference starts."""
+        values, _ = self._for(inputs)._execute(inputs, names)
+        return {name: values[name] for name in names if name in values}
 
-    def _execute(self, inputs: Mapping[str, Value], keep: bool = False,
+    def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
         values: dict[str, Value] = {**self._constants, **inputs}
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
+        kept: dict[str, Any] = {}
         begin = perf_counter()
         for step, hops, dead in zip(self.steps, self._hops, self._dead, strict=True):
             arguments = [values[name] for name in step.part.inputs]
@@ -158,15 +159,16 @@ class CompiledPlan:
             else:
                 results = step.executable.run(arguments)
             values.update(zip(step.part.outputs, results, strict=True))
-            if not keep:
-                for name in dead:
-                    del values[name]
+            if keep:  # a copy at once: this memory is soon another tensor's
+                kept |= {name: _owned(values[name]) for name in step.part.outputs if name in keep}
+            for name in dead:
+                del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
-        if not keep and not self._packed:
+        if not self._packed:
             self._packed = True
             pack_buffers(self.steps, self._outputs)
             self._fixed = FixedRun.of(self.steps, self._outputs)
-        return values, times
+        return {**values, **kept}, times
 
     def _size(self, name: str, value: Value) -> int:
         """Bytes of a boundary tensor; asked once where its buffer stays."""
@@ -315,6 +317,8 @@ def convert(value: Value, target: Device) -> Value:
 
 
 def _owned(value: Value) -> Any:
-    """A numpy result that stays valid after the next run."""
+    """A numpy result that stays valid after the next run: what the interpreter returns may be a view as well."""
     result = to_numpy(value)
-    return np.array(result) if is_openvino(value) or (is_ort(value) and isinstance(result, np.ndarray)) else result
+    if isinstance(result, list):
+        return [_owned(item) for item in result]
+    return np.array(result) if isinstance(result, np.ndarray) else result

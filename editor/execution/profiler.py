@@ -58,10 +58,10 @@ def profile_device(graph: Graph, device: Device, devices: Sequence[Device], seco
     partition = solve(graph, table, Settings())
     plan = compile_partition(partition, threads, as_cut=True)
     values = dict(inputs) if inputs is not None else random_inputs(graph)
-    kept = {**values, **plan.keep(values)}
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
+    kept = {**values, **plan.keep(values, {name for step in mine for name in step.part.inputs})}
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
