@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,36 @@ def test_views_of_the_interpreter_stay_valid_too(tmp_path: Path) -> None:
     plan = editor.partition(editor.load_model(tmp_path / "views.onnx"), REAL, pins={"a": "ort", "y": "ref"})
     results = [plan.run({"x": np.full((2, 3), i, np.float32)})["y"] for i in range(4)]
     assert [r[0] for r in results] == [0, -1, -2, -3]
+
+
+@pytest.mark.parametrize("place", ["beside", "linked", "elsewhere"])
+def test_openvino_takes_weights_from_other_files(tmp_path: Path, place: str) -> None:
+    other = Path("/dev/shm")
+    folder = tmp_path
+    if place == "elsewhere":  # no second name for a file across file systems
+        if not other.is_dir() or other.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+            pytest.skip("one file system only")
+        folder = Path(tempfile.mkdtemp(dir=other))
+    try:
+        rng = np.random.default_rng(0)
+        weight = onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), "w")
+        info = [onnx.helper.make_tensor_value_info(n, 1, [2, 64]) for n in "xy"]
+        nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["a"]), onnx.helper.make_node("MatMul", ["a", "w"], ["y"])]
+        model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", info[:1], info[1:], [weight]), ir_version=8,
+                                       opset_imports=[onnx.helper.make_opsetid("", 18)])
+        onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+        if place == "linked":
+            (folder / "w.bin").rename(folder / "blob")
+            (folder / "w.bin").symlink_to(folder / "blob")
+        graph = editor.load_model(folder / "m.onnx")
+        inputs = random_inputs(graph)
+        plan = editor.partition(graph, REAL, pins={"a": "ov", "y": "ort"})
+        expected = inputs["x"] @ onnx.numpy_helper.to_array(weight) @ onnx.numpy_helper.to_array(weight)
+        assert np.allclose(plan.run(inputs)["y"], expected, atol=1e-2)
+        assert compare("whole", {"y": expected}, compile_whole(graph, plan.devices[1]).run(inputs)).within_tolerance
+    finally:
+        if place == "elsewhere":
+            shutil.rmtree(folder)
 
 
 def test_wrong_inputs_are_named(mobilenet: Graph) -> None:
