@@ -129,6 +129,12 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
 
 
+def test_a_model_without_inputs_to_make_up_is_not_profiled() -> None:
+    graph = editor.load_model(Path(__file__).parent / "data" / "oddities" / "sequence_input.onnx")
+    found = profile_all(graph, editor.load_devices(BOX), 0.1)
+    assert set(found) == {"ORT", "OV"} and all("cannot make up a value" in str(reason) for reason in found.values())
+
+
 def test_tuning_keeps_the_fastest_and_every_pin(mobilenet: Graph) -> None:
     devices = editor.load_devices(BOX)
     key = next(k for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv")
