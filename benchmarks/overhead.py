@@ -2,8 +2,8 @@
 
     python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 20] [--openvino]
 
-ONNX Runtime CPU on both sides, interleaved in one process; ratios are medians of per-round process CPU
-times. With ``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
+ONNX Runtime CPU on both sides, interleaved in one process in random order; ratios are medians of per-round
+process CPU times. With ``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
 """
 
 from __future__ import annotations
@@ -100,18 +100,26 @@ def plain_session(graph: Graph, inputs: dict[str, Any], threads: int) -> Callabl
 
 
 def ratios(base: Callable[[], Any], others: list[Callable[[], Any]], seconds: float) -> tuple[float, list[float]]:
-    """Median CPU seconds of the base, and median ratio of each other to it, round by round."""
+    """Median CPU seconds of the base, and median ratio of each other to it, round by round.
+
+    In each round they take turns in another order: who always follows the same one inherits its caches.
+    """
     def cpu(work: Callable[[], Any]) -> float:
         start = time.process_time()
         work()
         return time.process_time() - start
 
-    for work in (base, *others):
+    works = [base, *others]
+    for work in works:
         for _ in range(3):
             work()
+    rng = np.random.default_rng(0)
     rows, begin = [], time.perf_counter()
     while time.perf_counter() - begin < seconds or len(rows) < 10:
-        rows.append([cpu(base), *(cpu(o) for o in others)])
+        row = np.zeros(len(works))
+        for i in rng.permutation(len(works)):
+            row[i] = cpu(works[i])
+        rows.append(row)
     table = np.array(rows)
     return float(np.median(table[:, 0])), np.median(table[:, 1:] / table[:, :1], axis=0).tolist()
 

@@ -1,56 +1,113 @@
 """`optimal` with a profile against `priority` and every single device, on real runtimes.
 
-    python benchmarks/tuning.py [MODEL...] [--seconds 6]
+    python benchmarks/tuning.py [MODEL...] [--seconds 6] [--limit 240]
+    python benchmarks/tuning.py --pack DIR          # every model of the pack that runs; DIR after its prepare()
 
 Profiles each model on ONNX Runtime and OpenVINO (32-bit), solves with measured costs, and benchmarks all
-plans interleaved. Default: the bundled models.
+plans interleaved. Default: the bundled models. Each model has a process of its own and ``--limit`` seconds; models of
+a pack get the inputs that its manifest describes, others random ones with symbols bound to 4.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from editor.devices.formats import load_devices
 from editor.execution.benchmark import Benchmark
+from editor.execution.inputs import random_inputs
 from editor.execution.profiler import profile_all
+from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.partition.partition import Settings, solve
 
 TABLE = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
          {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
+GROUPS = ("real", "single", "more")
+"""Of the pack; the other models are tiny or have constant weights."""
+
+
+def pack_models(folder: Path) -> list[Path]:
+    """Models of the pack that ONNX Runtime runs; ``prepare()`` unpacks those of ``more`` into ``real``."""
+    entries = json.loads((folder / "MANIFEST.json").read_text())["models"]
+    found = [folder / e["file"] for e in entries if e["group"] in GROUPS and e["checks"].get("ort_run") == "ok"]
+    return [path if path.suffix == ".onnx" and path.exists() else folder / "real" / Path(path.stem).with_suffix(".onnx")
+            for path in found]
+
+
+def load(path: Path, pack: Path | None) -> tuple[Graph, dict[str, Any]]:
+    """The model with its symbols bound, and inputs."""
+    graph = load_model(path)
+    if pack is None:
+        graph = load_model(path, dict.fromkeys(graph.unbound, 4)) if graph.unbound else graph
+        return graph, random_inputs(graph)
+    sys.path.insert(0, str(pack))
+    from run_model import make_inputs  # type: ignore[import-not-found]
+
+    entries = json.loads((pack / "MANIFEST.json").read_text())["models"]
+    entry = next(e for e in entries if Path(e["file"]).name.removesuffix(".gz") == path.name
+                 and e["group"] in (path.parent.name, "more"))
+    inputs = make_inputs(entry["inputs"], 0)
+    define = {dim: size for name, value in inputs.items()
+              for dim, size in zip(graph.tensor_shapes[graph.tensor_index[name]] or (), value.shape, strict=False)
+              if isinstance(dim, str)}
+    return load_model(path, {name: define[name] for name in graph.unbound}), inputs
+
+
+def compare(path: Path, pack: Path | None, seconds: float) -> str:
+    """One line of figures: medians in milliseconds."""
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+    devices = load_devices(TABLE)
+    graph, inputs = load(path, pack)
+    problems = [f"{n}: {p}" for n, p in profile_all(graph, devices, 2.0).items() if isinstance(p, str)]
+    plans = {"optimal": solve(graph, devices, Settings("optimal", {"costs": "measured"})),
+             "priority": solve(graph, devices, Settings())}
+    results = Benchmark(plans, seconds, inputs=inputs).run()
+    best = results[0].total.median
+    rivals = {"priority": results[1].total.median,
+              **{b.device: b.time.median for b in results[0].baselines if b.time is not None}}
+    fastest = min(rivals, key=lambda name: rivals[name])
+    counts = ", ".join(f"{n} on {d}" for d, n in plans["optimal"].op_counts.items() if n)
+    difference = results[0].difference
+    wrong = "" if difference is None or difference.within_tolerance else "; OUTPUTS DIFFER " + results[0].first_difference
+    return (f"{path.parent.name}/{path.stem}: optimal {best * 1e3:.2f} ms ({counts}; {len(plans['optimal'].subgraphs)} "
+            f"subgraphs); predicted {(results[0].predicted or 0) * 1e3:.2f}; "
+            + ", ".join(f"{n} {v * 1e3:.2f}" for n, v in rivals.items())
+            + f"; ratio to the fastest ({fastest}): {best / rivals[fastest]:.3f}" + wrong
+            + (f"; not profiled: {'; '.join(problems)}" if problems else ""))
 
 
 def main() -> None:
     """One line per model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     models = Path(__file__).resolve().parents[1] / "examples" / "models"
-    parser.add_argument("models", type=Path, nargs="*", default=sorted(models.glob("*.onnx")))
+    parser.add_argument("models", type=Path, nargs="*")
+    parser.add_argument("--pack", type=Path, help="folder of the model pack")
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--limit", type=float, default=240, help="seconds for one model, all in all")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    devices = load_devices(TABLE)
-    for path in options.models:
-        graph = load_model(path)
-        if graph.unbound:
-            graph = load_model(path, dict.fromkeys(graph.unbound, 4))
-        profile_all(graph, devices, 2.0)
-        plans = {"optimal": solve(graph, devices, Settings("optimal", {"costs": "measured"})),
-                 "priority": solve(graph, devices, Settings())}
-        results = Benchmark(plans, options.seconds).run()
-        best = results[0].total.median
-        rivals = {"priority": results[1].total.median,
-                  **{b.device: b.time.median for b in results[0].baselines if b.time is not None}}
-        fastest = min(rivals, key=lambda name: rivals[name])
-        counts = ", ".join(f"{n} on {d}" for d, n in plans["optimal"].op_counts.items() if n)
-        print(f"{path.stem:<24} optimal {best * 1e3:8.2f} ms ({counts}); predicted {(results[0].predicted or 0) * 1e3:.2f}; "
-              + ", ".join(f"{n} {v * 1e3:.2f}" for n, v in rivals.items())
-              + f"; ratio to the fastest ({fastest}): {best / rivals[fastest]:.3f}", flush=True)
+    chosen = options.models or (pack_models(options.pack) if options.pack else sorted(models.glob("*.onnx")))
+    for path in chosen:
+        if options.here:
+            print(compare(path, options.pack, options.seconds), flush=True)
+            continue
+        command = [sys.executable, __file__, str(path), "--here", "--seconds", str(options.seconds),
+                   *(["--pack", str(options.pack)] if options.pack else [])]
+        try:
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=options.limit)
+            told = done.stdout.strip() or f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}"
+        except subprocess.TimeoutExpired:
+            told = f"{path.parent.name}/{path.stem}: not done in {options.limit:.0f} s"
+        print(told, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import random
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs
 
 import editor
 from editor.execution.benchmark import Benchmark
+from editor.execution.cut import Cutter
 from editor.execution.executor import compile_whole
 from editor.execution.fidelity import compare
-from editor.execution.inputs import random_inputs
+from editor.execution.inputs import random_inputs, read_inputs
 from editor.graph.graph import Graph
 from editor.workspace.plan import Plan
 
@@ -84,6 +89,80 @@ def test_oddities_with_every_op_cut(name: str) -> None:
     assert list(actual) == [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist())]
 
 
+SHAPE_CHAIN = """
+<ir_version: 8, opset_import: ["": 18]>
+chain (float[3,4] x) => (float[3,1] y) {
+    one = Constant <value = int64[1] {1}> ()
+    zero = Constant <value = int64[1] {0}> ()
+    shape = Shape (x)
+    rank = Size (shape)
+    left = Sub (rank, one)
+    prefix = Slice (shape, zero, one)
+    suffix = ConstantOfShape <value = int64[1] {1}> (left)
+    target = Concat <axis = 0> (prefix, suffix)
+    mean = ReduceMean <keepdims = 1> (x, one)
+    y = Reshape (mean, target)
+}
+"""
+
+
+def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(SHAPE_CHAIN), tmp_path / "chain.onnx")
+    graph = editor.load_model(tmp_path / "chain.onnx")
+    plan = editor.partition(graph, REAL, pins={"left": "ort", "mean": "ref", "prefix": "ref", "suffix": "ov", "target": "ov",
+                                               "y": "ov"})
+    crossing = {b.tensor for b in plan.partition.boundaries}
+    assert {"left", "prefix", "mean"} <= crossing  # the plan says what crosses, however it is run
+    home = next(s for s in plan.subgraphs if "y" in s.outputs)
+    cutter = Cutter.open(graph)
+    assert "left" in cutter.part(plan.partition, home).inputs
+    last = cutter.part(plan.partition, home, ahead=True)
+    assert "left" not in last.inputs and "mean" in last.inputs
+    value = next(t for t in last.model.graph.initializer if t.name == "left")
+    assert onnx.numpy_helper.to_array(value).tolist() == [1]
+    inputs = random_inputs(graph)  # OpenVINO alone refuses a Reshape to a rank that only a run tells
+    assert np.allclose(plan.run(inputs)["y"], inputs["x"].mean(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_a_constant_that_a_runtime_refuses_comes_in_the_run(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    loose (float[3,4] x) => (int64[3] y) {
+        zero = Constant <value = int64[1] {0}> ()
+        one = Constant <value = int64[1] {1}> ()
+        shape = Shape (x)
+        size = Slice (shape, zero, one)
+        y = Range (zero, size, one)
+    }
+    """  # ONNX Runtime refuses a constant of one dimension where the specification wants none, but computes with it
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "loose.onnx")
+    graph = editor.load_model(tmp_path / "loose.onnx")
+    plan = editor.partition(graph, REAL, pins={"shape": "ref", "size": "ref", "y": "ort"})
+    assert plan.run(random_inputs(graph))["y"].tolist() == [0, 1, 2]
+
+
+def test_only_what_follows_from_static_shapes_is_known(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    some (float[n,2,3] x, int64[2] fed) => (int64[3] a, int64[2] b, int64[1] c, float d) {
+        one = Constant <value = int64[1] {1}> ()
+        shape = Shape (x)
+        a = Neg (shape)
+        tail = Shape <start = 1, end = 9> (x)
+        b = Add (tail, fed)
+        places = NonZero (x)
+        found = Shape (places)
+        c = Gather (found, one)
+        floats = Cast <to = 1> (tail)
+        d = ReduceSum <keepdims = 0> (floats)
+    }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "some.onnx")
+    for define, expected in (({"n": 5}, {"shape": [5, 2, 3], "a": [-5, -2, -3], "tail": [2, 3]}), ({}, {})):
+        known = Cutter.open(editor.load_model(tmp_path / "some.onnx", define)).known
+        assert {name: onnx.numpy_helper.to_array(t).tolist() for name, t in known.items()} == expected
+
+
 def test_an_op_that_is_only_ever_optimised_away_is_named() -> None:
     graph = editor.load_model(ODDITIES / "old_opset_6.onnx")
     with pytest.raises(editor.UnsupportedOpError, match="(?s)Dropout.*Could not find an implementation"):
@@ -100,6 +179,106 @@ def test_results_stay_valid_after_the_next_run(mobilenet: Graph) -> None:
     copy = {k: v.copy() for k, v in kept.items()}
     plan.run(second)
     assert all((kept[k] == copy[k]).all() for k in kept)
+
+
+DEFAULTS = """
+<ir_version: 8, opset_import: ["": 18]>
+defaults (float[2,3] x, float[3] w, float[3] kept) => (float[2,3] y, float[2,3] z, float[3] w)
+<float[3] w = {1, 2, 3}, float[3] kept = {5, 5, 5}> {
+    less = Neg (w)
+    still = Exp (kept)
+    first = Mul (x, less)
+    y = Add (first, still)
+    z = Sub (y, less)
+}
+"""
+
+
+def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "defaults.onnx"
+    onnx.save(onnx.parser.parse_model(DEFAULTS), path)
+    graph = editor.load_model(path)
+    x, w = random_inputs(graph)["x"], np.array([7, 8, 9], np.float32)
+
+    def expected(w: Any) -> dict[str, Any]:
+        y = x * -w + np.exp(np.float32(5))
+        return {"y": y, "z": y + w, "w": w}
+    for pins in ({"first": "ort", "y": "ov", "z": "ref"}, {"first": "ort", "y": "ort", "z": "ort"},
+                 {"first": "ov", "y": "ref", "z": "ort", "less": "ov"}):
+        plan = editor.partition(graph, REAL, pins=pins)
+        for given in (None, w, w, w + 1, None):
+            result = plan.run({"x": x} if given is None else {"x": x, "w": given})
+            default = np.array([1, 2, 3], np.float32)
+            assert compare("by hand", expected(default if given is None else given), result).within_tolerance
+    twins = [{"name": n, "backendName": "CPU"} for n in "AB"]  # cut from ONNX Runtime's optimised graph
+    plan = editor.partition(graph, twins, pins={"first": "A", "y": "B", "z": "A"})
+    for _ in range(3):
+        assert compare("by hand", expected(w), plan.run({"x": x, "w": w})).within_tolerance
+    (measured,) = Benchmark({"p": plan.partition}, seconds=0.1, inputs={"x": x, "w": w}).run()
+    assert measured.difference is not None and measured.difference.within_tolerance
+    with pytest.raises(editor.ExecutionError, match="'w' must have the shape 3, not 4"):
+        plan.run({"x": x, "w": np.ones(4, np.float32)})
+    with pytest.raises(editor.ExecutionError, match="inputs are missing: x"):
+        plan.run({"w": w})
+
+
+def test_the_default_of_an_initializer_gives_way_in_a_file(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "initializer_as_default_input.onnx")
+    inputs = make_inputs(MANIFEST["initializer_as_default_input.onnx"]["inputs"])
+    names = [graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_overridable)]
+    shapes = [graph.tensor_shapes[graph.tensor_index[n]] for n in names]
+    fed = {n: np.full(s, 0.5, np.float32) for n, s in zip(names, shapes, strict=True)}
+    np.savez(tmp_path / "in.npz", **inputs, **fed)
+    session = onnxruntime.InferenceSession(graph.path, providers=["CPUExecutionProvider"])
+    expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, {**inputs, **fed}), strict=True))
+    plan = editor.partition(graph, "HETERO:openvino,CPU")
+    assert compare("unsplit", expected, plan.run(read_inputs(graph, tmp_path / "in.npz"))).within_tolerance
+    assert not compare("unsplit", expected, plan.run(inputs)).within_tolerance
+
+
+def test_views_of_the_interpreter_stay_valid_too(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    views (float[2,3] x) => (float[6] y) {
+        s = Constant <value = int64[1] {-1}> ()
+        a = Neg (x)
+        y = Reshape (a, s)
+    }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "views.onnx")
+    plan = editor.partition(editor.load_model(tmp_path / "views.onnx"), REAL, pins={"a": "ort", "y": "ref"})
+    results = [plan.run({"x": np.full((2, 3), i, np.float32)})["y"] for i in range(4)]
+    assert [r[0] for r in results] == [0, -1, -2, -3]
+
+
+@pytest.mark.parametrize("place", ["beside", "linked", "elsewhere"])
+def test_openvino_takes_weights_from_other_files(tmp_path: Path, place: str) -> None:
+    other = Path("/dev/shm")
+    folder = tmp_path
+    if place == "elsewhere":  # no second name for a file across file systems
+        if not other.is_dir() or other.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+            pytest.skip("one file system only")
+        folder = Path(tempfile.mkdtemp(dir=other))
+    try:
+        rng = np.random.default_rng(0)
+        weight = onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), "w")
+        info = [onnx.helper.make_tensor_value_info(n, 1, [2, 64]) for n in "xy"]
+        nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["a"]), onnx.helper.make_node("MatMul", ["a", "w"], ["y"])]
+        model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", info[:1], info[1:], [weight]), ir_version=8,
+                                       opset_imports=[onnx.helper.make_opsetid("", 18)])
+        onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+        if place == "linked":
+            (folder / "w.bin").rename(folder / "blob")
+            (folder / "w.bin").symlink_to(folder / "blob")
+        graph = editor.load_model(folder / "m.onnx")
+        inputs = random_inputs(graph)
+        plan = editor.partition(graph, REAL, pins={"a": "ov", "y": "ort"})
+        expected = inputs["x"] @ onnx.numpy_helper.to_array(weight) @ onnx.numpy_helper.to_array(weight)
+        assert np.allclose(plan.run(inputs)["y"], expected, atol=1e-2)
+        assert compare("whole", {"y": expected}, compile_whole(graph, plan.devices[1]).run(inputs)).within_tolerance
+    finally:
+        if place == "elsewhere":
+            shutil.rmtree(folder)
 
 
 def test_wrong_inputs_are_named(mobilenet: Graph) -> None:

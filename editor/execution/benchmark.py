@@ -1,15 +1,17 @@
 """Measuring plans: real runs, interleaved with the unsplit model on each real device.
 
-Every round runs each contender once, so a machine that slows down slows them all alike.
+Every round runs each contender once, so a machine that slows down slows them all alike. The order is another one in
+each round, because who runs after a runtime with busy threads and large weights pays for it.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -21,8 +23,8 @@ from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_partition, compile_whole
 from editor.execution.fidelity import compare, precision_of
 from editor.execution.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
-from editor.execution.inputs import random_inputs
-from editor.execution.mismatch import first_difference
+from editor.execution.inputs import fed_initializers, random_inputs
+from editor.execution.mismatch import FirstDifference, first_differences, summary
 from editor.partition.costs import price
 from editor.partition.partition import Partition
 from editor.partition.profile import costs_of
@@ -74,6 +76,7 @@ class Benchmark:
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.partitions.values())).graph
         self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
+        self.fed = fed_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0
 
@@ -106,7 +109,10 @@ class Benchmark:
     def _compile(self, name: str, partition: Partition) -> CompiledPlan:
         def progress(done: int, total: int, what: str) -> None:
             self._phase(f"{name}: {what}" if len(self.partitions) > 1 else what, done, total)
-        return compile_partition(partition, self.threads, progress)
+        return compile_partition(partition, self.threads, progress, fed=self.fed)
+
+    def _whole(self, device: Device) -> CompiledPlan:
+        return compile_whole(self.graph, device, self.threads, fed=self.fed)
 
     def _baselines(self) -> dict[str, _Contender]:
         """The whole model on every real device that can run all of it; reasons for the others."""
@@ -119,7 +125,7 @@ class Benchmark:
                 self.baseline_problems[device.name] = f"cannot run the whole model: {able.reasons[stuck[0]]}"
                 continue
             try:
-                found[device.name] = _Contender(device.name, compile_whole(self.graph, device, self.threads), None)
+                found[device.name] = _Contender(device.name, self._whole(device), None)
             except ExecutionError as error:
                 self.baseline_problems[device.name] = str(error)
         return found
@@ -158,8 +164,9 @@ class Benchmark:
         racing = [c for c in contenders if not c.too_slow and c.name not in self.baseline_problems]
         begin = perf_counter()
         rounds = 0
+        order = random.Random(0)
         while rounds < MIN_ROUNDS or perf_counter() - begin < self.seconds:
-            for contender in racing:
+            for contender in order.sample(racing, len(racing)):
                 self._check_stop()
                 _, times = contender.compiled.run_timed(self.inputs)
                 contender.times.append(times)
@@ -215,7 +222,7 @@ class Benchmark:
         if names:
             return names[0], outputs[id(baselines[names[0]])], ""
         try:
-            return home.description, compile_whole(self.graph, home, self.threads).run(self.inputs), ""
+            return home.description, self._whole(home).run(self.inputs), ""
         except EditorError as error:
             return "", None, str(error)
 
@@ -224,6 +231,7 @@ class Benchmark:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
         planned = {d.name for d in partition.devices if d.planned}
+        difference, first = self._explained(partition, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times]),
@@ -233,7 +241,7 @@ class Benchmark:
             transfers=_transfer_figures(partition, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
             difference=difference, difference_problem=problem,
-            first_difference=self._first_difference(partition, difference), **_prediction(partition),
+            first_difference=first, **_prediction(partition),
             environment=environment(self.threads))
 
     def _difference(self, partition: Partition, name: str, expected: dict[str, Any] | None,
@@ -247,16 +255,21 @@ class Benchmark:
         used = {s.device for s in partition.subgraphs}
         return precision_of([reference, *(d for d in partition.devices if d.name in used)])
 
-    def _first_difference(self, partition: Partition, difference: Difference | None) -> str:
+    def _explained(self, partition: Partition, difference: Difference | None) -> tuple[Difference | None, str]:
+        """Each output outside its tolerance with where that starts, and the same in one line."""
         if difference is None or difference.within_tolerance:
-            return ""
+            return difference, ""
         self._phase("looking for the difference")
         home = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        wrong = [o.name for o in difference.outputs if not o.ok]
+        found: dict[str, FirstDifference] = {}
+        problem = "seen in the outputs only, not in any boundary tensor"
         try:
-            found = first_difference(partition, self.inputs, home, self.threads, self._precision(partition, home))
+            found = first_differences(partition, self.inputs, home, wrong, self.threads, self._precision(partition, home))
         except EditorError as error:
-            return f"not found: {error}"
-        return str(found) if found else "seen in the outputs only, not in any boundary tensor"
+            problem = f"not found: {error}"
+        told = tuple(o if o.ok else replace(o, first=str(found.get(o.name, problem))) for o in difference.outputs)
+        return replace(difference, outputs=told), summary(found) or problem
 
     def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")

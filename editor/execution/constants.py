@@ -6,6 +6,8 @@ differ: OpenVINO's 32-bit ``Mod`` is off by 1e-4, and a weight made by it makes 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnxruntime as ort
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
@@ -17,17 +19,22 @@ MAX_FOLDED_BYTES = 1 << 30
 """Above this, constants stay ops and are evaluated by each runtime."""
 
 
-def fold_constants(graph: Graph, source: ModelProto) -> dict[str, TensorProto]:
-    """Values of the tensors that constant ops make for other ops.
+def fold_constants(graph: Graph, source: ModelProto, fed: Iterable[str] = ()) -> tuple[frozenset[int], dict[str, TensorProto]]:
+    """Constant ops that need not run, and the values of the tensors that they make for other ops.
 
     Returns nothing when they are too large, of unknown size, or ONNX Runtime cannot evaluate them;
     then they stay ops of every subgraph that reads them.
+
+    Args:
+        graph: the model.
+        source: the same as a file.
+        fed: initializers whose value comes with each run; what depends on them stays an op as well.
     """
-    ops = [op for op in graph.order.tolist() if graph.op_is_constant[op]]
+    ops = _ops(graph, fed)
     wanted = _wanted(graph, ops)
     sizes = graph.tensor_bytes[[t for op in ops for t in graph.results[op].tolist() if t >= 0]]
     if not wanted or (sizes < 0).any() or int(sizes.sum()) > MAX_FOLDED_BYTES:
-        return {}
+        return frozenset(), {}
     model = _model_of(graph, source, ops, wanted)
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -37,16 +44,28 @@ def fold_constants(graph: Graph, source: ModelProto) -> dict[str, TensorProto]:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         values = session.run(wanted, {})
     except Exception:  # whatever the cause, the runtimes evaluate the ops themselves and report it if it matters
-        return {}
-    return {name: numpy_helper.from_array(value, name) for name, value in zip(wanted, values, strict=True)}
+        return frozenset(), {}
+    return frozenset(ops), {name: numpy_helper.from_array(value, name) for name, value in zip(wanted, values, strict=True)}
+
+
+def _ops(graph: Graph, fed: Iterable[str]) -> list[int]:
+    """Constant ops in an order of execution, without those that depend on what is fed."""
+    changing = {graph.tensor_index[name] for name in fed}
+    ops = []
+    for op in graph.order[graph.op_is_constant[graph.order]].tolist():
+        if changing.isdisjoint(graph.reads[op].tolist()):
+            ops.append(op)
+        else:
+            changing.update(graph.results[op].tolist())
+    return ops
 
 
 def _wanted(graph: Graph, ops: list[int]) -> list[str]:
-    """Outputs of constant ops that other ops read."""
-    wanted = []
+    """Outputs of these ops that other ops read."""
+    mine, wanted = set(ops), []
     for op in ops:
         for tensor in graph.results[op].tolist():
-            if tensor >= 0 and not graph.op_is_constant[graph.readers[tensor]].all():
+            if tensor >= 0 and not mine.issuperset(graph.readers[tensor].tolist()):
                 wanted.append(graph.tensor_names[tensor])
     return wanted
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.errors import ExecutionError
 from editor.execution.constants import fold_constants
+from editor.execution.known import shape_values
 from editor.graph.bodies import captured_names
 from editor.graph.graph import Graph, TensorKind
 from editor.graph.model_file import file_sha256, read_model
@@ -33,14 +35,23 @@ class Cutter:
     graph: Graph
     source: ModelProto
     initializers: dict[str, TensorProto | SparseTensorProto]
+    """Without those that are fed."""
+    fed: tuple[str, ...]
+    """Initializers whose value comes with each run: inputs of whatever reads them."""
+    folded_ops: frozenset[int]
+    """Constant ops that were evaluated once; they are part of no sub-model."""
     folded: dict[str, TensorProto]
-    """Values of constant ops, evaluated once."""
+    """What they made."""
     found_types: dict[str, TypeProto]
     """Types that shape inference could not tell, from ONNX Runtime."""
 
     @classmethod
-    def open(cls, graph: Graph) -> Cutter:
+    def open(cls, graph: Graph, fed: Iterable[str] = ()) -> Cutter:
         """Reads the model file again, now with the weights that lie in it.
+
+        Args:
+            graph: the model.
+            fed: overridable initializers whose value comes with each run.
 
         Raises:
             ExecutionError: the file changed since it was loaded.
@@ -51,7 +62,15 @@ class Cutter:
         bind_symbols(source, graph.define)
         tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
-        return cls(graph, source, tensors, fold_constants(graph, source), {})
+        given = tuple(sorted(fed))
+        for name in given:
+            del tensors[name]
+        return cls(graph, source, tensors, given, *fold_constants(graph, source, given), {})
+
+    @cached_property
+    def known(self) -> dict[str, TensorProto]:
+        """Values that follow from static shapes, by tensor name."""
+        return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
 
     def whole(self, also: Sequence[str] = ()) -> SubModel:
         """The unsplit model, under the same rules as its parts; ``also`` are further tensors to put out."""
@@ -59,15 +78,24 @@ class Cutter:
         inputs = [graph.tensor_names[t] for t in graph.inputs]
         outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
         outputs = list(dict.fromkeys((*outputs, *also)))
-        ops = [op for op in graph.order.tolist() if not (self.folded and graph.op_is_constant[op])]
+        ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
         return self._model(ops, inputs, outputs, "the unsplit model")
 
-    def part(self, partition: Partition, subgraph: Subgraph) -> SubModel:
-        """One subgraph of a partition."""
-        ops = [self.graph.key_index[key] for key in subgraph.ops]
-        if self.folded:
-            ops = [op for op in ops if partition.division.part[op] >= 0]
-        return self._model(ops, subgraph.inputs, subgraph.outputs, f"subgraph {subgraph.id}")
+    def part(self, partition: Partition, subgraph: Subgraph, ahead: bool = False) -> SubModel:
+        """One subgraph of a partition.
+
+        Args:
+            partition: whose subgraph it is.
+            subgraph: what to cut out.
+            ahead: values that follow from static shapes are constants of the part, not inputs; see ``known``.
+        """
+        part = partition.division.part
+        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
+        inputs = [name for name in subgraph.inputs if not (ahead and self._is_known(name))]
+        return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
+
+    def _is_known(self, name: str) -> bool:
+        return self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT and name in self.known
 
     def _is_passed(self, tensor: int) -> bool:
         return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
@@ -81,13 +109,15 @@ class Cutter:
             node.CopyFrom(self.source.graph.node[op])
             node.name = f"op{op}"
             needed.update(dict.fromkeys(_reads(node)))
-        used = [name for name in inputs if name in needed]
+        used = [name for name in (*inputs, *self.fed) if name in needed]
         graph.input.extend(self._value_info(name) for name in used)
         graph.output.extend(self._value_info(name) for name in outputs)
         made = {name for node in graph.node for name in node.output}
         for name in needed:
-            tensor = self.initializers.get(name) or self.folded.get(name)
-            if tensor is None or name in made or name in used:
+            if name in made or name in used:
+                continue
+            tensor = self.initializers.get(name) or self.folded.get(name) or self.known.get(name)
+            if tensor is None:
                 continue
             if isinstance(tensor, SparseTensorProto):
                 graph.sparse_initializer.append(tensor)
@@ -146,9 +176,9 @@ class Cutter:
             self.found_types[output.name] = type_proto(output.type)
 
 
-def cut(partition: Partition, cutter: Cutter) -> list[SubModel | None]:
-    """One sub-model per subgraph; None for a subgraph whose results nobody needs."""
-    return [cutter.part(partition, s) if s.outputs else None for s in partition.subgraphs]
+def cut(partition: Partition, cutter: Cutter, ahead: bool = False) -> list[SubModel | None]:
+    """One sub-model per subgraph (see ``Cutter.part``); None for a subgraph whose results nobody needs."""
+    return [cutter.part(partition, s, ahead) if s.outputs else None for s in partition.subgraphs]
 
 
 def missing_types(partition: Partition) -> list[str]:

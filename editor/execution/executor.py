@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
@@ -14,11 +14,12 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.buffers import FixedRun, pack_buffers
 from editor.execution.cut import Cutter, cut, missing_types
-from editor.execution.inputs import check_inputs, expected_arrays
+from editor.execution.inputs import check_inputs, expected_arrays, fed_initializers
 from editor.execution.optimised import optimised_parts
 from editor.execution.step import Step
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition
+from editor.partition.subgraphs import Subgraph
 from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.registry import runtime_of, stand_in
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) while a plan compiles."""
+Fed = frozenset[str]
+"""Names of initializers whose value comes with each run."""
+Compile = Callable[[Fed], "CompiledPlan"]
 
 
 @dataclass(frozen=True)
@@ -56,21 +60,26 @@ class RunTimes:
 class CompiledPlan:
     """All sub-models of a partition, compiled. One instance serves one thread; see ``clone``."""
 
-    def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int) -> None:
+    def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int,
+                 again: Compile, fed: Fed = frozenset()) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
+        self.fed = fed
+        """Initializers that are inputs of this instance; in others they keep their default."""
+        self._again, self._other = again, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         self._hops, self._dead = _traffic(steps, self._outputs)
         self._sizes: dict[str, tuple[Value, int]] = {}
         self._packed = False
-        self._expected = expected_arrays(graph)
+        self._expected = expected_arrays(graph, fed)
         self._fixed: FixedRun | None = None
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Runs the plan once.
 
         Args:
-            inputs: a value for every graph input, by name.
+            inputs: a value for every graph input, by name; also for initializers that the model declares as
+                inputs. The parts are compiled again when other initializers are given than in the last run.
 
         Returns:
             The graph outputs by name, as numpy arrays (lists for sequences).
@@ -81,7 +90,8 @@ class CompiledPlan:
         if not self._packed or not self._fits(inputs):
             inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
             check_inputs(self.graph, inputs)
-            return self._results(self._execute(inputs)[0])
+            able = self._for(inputs)
+            return able.run(inputs) if able is not self else self._results(self._execute(inputs)[0])
         if self._fixed is not None:
             try:
                 # Between two runs the caches belong to the kernels: every line of Python here costs microseconds.
@@ -102,24 +112,35 @@ class CompiledPlan:
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """The same, with the time of every subgraph and transfer."""
-        values, times = self._execute(inputs, timed=True)
-        return self._results(values), times
+        able = self._for(inputs)
+        values, times = able._execute(inputs, timed=True)
+        return able._results(values), times
+
+    def _for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
+        """The plan compiled for these initializers as inputs."""
+        fed = fed_initializers(self.graph, inputs)
+        if fed == self.fed:
+            return self
+        if fed != self._other.fed:
+            self._other = self._again(fed)
+        return self._other
 
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
         steps = [Step(s.id, s.part, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
-        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count)
+        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._again, self.fed)
 
-    def keep(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """Every boundary tensor of one run, for finding where a difference starts."""
-        values, _ = self._execute(inputs, keep=True)
-        return {name: _owned(value) for name, value in values.items()}
+    def keep(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
+        """These boundary tensors and outputs of one run as numpy arrays, for finding where a difference starts."""
+        values, _ = self._for(inputs)._execute(inputs, names)
+        return {name: values[name] for name in names if name in values}
 
-    def _execute(self, inputs: Mapping[str, Value], keep: bool = False,
+    def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
         values: dict[str, Value] = {**self._constants, **inputs}
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
+        kept: dict[str, Any] = {}
         begin = perf_counter()
         for step, hops, dead in zip(self.steps, self._hops, self._dead, strict=True):
             arguments = [values[name] for name in step.part.inputs]
@@ -138,15 +159,16 @@ class CompiledPlan:
             else:
                 results = step.executable.run(arguments)
             values.update(zip(step.part.outputs, results, strict=True))
-            if not keep:
-                for name in dead:
-                    del values[name]
+            if keep:  # a copy at once: this memory is soon another tensor's
+                kept |= {name: _owned(values[name]) for name in step.part.outputs if name in keep}
+            for name in dead:
+                del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
-        if not keep and not self._packed:
+        if not self._packed:
             self._packed = True
             pack_buffers(self.steps, self._outputs)
             self._fixed = FixedRun.of(self.steps, self._outputs)
-        return values, times
+        return {**values, **kept}, times
 
     def _size(self, name: str, value: Value) -> int:
         """Bytes of a boundary tensor; asked once where its buffer stays."""
@@ -184,7 +206,7 @@ def _home(device: Device) -> tuple[object, ...]:
 
 
 def compile_partition(partition: Partition, threads: int = 0, progress: Progress | None = None,
-                      as_cut: bool = False) -> CompiledPlan:
+                      as_cut: bool = False, fed: Fed = frozenset()) -> CompiledPlan:
     """Cuts and compiles every subgraph.
 
     Args:
@@ -193,24 +215,34 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         progress: told what is being compiled.
         as_cut: cut the model's own graph even where ONNX Runtime's optimised one could be cut, so that the
             boundary tensors are those of the partition.
+        fed: initializers that are inputs of the parts that read them. Without them such a plan does not run.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
     """
-    cutter = Cutter.open(partition.graph)
+    cutter = Cutter.open(partition.graph, fed)
     by_name = {d.name: d for d in partition.devices}
     real = {d.name: stand_in() if d.planned else d for d in partition.devices}
+
+    def step_of(subgraph: Subgraph, part: SubModel) -> Step:
+        device, runs_on = by_name[subgraph.device], real[subgraph.device]
+        runtime = runtime_of(runs_on.runtime)
+        try:
+            return Step(subgraph.id, part, device, runs_on, runtime.compile(part, runs_on, CompileOptions(threads)))
+        except ExecutionError:  # runtimes check constants more strictly than values that come in a run
+            plain = cutter.part(partition, subgraph)
+            if part.optimised or plain.inputs == part.inputs:
+                raise
+            return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, CompileOptions(threads)))
 
     def steps_of(parts: Sequence[SubModel | None]) -> list[Step]:
         found = []
         for subgraph, part in zip(partition.subgraphs, parts, strict=True):
             if part is None:
                 continue
-            device, runs_on = by_name[subgraph.device], real[subgraph.device]
             if progress:
-                progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {device.name}")
-            executable = runtime_of(runs_on.runtime).compile(part, runs_on, CompileOptions(threads))
-            found.append(Step(subgraph.id, part, device, runs_on, executable))
+                progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {subgraph.device}")
+            found.append(step_of(subgraph, part))
         return found
 
     steps = None
@@ -224,8 +256,9 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         unknown = missing_types(partition)
         if unknown:
             cutter.find_types(unknown)
-        steps = steps_of(cut(partition, cutter))
-    return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(partition.subgraphs))
+        steps = steps_of(cut(partition, cutter, ahead=True))
+    return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(partition.subgraphs),
+                        lambda names: compile_partition(partition, threads, None, as_cut, names), fed)
 
 
 def _is_cpu_only(devices: Iterable[Device]) -> bool:
@@ -233,18 +266,28 @@ def _is_cpu_only(devices: Iterable[Device]) -> bool:
     return all(d.runtime == "onnxruntime" and d.provider == "CPUExecutionProvider" and not d.properties for d in devices)
 
 
-def compile_whole(graph: Graph, device: Device, threads: int = 0) -> CompiledPlan:
+def compile_whole(graph: Graph, device: Device, threads: int = 0, also: Sequence[str] = (),
+                  fed: Fed = frozenset()) -> CompiledPlan:
     """The unsplit model on one device, as a plan of one step.
+
+    Args:
+        graph: the model.
+        device: a real device.
+        threads: 0 leaves the choice to the runtime.
+        also: inner tensors to put out as well; the runtime then cannot fuse them away.
+        fed: initializers that are inputs.
 
     Raises:
         ExecutionError: the device cannot run the whole model.
     """
-    cutter = Cutter.open(graph)
-    part = cutter.whole()
-    if not part.outputs:
-        return CompiledPlan(graph, [], _constant_outputs(graph, cutter), 0)
-    executable = runtime_of(device.runtime).compile(part, device, CompileOptions(threads))
-    return CompiledPlan(graph, [Step(0, part, device, device, executable)], _constant_outputs(graph, cutter), 1)
+    cutter = Cutter.open(graph, fed)
+    part = cutter.whole(also)
+    steps = []
+    if part.outputs:
+        executable = runtime_of(device.runtime).compile(part, device, CompileOptions(threads))
+        steps = [Step(0, part, device, device, executable)]
+    return CompiledPlan(graph, steps, _constant_outputs(graph, cutter), len(steps),
+                        lambda names: compile_whole(graph, device, threads, also, names), fed)
 
 
 def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
@@ -274,6 +317,8 @@ def convert(value: Value, target: Device) -> Value:
 
 
 def _owned(value: Value) -> Any:
-    """A numpy result that stays valid after the next run."""
+    """A numpy result that stays valid after the next run: what the interpreter returns may be a view as well."""
     result = to_numpy(value)
-    return np.array(result) if is_openvino(value) or (is_ort(value) and isinstance(result, np.ndarray)) else result
+    if isinstance(result, list):
+        return [_owned(item) for item in result]
+    return np.array(result) if isinstance(result, np.ndarray) else result

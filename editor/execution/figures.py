@@ -96,6 +96,8 @@ class OutputDifference:
     tolerance: float
     """relative"""
     ok: bool
+    first: str = ""
+    """Where the difference first appears, for an output outside its tolerance; "" when that is not known."""
 
 
 @dataclass(frozen=True)

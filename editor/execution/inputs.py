@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,23 +80,32 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
     return values
 
 
-def expected_arrays(graph: Graph) -> dict[str, tuple[np.dtype[Any] | None, tuple[int | str, ...] | None]]:
-    """Type and shape of every graph input, by name."""
-    return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t])
-            for t in graph.inputs.tolist()}
+def expected_arrays(graph: Graph, fed: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
+                                                                              tuple[int | str, ...] | None]]:
+    """Type and shape of every graph input and of the initializers that are fed, by name."""
+    tensors = [*graph.inputs.tolist(), *(graph.tensor_index[name] for name in fed)]
+    return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t]) for t in tensors}
+
+
+def fed_initializers(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+    """Those of the names that replace the default value of an initializer."""
+    index = graph.tensor_index
+    return frozenset(name for name in names if name in index and graph.tensor_overridable[index[name]])
 
 
 def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
-    """Raises ``ExecutionError`` naming the input that does not fit."""
+    """Raises ``ExecutionError`` naming the input that does not fit.
+
+    Every graph input must be there; initializers that are declared as inputs too may be. These must have
+    the shape of their default, because all shapes of the plan follow from it.
+    """
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
     missing = [name for name in expected if name not in values]
     if missing:
         raise ExecutionError(f"inputs are missing: {', '.join(missing)}")
-    defaults = {graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_overridable).tolist()}
+    defaults = {graph.tensor_names[t]: t for t in np.flatnonzero(graph.tensor_overridable).tolist()}
+    expected |= defaults
     for name, value in values.items():
-        if name in defaults:
-            raise ExecutionError(f"{name!r} is an initializer with a default; replacing it is not supported in a "
-                                 "partitioned run")
         if name not in expected:
             raise ExecutionError(f"the model has no input {name!r} (it has {', '.join(expected) or 'none'})")
         tensor = expected[name]

@@ -1,16 +1,17 @@
 """Measuring what each op takes on a real device, with the runtimes' own profilers.
 
-Kernels are timed at the optimisation level that will run. Medians of kernels do not add up, so the
-quietest whole runs are chosen and every kernel is averaged over those same runs; what the framework
-spends between kernels is spread over all, so that the costs add up to the latency of the run.
+Kernels are timed at the optimisation level that will run: the median of each over the quietest whole runs.
+Medians do not add up and the framework spends time between kernels, so all are scaled to the latency of the
+run without profiler. Devices are compared, and cuts priced, by runs in turns: see `_side_by_side` and `_cut`.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
-from editor.execution.executor import compile_partition, convert
+from editor.execution.executor import CompiledPlan, compile_partition, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.lineage import cones, lineage
 from editor.execution.step import Step
@@ -39,13 +40,22 @@ Times = list[tuple[str, tuple[int, ...], float]]
 Report = Callable[[str, int, int], None]
 
 _QUIET_SHARE = 0.4
+_LEAST_QUIET = 5
 _MIN_RUNS, _MAX_RUNS = 8, 200
 _CUTS = 8
 
 
-def profile_device(graph: Graph, device: Device, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
-                   inputs: Mapping[str, Value] | None = None) -> DeviceProfile:
-    """Profiles every op that a real device can run, and keeps the result.
+@dataclass(frozen=True)
+class _Measured:
+    profile: DeviceProfile
+    plan: CompiledPlan
+    mine: tuple[int, ...]
+    """Subgraphs of the plan that ran on the device."""
+
+
+def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Mapping[str, Value], seconds: float,
+             threads: int) -> _Measured:
+    """Profiles every op that a real device can run.
 
     Ops that it cannot run go to the other devices of the table, as policy `priority` would do it.
 
@@ -57,11 +67,10 @@ def profile_device(graph: Graph, device: Device, devices: Sequence[Device], seco
     table = [device, *(d for d in devices if d.name != device.name)]
     partition = solve(graph, table, Settings())
     plan = compile_partition(partition, threads, as_cut=True)
-    values = dict(inputs) if inputs is not None else random_inputs(graph)
-    kept = {**values, **plan.keep(values)}
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
+    kept = {**values, **plan.keep(values, {name for step in mine for name in step.part.inputs})}
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
@@ -78,26 +87,66 @@ def profile_device(graph: Graph, device: Device, devices: Sequence[Device], seco
         taken.setdefault(op, 0.0)  # the optimiser removed it
     hop, byte = _hand_over(device, into=True)
     leave_hop, leave_byte = _hand_over(device, into=False)
-    start = max(_call(device), _cut(graph, device, table, values, sum(taken.values()), threads) if len(mine) == 1 else 0.0)
+    start = max(_call(device), _cut(graph, device, plan, values, seconds / 2, threads) if len(plan.steps) == 1 else 0.0)
     profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
                             fused, tuple(kernels), start, hop, byte, leave_hop, leave_byte, runs)
-    save_profile(graph, device, profile)
-    return profile
+    return _Measured(profile, plan, tuple(step.id for step in mine))
 
 
 def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
                 report: Report | None = None) -> dict[str, DeviceProfile | str]:
-    """Profiles every real device of a table; the reason in words for one that cannot be."""
+    """Profiles every real device of a table and keeps the results; the reason in words for one that cannot be."""
     found: dict[str, DeviceProfile | str] = {}
+    measured: dict[str, _Measured] = {}
     real = [d for d in devices if not d.planned]
+    values: dict[str, Value] = {}
     for i, device in enumerate(real):
         if report:
             report(f"profiling {device.name}", i, len(real))
         try:
-            found[device.name] = profile_device(graph, device, devices, seconds, threads)
+            values = values or random_inputs(graph)
+            measured[device.name] = _profile(graph, device, devices, values, seconds, threads)
         except EditorError as error:
             found[device.name] = str(error)
-    return found
+    if report:
+        report("comparing devices", len(real), len(real))
+    totals = _side_by_side(measured, values, seconds)
+    for device in real:
+        if device.name in measured:
+            profile = _scaled(measured[device.name].profile, totals.get(device.name))
+            save_profile(graph, device, profile)
+            found[device.name] = profile
+    return {device.name: found[device.name] for device in real}
+
+
+def _side_by_side(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
+    """Seconds of each device, averaged over the same quiet rounds.
+
+    Profiles are taken one after the other, and a machine that was busy meanwhile would make one device look slow. A
+    device that is too slow for a few rounds is left out: which is faster is no question then.
+    """
+    racing = [name for name, m in measured.items() if m.profile.total * _MIN_RUNS <= seconds]
+    if len(racing) < 2:
+        return {}
+    order = random.Random(0)
+    rounds: list[dict[str, float]] = []
+    begin = perf_counter()
+    while len(rounds) < _MIN_RUNS + 2 or (perf_counter() - begin < seconds and len(rounds) < _MAX_RUNS):
+        row = {}
+        for name in order.sample(racing, len(racing)):
+            _, times = measured[name].plan.run_timed(values)
+            row[name] = sum(times.subgraphs[i] for i in measured[name].mine)
+        rounds.append(row)
+    quiet = sorted(rounds[2:], key=lambda row: sum(row.values()))[:max(1, int(len(rounds) * _QUIET_SHARE))]
+    return {name: float(np.mean([row[name] for row in quiet])) for name in racing}
+
+
+def _scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
+    """The same shares of another total."""
+    if total is None or not profile.total:
+        return profile
+    factor = total / profile.total
+    return replace(profile, total=total, seconds={key: t * factor for key, t in profile.seconds.items()})
 
 
 def _ops_of(graph: Graph, partition: Partition, device: Device) -> list[int]:
@@ -135,11 +184,15 @@ def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
 
 
 def _average(runs: Sequence[tuple[float, Times]]) -> Times:
-    """Kernels averaged over the quietest whole runs."""
-    quiet = sorted(runs, key=lambda run: run[0])[:max(1, int(len(runs) * _QUIET_SHARE))]
+    """The median of each kernel over the quietest whole runs.
+
+    A mean would not do: a kernel during which the system took the processor away for some milliseconds would look so
+    slow that giving it to another device seemed to pay. The caller scales the medians to the latency of the run.
+    """
+    quiet = sorted(runs, key=lambda run: run[0])[:max(_LEAST_QUIET, int(len(runs) * _QUIET_SHARE))]
     shape = quiet[0][1]
     same = [times for _, times in quiet if len(times) == len(shape)]
-    return [(kind, ops, float(np.mean([times[i][2] for times in same]))) for i, (kind, ops, _) in enumerate(shape)]
+    return [(kind, ops, float(np.median([times[i][2] for times in same]))) for i, (kind, ops, _) in enumerate(shape)]
 
 
 def _onnxruntime_kernels(graph: Graph, part: SubModel, device: Device, arguments: Sequence[Value], seconds: float,
@@ -223,11 +276,12 @@ def _openvino_kernels(graph: Graph, part: SubModel, device: Device, arguments: S
     return _average(runs[1:])
 
 
-def _cut(graph: Graph, device: Device, devices: Sequence[Device], inputs: Mapping[str, Value], whole: float,
+def _cut(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str, Value], seconds: float,
          threads: int) -> float:
     """Seconds that one more subgraph costs: the model in a few parts on the same device against the model in one.
 
-    Far more than the call itself: fusions across the cut are lost, and values change their layout.
+    Far more than the call itself: fusions across the cut are lost, and values change their layout. Both run in turns,
+    because on a busy machine figures from different moments say nothing about each other.
     """
     part = np.full(len(graph), -1, np.int64)
     placed = graph.order[~graph.op_is_constant[graph.order]]
@@ -240,16 +294,18 @@ def _cut(graph: Graph, device: Device, devices: Sequence[Device], inputs: Mappin
     partition = Partition(graph, tuple(devices), Settings(), None, Assignment(home, str),  # type: ignore[arg-type]
                           divide(graph, devices, home, part))
     try:
-        compiled = compile_partition(partition, threads, as_cut=True)
-        spent = []
-        for _ in range(2 + _MIN_RUNS * 2):
-            start = perf_counter()
-            compiled.run(inputs)
-            spent.append(perf_counter() - start)
+        cut = compile_partition(partition, threads, as_cut=True)
+        more: list[float] = []
+        begin = perf_counter()
+        while len(more) < 2 + _MIN_RUNS or (perf_counter() - begin < seconds and len(more) < _MAX_RUNS):
+            moments = [perf_counter()]
+            for plan in (whole, cut):
+                plan.run(inputs)
+                moments.append(perf_counter())
+            more.append(moments[2] - 2 * moments[1] + moments[0])
     except EditorError:
         return 0.0
-    quiet = float(np.mean(np.sort(spent[2:])[:_MIN_RUNS]))
-    return max(quiet - whole, 0.0) / (count - 1)
+    return max(float(np.median(more[2:])), 0.0) / (count - 1)
 
 
 def _call(device: Device) -> float:

@@ -36,7 +36,7 @@ def fold(model: ModelProto, graph: Graph) -> None:
 
     A tool that cuts the model itself would cut between a weight and the ops that make it.
     """
-    folded = fold_constants(graph, model)
+    _, folded = fold_constants(graph, model)
     if not folded:
         return
     kept = [node for op, node in enumerate(model.graph.node) if not graph.op_is_constant[op]]

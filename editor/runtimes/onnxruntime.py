@@ -28,6 +28,8 @@ NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
     "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 if "CUDAExecutionProvider" in ort.get_available_providers():
     ort.preload_dlls()  # CUDA libraries that were installed as Python packages
+_RUN_OPTIONS = ort.RunOptions()
+"""The defaults. Without it each run makes its own: 10 us and more, where the kernels before have emptied the caches."""
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
 
@@ -129,7 +131,7 @@ class _Session:
         binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
         for name, place in zip(self.part.outputs, self.places, strict=True):
             binding.bind_output(name, place, self.index if place != "cpu" else 0)
-        self.session.run_with_iobinding(binding)
+        self.session.run_with_iobinding(binding, _RUN_OPTIONS)
         results = list(binding.get_outputs())
         if self.may_keep:
             self._keep(results)
@@ -138,7 +140,7 @@ class _Session:
     def _run_kept(self) -> list[Value]:
         """A run into the buffers of the first one; nothing when the shapes turn out to depend on the data."""
         try:
-            self.session.run_with_iobinding(self.binding)
+            self.session.run_with_iobinding(self.binding, _RUN_OPTIONS)
         except Exception as error:
             if "computed output shape" not in str(error):
                 raise
@@ -160,7 +162,7 @@ class _Session:
             return None
         for name, value in inputs.items():
             self.binding.bind_ortvalue_input(name, value)
-        return partial(self.session._sess.run_with_iobinding, self.binding._iobinding, None)
+        return partial(self.session._sess.run_with_iobinding, self.binding._iobinding, _RUN_OPTIONS)
 
     def bind(self, name: str, value: Value) -> None:
         """Another value for one input of a launch."""

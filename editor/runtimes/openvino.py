@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import openvino as ov
 from onnx import ModelProto, TensorProto
+from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
@@ -17,6 +20,9 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
 from editor.runtimes.probe import ask
 from editor.runtimes.values import to_openvino
+
+_INLINE_BYTES = 1 << 30
+"""Weights up to this size may be put into a model in memory; a model in one piece is limited to 2 GiB."""
 
 
 @cache
@@ -105,22 +111,43 @@ def _ports(ports: list[Any], names: Sequence[str]) -> list[Any]:
 
 
 def _read(part: SubModel) -> Any:
-    """Imports a sub-model. External data is found only next to a file, so it is linked next to one."""
-    locations = {entry.value for tensor in part.model.graph.initializer
-                 if tensor.data_location == TensorProto.EXTERNAL
-                 for entry in tensor.external_data if entry.key == "location"}
-    if not locations:
+    """Imports a sub-model.
+
+    External data is found only next to a file, and by no symbolic link: OpenVINO refuses what resolves to another
+    folder. So the data files get a second name, or where that cannot be (another file system), the part's weights
+    are put into the model.
+    """
+    outside = [t for t in part.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    if not outside:
         return _core().read_model(part.model.SerializeToString())
+    locations = {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
-        for location in locations:
-            (folder / location).parent.mkdir(parents=True, exist_ok=True)
-            (folder / location).symlink_to(part.folder.resolve() / location)
+        sources = {folder / location: (part.folder / location).resolve() for location in locations}
+        if not all(_put(source, target) for target, source in sources.items()):
+            size = sum(prod(t.dims) * 8 for t in outside)
+            if size <= _INLINE_BYTES:
+                model = ModelProto()
+                model.CopyFrom(part.model)
+                load_external_data_for_model(model, str(part.folder))
+                return _core().read_model(model.SerializeToString())
+            for target, source in sources.items():
+                target.unlink(missing_ok=True)
+                shutil.copyfile(source, target)
         (folder / "model.onnx").write_bytes(part.model.SerializeToString())
         return _core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
-        import shutil
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(source: Path, target: Path) -> bool:
+    """A second name for a file; False where the file systems do not allow it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        return False
+    return True
 
 
 def _cause(error: BaseException) -> str:

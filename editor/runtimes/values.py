@@ -98,7 +98,7 @@ def to_ort(value: Value, place: str = "cpu", index: int = 0) -> Value:
 
 
 def to_openvino(value: Value) -> Value:
-    """An ``openvino.Tensor`` that shares the memory where it is contiguous.
+    """An ``openvino.Tensor`` that shares the memory where it is contiguous and writable.
 
     Raises:
         TypeError: OpenVINO has no such element type.
@@ -120,7 +120,7 @@ def to_openvino(value: Value) -> Value:
     if array.dtype.kind in "OUS":
         return openvino.Tensor(array.astype(str))
     array = array.view(np.dtype(array.dtype.str))  # OpenVINO does not know C's long long as int64
-    if array.ndim == 0 or not array.flags.c_contiguous:
+    if array.ndim == 0 or not array.flags.c_contiguous or not array.flags.writeable:
         array = np.array(array, order="C")
     return openvino.Tensor(array, shared_memory=array.ndim > 0 and array.size > 0)
 

@@ -170,7 +170,10 @@ class Plan:
         return compile_partition(self.partition, threads) if threads else self._compiled
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
-        """Runs once; compiles on first use. Returns output name -> numpy array."""
+        """Runs once; compiles on first use. Returns output name -> numpy array.
+
+        ``inputs`` may also replace initializers that the model declares as inputs.
+        """
         return self._compiled.run(inputs)
 
     def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
