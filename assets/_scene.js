@@ -25,6 +25,17 @@
       this.rows = order.sort((a, b) => this.y[a] - this.y[b]);
     }
 
+    /* The same scene for a box of another shape: a long thin model is drawn as wide as the box, so that ops can be hit. */
+    stretched(aspect) {
+      const b = this.bounds, k = aspect * (b.y1 - b.y0) / (b.x1 - b.x0);
+      if (k < 1.5) return this;
+      const wide = Object.assign(Object.create(Scene.prototype), this);
+      wide.x = this.x.map((x) => x * k);
+      wide.width = this.width * k;
+      wide.bounds = { ...b, x0: b.x0 * k, x1: b.x1 * k };
+      return wide;
+    }
+
     firstBelow(y) {
       let low = 0, high = this.count;
       while (low < high) { const middle = (low + high) >> 1; if (this.y[this.rows[middle]] < y) low = middle + 1; else high = middle; }
@@ -92,7 +103,9 @@
       g.fillStyle = colour("--raised");
       g.fillRect(0, 0, w, h);
       const z = this.zoom, from = s.firstBelow(this.top - s.height), to = s.firstBelow(this.top + h / z + s.height);
+      g.globalAlpha = this.fadeEdges && this.fadeEdges() ? 0.3 : 1;
       if (z > 0.05 && to - from < 4000) this.edges(g, h, colour("--edge"));
+      g.globalAlpha = 1;
       if (this.split === undefined) this.ops(g, from, to, w, this.look);
       else {                                                    // two layouts, one on each side of a line
         clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, this.look));

@@ -13,7 +13,7 @@
     if (page.colourMode.startsWith("level-")) {
       const level = page.colourMode.slice(6);
       const kinds = [...new Set(view.devices.map((d) => d.levels[level]))].sort();
-      return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], level + " " + device.levels[level]];
+      return [view.palette[kinds.indexOf(device.levels[level]) % view.palette.length], device.levels[level]];
     }
     if (page.colourMode === "subgraph") return [view.palette[view.partColour[view.part[i]]], device.name];
     if (page.colourMode === "heat" || page.colourMode === "weight") {
@@ -24,13 +24,47 @@
     return [device, device.name];
   }
 
+  /* What the colours mean: kinds with their number of ops, or a scale. */
+  function legend() {
+    const box = editor.byId("legend"), view = page.view, mode = page.colourMode;
+    if (!box || !view) return;
+    box.textContent = "";
+    box.hidden = mode === "device";
+    if (box.hidden) return;
+    if (mode === "heat" || mode === "weight") {
+      const scale = view.scales[mode], bar = document.createElement("i");
+      bar.className = "scale";
+      bar.style.background = "linear-gradient(90deg, " + HEAT.join(", ") + ")";
+      box.append("≤ " + scale.low, bar, scale.high + " " + scale.what);
+      return;
+    }
+    if (mode === "subgraph") { box.append("Neighbouring subgraphs differ in colour"); return; }
+    const kinds = new Map();
+    view.ops.forEach((op, i) => {
+      const [look, word] = lookOf(view, i), name = mode === "pinned" ? (view.pin[i] ? "pinned" : "automatic") : word;
+      if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [] });
+      kinds.get(name).ops.push(op);
+    });
+    [...kinds].sort((a, b) => b[1].ops.length - a[1].ops.length).forEach(([name, kind]) => {
+      const item = document.createElement("button"), swatch = document.createElement("span");
+      swatch.className = "swatch";
+      swatch.style.backgroundColor = kind.fill;
+      item.append(swatch, name + " " + kind.ops.length);
+      item.title = "Select these ops";
+      item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true } }));
+      box.append(item);
+    });
+  }
+
   function colourBy(mode) {
     page.colourMode = mode || "device";
+    editor.remember({ colour: page.colourMode });
+    legend();
     if (page.view && page.cy) editor.colour(page.cy, page.view);
     if (window.heteroMap) window.heteroMap.draw();
     return window.dash_clientside.no_update;
   }
 
-  Object.assign(editor, { lookOf });
+  Object.assign(editor, { lookOf, legend });
   editor.callbacks({ colourBy });
 })(window.hetero);

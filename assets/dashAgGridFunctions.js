@@ -22,6 +22,9 @@ functions.heteroPercent = function (value) {
   return value === null || value === undefined ? "" : (100 * value).toFixed(1) + " %";
 };
 
+/* Tab leaves a table, as it does everywhere else; arrow keys move inside it. */
+functions.heteroLeaveGrid = function () { return false; };
+
 components.DeviceCell = function (props) {
   const fill = (window.heteroColours || {})[props.value];
   return React.createElement("span", { className: "device-cell" },

@@ -6,7 +6,8 @@
 
   function askDetail(what) {
     page.sequence += 1;
-    editor.hold();
+    if (what.do === "level" || what.do === "restore") page.fitNext = true;    // another picture altogether
+    else editor.hold();
     editor.set("detail-ask", { data: { ...what, sequence: page.sequence } });
   }
 

@@ -18,7 +18,7 @@
     cy.on("dbltap", "node.group", (event) => editor.open([event.target]));
     cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
     cy.on("tap", (event) => { if (event.target === cy) editor.unmark(); });
-    cy.on("boxstart", () => { page.boxing = true; if (editor.painting()) cy.elements(":selected").unselect(); });
+    cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
     cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });
@@ -68,10 +68,12 @@
       page.editor = editor.byId("editor");
       editor.restorePanels();
       [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait));   // uploads load late
+      editor.recall();
       editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
     }
     editor.drawRules(view.rules);
+    editor.legend();
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
     editor.showMode();
@@ -87,7 +89,7 @@
         if (i === undefined) return;
         const [look, word] = editor.lookOf(view, i);
         if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
-        const label = node.data("name") + "\n" + editor.short(word, 13) + " · s" + view.part[i];
+        const label = node.data("name") + "\n" + editor.short(word, view.part[i] > 99 ? 10 : 12) + " · s" + view.part[i];
         if (node.data("label") !== label) node.data("label", label);
         const pin = view.pin[i];
         if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
@@ -128,8 +130,10 @@
       stops.push(100 * done / total + "%", 100 * (done + part.count) / total + "%");
       done += part.count;
     });
-    const words = [...devices].sort((a, b) => b[1] - a[1]).map(([d, n]) => editor.short(view.devices[d].name, 8) + " " + n);
-    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words.join(" · "), 22),
+    const many = [...devices].sort((a, b) => b[1] - a[1]);
+    const words = many.length === 1 ? editor.short(view.devices[many[0][0]].name, 15) + " " + total
+      : many.map(([d, n]) => editor.short(view.devices[d].name, many.length > 2 ? 3 : 7) + " " + Math.round(100 * n / total) + "%").join(" · ");
+    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words, 24),
                 colours: colours.join(" "), stops: stops.join(" ") });
     node.toggleClass("mixed", parts.length > 1);
     node.toggleClass("pinned", pinned > 0);
@@ -139,6 +143,7 @@
   function redrawn(elements, detail) {
     const before = page.detail;
     page.detail = detail;
+    if (before) editor.remember({ detail: detail });
     setTimeout(() => {
       const cy = liveGraph();
       if (!cy || !page.view) return;
@@ -148,6 +153,8 @@
       if (page.hold) { cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan }); page.hold = null; }
       if (page.keep) { keepPlace(cy, page.keep); page.keep = null; }
       else if (before && detail && before.mode !== detail.mode) firstView(cy);
+      if (page.fitNext) { page.fitNext = false; firstView(cy); }
+      editor.reselect();
       if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; editor.goTo("op" + op); }
     }, 30);
     return window.dash_clientside.no_update;
@@ -166,9 +173,8 @@
   function keepPlace(cy, keep) {
     const nodes = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op)));
     if (nodes.empty()) return;
-    const box = nodes.boundingBox(), z = cy.zoom();
-    cy.pan({ x: keep.at.x - (box.x1 + box.x2) / 2 * z, y: keep.at.y - Math.min(box.y1 + 40, (box.y1 + box.y2) / 2) * z });
-    nodes.select();
+    const first = nodes.min((n) => n.position("y")).ele, at = first.position(), z = cy.zoom();
+    cy.pan({ x: keep.at.x - at.x * z, y: Math.min(keep.at.y, cy.height() / 3) - at.y * z });
   }
 
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
@@ -178,7 +184,15 @@
     if (chosen && chosen.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
     else editor.say("Select something first.");
   };
-  const fit = () => page.cy && page.cy.animate({ fit: { padding: 24 }, duration: 160 });
+  /* Everything, but never larger than life, and clear of the lists at the top. */
+  function fit() {
+    const cy = page.cy;
+    if (!cy) return;
+    const box = cy.elements().boundingBox(), top = 56;
+    const zoom = Math.min((cy.width() - 48) / box.w, (cy.height() - top - 24) / box.h, 1.2);
+    cy.animate({ zoom: zoom, pan: { x: cy.width() / 2 - (box.x1 + box.x2) / 2 * zoom,
+                                    y: (cy.height() + top) / 2 - (box.y1 + box.y2) / 2 * zoom }, duration: 160 });
+  }
 
   Object.assign(editor, { zoomToSelection, colour, hold, centre, zoom, fit });
   editor.callbacks({ apply, redrawn });

@@ -46,6 +46,10 @@
     return window.dash_clientside.no_update;
   }
 
+  document.addEventListener("pointerout", (event) => {
+    if (page.hovered && (!event.relatedTarget || !event.relatedTarget.closest("#graph"))) hoverOut();
+  });
+
   Object.assign(editor, { hoverOver, hoverMoved, hoverOut });
   editor.callbacks({ hoverShow });
 })(window.hetero);

@@ -4,6 +4,11 @@
 
   const page = editor.page;
 
+  function unpinSelected() {
+    const ops = editor.selectedOps();
+    if (ops.length) editor.stroke({ do: "unpin", ops: ops }); else editor.say("Select something first.");
+  }
+
   function toggleHelp() { const sheet = editor.byId("help"); if (sheet) sheet.hidden = !sheet.hidden; }
 
   document.addEventListener("keydown", (event) => {
@@ -28,7 +33,7 @@
     else if (key === "r") editor.setRegion("region");
     else if (key === "b") editor.setRegion("between");
     else if (key === "escape" && editor.closePanes()) return;
-    else if (key === "escape") { editor.byId("help").hidden = true; page.region = null; editor.setBrush("select"); editor.unmark(); if (page.cy) page.cy.elements(":selected").unselect(); }
+    else if (key === "escape") { editor.byId("help").hidden = true; page.region = null; editor.setBrush("select"); editor.unmark(); editor.selectNothing(); }
     else if (key === "?" || key === "h") toggleHelp();
     else if (GROW[key]) editor.grow(GROW[key]);
     else if (key === "m") editor.toggleMap();
@@ -41,7 +46,7 @@
     else if (key === "+" || key === "=") editor.zoom(1.3);
     else if (key === "-") editor.zoom(1 / 1.3);
     else if (key === "/") { editor.byId("find").focus(); event.preventDefault(); }
-    else if (key === "delete") { const ops = editor.selectedOps(); if (ops.length) editor.stroke({ do: "unpin", ops: ops }); }
+    else if (key === "delete") unpinSelected();
   });
 
   const GROW = { t: "type", l: "twins", s: "subgraph", a: "before", d: "after", n: "near", k: "block" };
@@ -72,7 +77,7 @@
     else if (data.layoutShow !== undefined) editor.stroke({ do: "show-layout", name: data.layoutShow });
     else if (data.hint !== undefined) { editor.paint(data.hint.split(",").map(Number), Number(data.device)); button.disabled = true; }
     else if (data.adopt !== undefined) editor.stroke({ do: "adopt", name: data.adopt });
-    else if (data.do === "unpin") editor.stroke({ do: "unpin", ops: editor.selectedOps() });
+    else if (data.do === "unpin") unpinSelected();
     else if (data.do === "reset") editor.stroke({ do: "reset" });
     else if (data.do === "close") closeNotice();
     else if (button.id === "undo" || button.id === "redo") editor.stroke({ do: button.id });

@@ -18,9 +18,15 @@
       if (editor.painting()) { if (ops.length) editor.paintOrUnpin(ops); } else editor.set("selection", { data: { ops: ops, select: true } });
     };
     map.frameOf = frameOnMap;
-    if (page.sceneOf === page.view.document) { map.scene = page.scene; map.fit(true); return; }
+    if (page.sceneOf === page.view.document) { showScene(); return; }
     editor.byId("map-note").textContent = "Drawing the map …";
     askScene();
+  }
+
+  function showScene() {
+    const canvas = editor.byId("map");
+    map.scene = page.scene.stretched(canvas.clientWidth / canvas.clientHeight);
+    map.fit(true);
   }
 
   function askScene() { page.sequence += 1; editor.set("map-ask", { data: page.sequence }); }
@@ -28,9 +34,9 @@
   function mapArrived(data) {
     if (!data) return window.dash_clientside.no_update;
     page.sceneOf = page.view.document;
-    page.scene = map.scene = new editor.Scene(data);
+    page.scene = new editor.Scene(data);
     editor.byId("map-note").textContent = "";
-    if (!editor.byId("map-box").hidden) map.fit(true);
+    if (!editor.byId("map-box").hidden) showScene();
     editor.panesReady();
     return window.dash_clientside.no_update;
   }

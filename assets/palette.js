@@ -9,12 +9,20 @@
   const tab = (name) => () => [...document.querySelectorAll("#dock [role=tab]")].find((t) => t.textContent === name).click();
 
   function commands() {
-    const devices = page.view.devices.map((d, i) => ["Brush: " + d.name, String(i + 1), () => editor.setBrush(String(i))]);
+    const devices = page.view.devices.map((d, i) => ["Brush: paint with " + d.name, String(i + 1), () => editor.setBrush(String(i))]);
     const pin = page.view.devices.map((d, i) => ["Pin the selection to " + d.name, "", () => editor.paint(editor.selectedOps(), i)]);
     const grow = { type: "all ops of the same type", twins: "the same op in every layer", block: "the block around", subgraph: "its subgraph",
                    before: "everything before", after: "everything after", near: "its neighbours" };
+    const colours = { device: "device", "level-device": "device kind", "level-unit": "unit", "level-codegen": "codegen", subgraph: "subgraph",
+                      heat: "time", weight: "memory", pinned: "pinned" };
+    const look = Object.entries(colours).map(([v, words]) => ["Colour by " + words, "", () => editor.set("colour-by", { value: v })]);
+    const detail = Object.entries({ ops: "every op", blocks: "blocks", subgraphs: "subgraphs" })
+      .map(([v, words]) => ["Draw " + words, "", () => editor.set("detail-mode", { value: v })]);
+    const policy = Object.entries({ priority: "priority, first device that can", "optimal:latency": "optimal, least latency",
+                                    "optimal:throughput": "optimal, throughput", memory: "optimal within memory", pipeline: "pipeline" })
+      .map(([v, words]) => ["Policy: " + words, "", () => editor.set("policy", { value: v })]);
     return [
-      ...devices, ["Brush: unpin", "U", () => editor.setBrush("unpin")], ["Select and move", "V", () => editor.setBrush("select")], ...pin,
+      ...devices, ...look, ...detail, ...policy, ["Brush: unpin", "U", () => editor.setBrush("unpin")], ["Select and move", "V", () => editor.setBrush("select")], ...pin,
       ["Unpin the selection", "Delete", () => editor.stroke({ do: "unpin", ops: editor.selectedOps() })],
       ["Reset to automatic: remove all pins", "", () => editor.stroke({ do: "reset" })],
       ["Undo", "Ctrl+Z", () => editor.stroke({ do: "undo" })], ["Redo", "Ctrl+Shift+Z", () => editor.stroke({ do: "redo" })],

@@ -59,7 +59,7 @@
     const count = [...Array(page.scene.count).keys()].filter(differs).length;
     box().querySelector(".panes-note").textContent = count + " of " + page.scene.count + " ops differ";
     setTimeout(() => {
-      if (before && !fresh) panes.charts[0].lookAt(before); else panes.charts[0].fit();
+      if (before && !fresh) panes.charts[0].lookAt(before); else firstLook();
       if (mode === "swipe") { const c = panes.charts[0]; c.split = c.canvas.clientWidth / 2; c.draw(); }
     }, 0);
     if (mode === "blink") blink();
@@ -81,6 +81,7 @@
     const chart = new editor.Chart();
     chart.scene = page.scene;
     chart.look = lookOf(layouts[0]);
+    chart.fadeEdges = () => panes.only;
     if (layouts[1]) chart.other = lookOf(layouts[1]);
     chart.onView = (c) => panes.charts.forEach((other) => { if (other !== c) other.follow(c); });
     chart.onTap = (i) => {
@@ -110,13 +111,43 @@
     panes.charts.forEach((c) => c.draw());
   }
 
-  /* The next op that is placed differently, in the order of the model. */
+  /* Where the layouts begin to differ; at the beginning where they do not. */
+  function firstLook() {
+    panes.charts[0].fit();
+    const first = [...page.scene.rows].find(differs);
+    if (first !== undefined) panes.charts[0].lookAt({ x: page.scene.x[first], y: page.scene.y[first], zoom: Math.max(panes.charts[0].zoom, 0.45) });
+  }
+
+  /* Ops that differ in the same way and touch each other are one difference. */
+  function regions() {
+    const s = page.scene, near = new Map(), kind = (i) => panes.data.layouts.map((l) => l.device[i]).join(), found = [], seen = new Set();
+    for (let e = 0; e < s.source.length; e++) {
+      const a = s.source[e], b = s.target[e];
+      if (!differs(a) || !differs(b) || kind(a) !== kind(b)) continue;
+      (near.get(a) || near.set(a, []).get(a)).push(b);
+      (near.get(b) || near.set(b, []).get(b)).push(a);
+    }
+    for (const first of s.rows) {
+      if (seen.has(first) || !differs(first)) continue;
+      const region = [first];
+      seen.add(first);
+      for (let k = 0; k < region.length; k++) (near.get(region[k]) || []).forEach((n) => { if (!seen.has(n)) { seen.add(n); region.push(n); } });
+      found.push(region);
+    }
+    return found;
+  }
+
   function nextDifference(step) {
-    const s = page.scene, rows = [...s.rows].filter(differs);
-    if (!rows.length) return;
-    panes.at = (((panes.at === undefined ? (step > 0 ? -1 : 0) : panes.at) + step) % rows.length + rows.length) % rows.length;
-    panes.charts[0].bring(rows[panes.at]);
-    panes.charts[0].onTap(rows[panes.at]);
+    panes.regions = panes.regions || regions();
+    const all = panes.regions;
+    if (!all.length) return;
+    panes.at = panes.at === undefined ? (step > 0 ? 0 : all.length - 1) : (panes.at + step + all.length) % all.length;
+    const region = all[panes.at], first = region[0], s = page.scene;
+    panes.charts[0].bring(first);
+    panes.charts[0].onTap(first);
+    const where = panes.data.layouts.map((l) => panes.data.devices[l.device[first]].short).join(" → ");
+    box().querySelector(".panes-note").textContent = "difference " + (panes.at + 1) + " of " + all.length + ": " + region.length
+      + (region.length === 1 ? " op from " : " ops from ") + s.types[s.type[first]] + ", " + where;
   }
 
   function closePanes() {
@@ -125,7 +156,7 @@
     element.hidden = true;
     clearInterval(panes.timer);
     panes.charts = [];
-    panes.at = undefined;
+    panes.at = panes.regions = undefined;
     return true;
   }
 

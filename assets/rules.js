@@ -3,11 +3,12 @@
   "use strict";
 
   const page = editor.page;
-  let drawn = "";
+  let drawn = "", sent = "", known = "";
 
   function drawRules(data) {
     const list = editor.byId("rules-list"), text = JSON.stringify(data);
     if (!list || (text === drawn && list.firstChild)) return;
+    if (refused(data)) return;
     drawn = text;
     list.textContent = "";
     data.rules.forEach((rule, number) => list.append(line(data, rule, number)));
@@ -19,6 +20,16 @@
       list.append(none);
     }
     number();
+  }
+
+  /* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
+  function refused(data) {
+    const plain = JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
+    if (!sent || plain === sent) { sent = ""; return false; }
+    const same = plain === known;
+    lines().forEach((row) => row.classList.toggle("refused", same && !plain.includes(JSON.stringify(read(row)).slice(1, -1))));
+    sent = "";
+    return same;
   }
 
   const make = (name, properties) => Object.assign(document.createElement(name), properties);
@@ -66,14 +77,16 @@
     return row;
   }
 
+  const KEYS = ["type", "name", "regex", "scope", "tensor", "nth", "to"];      // in the order in which the server writes them
   const lines = () => [...document.querySelectorAll("#rules-list > .rule")];
   const number = () => lines().forEach((row, k) => { row.querySelector(".rule-number").textContent = k + 1 + "."; });
 
   function read(row) {
-    const rule = { to: row.querySelector(".rule-to").value }, kinds = row.querySelectorAll(".rule-kind");
+    const rule = {}, kinds = row.querySelectorAll(".rule-kind");
     row.querySelectorAll(".rule-text").forEach((text, k) => { if (text.value.trim()) rule[kinds[k].value] = text.value.trim(); });
     const nth = row.querySelector(".rule-nth").value.trim();
     if (nth && nth !== "all") rule.nth = nth;
+    rule.to = row.querySelector(".rule-to").value;
     return rule;
   }
 
@@ -81,14 +94,19 @@
   const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
 
   function send() {
+    const rules = lines().map(read).filter(finished), order = (rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
     drawn = "";                                  // whatever the server makes of it is drawn
-    editor.stroke({ do: "rules", rules: lines().map(read).filter(finished) });
+    sent = JSON.stringify(rules.map(order));
+    known = JSON.stringify(page.view.rules.rules.map(({ count, ...rule }) => rule));
+    if (sent === known) { sent = ""; return; }
+    editor.stroke({ do: "rules", rules: rules });
   }
 
   function rulesButton(what, pressed) {
     const row = pressed.closest(".rule"), list = editor.byId("rules-list");
     if (what === "add") {
       const fresh = line(page.view.rules, { to: page.view.rules.targets[0] });
+      fresh.dataset.fresh = "";
       if (!lines().length) list.textContent = "";
       list.append(fresh);
       number();
@@ -103,9 +121,17 @@
 
   const ruleOps = (pressed) => editor.stroke({ do: "rule-ops", rule: lines().indexOf(pressed.closest(".rule")) });
 
+  /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
   document.addEventListener("change", (event) => {
     const row = event.target.closest("#rules-list > .rule");
-    if (row && finished(read(row))) send();
+    if (row && finished(read(row)) && (!row.dataset.fresh || event.target.matches(".rule-to"))) send();
+  });
+  document.addEventListener("focusout", (event) => {
+    const row = event.target.closest("#rules-list > .rule[data-fresh]");
+    if (row && !row.contains(event.relatedTarget) && finished(read(row))) send();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches(".rule input")) { delete event.target.closest(".rule").dataset.fresh; send(); }
   });
 
   Object.assign(editor, { drawRules, rulesButton, ruleOps });

@@ -20,15 +20,33 @@
     return found;
   }
 
-  const selectedOps = () => (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
+  /* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
+  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
+
+  /* After nodes came and went, the same ops are selected as before. */
+  function reselect() {
+    const ops = page.chosen || page.selected || [];
+    if (!ops.length) return;
+    quietly(() => { page.cy.elements(":selected").unselect(); nodesOf(ops).select(); });
+    page.chosen = ops;
+  }
+
+  function selectNothing() {
+    page.chosen = null;
+    page.selected = [];
+    if (page.cy) page.cy.elements(":selected").unselect();
+    editor.set("selection", { data: { ops: [] } });
+  }
   let pending = null;
 
   function reportSelection() {
     if (page.quiet) return;
     clearTimeout(pending);
+    page.chosen = null;
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
       const ops = nodes.filter(".op").map(opsOf).flat();
+      page.selected = ops;
       const terminal = nodes.filter(".terminal");
       editor.set("selection", { data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") } });
     }, 25);
@@ -43,7 +61,10 @@
         page.cy.elements(":selected").unselect();
         nodesOf(ops).select();
       });
+      page.chosen = page.selected = ops;
+      if (ops.length > 1 || selection.count) { editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected.")); showSome(nodesOf(ops)); }
     }
+    if (selection.say) editor.say(selection.say);
     if (selection.nothing) editor.flash(editor.byId("find"));
     if (selection.go && ops.length && page.wanted === undefined) {
       page.wanted = ops[0];
@@ -59,6 +80,13 @@
       }
     }
     return ops.length;
+  }
+
+  /* Nothing of a selection in sight: brings its first node. */
+  function showSome(nodes) {
+    const view = page.cy.extent();
+    const seen = nodes.some((n) => { const p = n.position(); return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2; });
+    if (!seen && nodes.nonempty()) page.cy.animate({ center: { eles: nodes.first() }, duration: 160 });
   }
 
   function quietly(work) {
@@ -147,6 +175,7 @@
 
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
+    editor.set("notice", { children: null });
     if (/[<>]|==|!=/.test(text)) { editor.stroke({ do: "filter", text: text }); return; }
     if (page.detail && page.detail.mode !== "ops") {
       page.found = next ? (page.found || 0) + 1 : 0;
@@ -155,11 +184,12 @@
     }
     const wanted = text.trim().toLowerCase();
     const hits = page.cy.nodes().filter((n) => n.data("find").includes(wanted));
-    if (hits.empty()) { editor.flash(editor.byId("find")); return; }
+    if (hits.empty()) { editor.flash(editor.byId("find")); editor.say("Nothing is called “" + text.trim() + "”."); return; }
     page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
+    editor.say((page.found + 1) + " of " + hits.length);
     goTo(hits[page.found % hits.length].id());
   }
 
-  Object.assign(editor, { showPart, opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
+  Object.assign(editor, { reselect, selectNothing, showPart, opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);

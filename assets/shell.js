@@ -11,7 +11,7 @@
 
   function restorePanels() {
     const element = editor.byId("editor"), sizes = remembered();
-    Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, sizes[name] + "px"); });
+    Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, clamped(name, sizes[name]) + "px"); });
   }
 
   /* Dash's upload fields have no labels of their own. */
@@ -23,10 +23,16 @@
     });
   }
 
+  /* Whatever the window, the graph stays visible. */
+  function clamped(name, size) {
+    const most = name === "dock" ? window.innerHeight - 240 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
+    return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
+  }
+
+  window.addEventListener("resize", () => { if (editor.byId("editor")) restorePanels(); });
+
   function resize(name, size) {
-    const limits = LIMITS[name], element = editor.byId("editor");
-    const most = name === "dock" ? window.innerHeight - 240 : Math.min(limits[1], window.innerWidth / 2.5);
-    const value = Math.round(Math.min(Math.max(size, limits[0]), most));
+    const element = editor.byId("editor"), value = clamped(name, size);
     element.style.setProperty("--" + name, value + "px");
     document.querySelector('[data-resize="' + name + '"]').setAttribute("aria-valuenow", String(value));
     localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
@@ -60,6 +66,18 @@
     const dx = { ArrowLeft: -16, ArrowRight: 16 }[event.key] || 0, dy = { ArrowUp: -16, ArrowDown: 16 }[event.key] || 0;
     resize(name, sizeOf(name) + grows[name](dx, dy));
   });
+
+  /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
+
+  const place = () => "hetero-editor-view-" + page.view.document;
+  const viewed = () => { try { return JSON.parse(sessionStorage.getItem(place()) || "{}"); } catch (error) { return {}; } };
+  function remember(what) { if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what })); }
+
+  function recall() {
+    const was = viewed();
+    if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
+    if (was.detail && page.detail !== undefined && was.detail.mode) editor.askDetail({ do: "restore", detail: was.detail });
+  }
 
   /* ---- dragging devices changes their priority ---- */
 
@@ -158,5 +176,5 @@
            + ground + '"/>' + out.join("") + "</svg>";
   }
 
-  Object.assign(editor, { labelFields, restorePanels, openLink, showLink, copy, copyLink, picture });
+  Object.assign(editor, { labelFields, remember, recall, restorePanels, openLink, showLink, copy, copyLink, picture });
 })(window.hetero);

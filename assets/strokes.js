@@ -23,7 +23,8 @@
   }
 
   function paint(ops, target, force) {
-    if (!ops.length || target === null) return;
+    if (target === null) return;
+    if (!ops.length) { say("Select something first."); return; }
     const look = page.view.devices[target];
     if (page.cy && look) {
       const wanted = new Set(ops);
@@ -47,13 +48,13 @@
       stroke({ do: "region", ops: [op], device: device(), unpin: page.brush === "unpin" });
     } else if (page.region === "between") {
       if (page.first === null) {
-        page.first = op;
+        page.first = ops;
         page.cy.elements(".mark").removeClass("mark");
         node.addClass("mark");
         showMode();
         return;
       }
-      stroke({ do: "between", ops: [page.first, op], device: device(), unpin: page.brush === "unpin" });
+      stroke({ do: "between", from: page.first, ops: ops, device: device(), unpin: page.brush === "unpin" });
       page.cy.elements(".mark").removeClass("mark");
       page.first = null;
       showMode();

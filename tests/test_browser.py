@@ -112,10 +112,10 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     shown = fills(page)
     page.click("#colour-by")
     page.click("role=option[name='Colour: codegen']")
-    page.wait_for_function("window.heteroCy.nodes('.op').some((n) => n.data('label').includes('codegen'))")
+    page.wait_for_function("window.heteroCy.nodes('.op').some((n) => n.data('label').includes('openvino'))")
     page.click("#colour-by")
     page.click("role=option[name='Colour: device']")
-    page.wait_for_function("!window.heteroCy.nodes('.op').some((n) => n.data('label').includes('codegen'))")
+    page.wait_for_function("!window.heteroCy.nodes('.op').some((n) => n.data('label').includes('openvino'))")
     assert fills(page) == shown
     page.keyboard.press("Escape")
 
@@ -413,4 +413,4 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.click("[data-layout-use='three parts']")
     page.wait_for_function("document.querySelector('[data-figure=subgraphs]').dataset.value === '3'")
     page.click("#hints-start")
-    expect(page.locator("#compare-result")).to_contain_text(re.compile("Apply|saves time"), timeout=20_000)
+    expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"), timeout=20_000)

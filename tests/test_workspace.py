@@ -64,10 +64,10 @@ def test_regions(mobilenet: Graph, tmp_path: Path) -> None:
     assert document.region(ops[0]) == ops
     document.paint(ops[50:52], 1)
     assert document.region(ops[50]) == sorted(ops[50:52])
-    between = document.between(ops[5], ops[2])
-    assert {ops[2], ops[5]} <= set(between) and between == document.between(ops[2], ops[5])
+    between = document.between([ops[5]], [ops[2]])
+    assert {ops[2], ops[5]} <= set(between) and between == document.between([ops[2]], [ops[5]])
     branch = editor.load_model(mobilenet.path)
-    assert len(document.between(ops[0], ops[-1])) == len(ops) and len(branch) == len(mobilenet)
+    assert len(document.between([ops[0]], [ops[-1]])) == len(ops) and len(branch) == len(mobilenet)
 
 
 def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_failed_stroke_changes_nothing(mobilenet: Graph, tmp_path: Path) -> No
     before, version = document.partition.affinity, document.version
     generators = [op for op, kind in enumerate(mobilenet.op_types) if kind == "Mod"]
     with pytest.raises(editor.PinError, match="no path leads"):
-        document.between(generators[0], generators[1])
+        document.between([generators[0]], [generators[1]])
     with pytest.raises(editor.PinError, match="the table has the devices"):
         document.reorder(["A", "C"])
     assert document.partition.affinity == before and document.version == version and not document.can_undo

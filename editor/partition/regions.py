@@ -26,8 +26,8 @@ def same_device_region(partition: Partition, op: int) -> list[int]:
     return sorted(seen)
 
 
-def between(partition: Partition, first: int, second: int) -> list[int]:
-    """Both ops and all ops on paths from one to the other, whichever comes first.
+def between(partition: Partition, first: Sequence[int], second: Sequence[int]) -> list[int]:
+    """Two groups of ops and all ops on paths from one to the other, whichever comes first.
 
     Raises:
         PinError: no path connects them.
@@ -37,12 +37,14 @@ def between(partition: Partition, first: int, second: int) -> list[int]:
         found = _reach(graph.successors, start) & _reach(graph.predecessors, end)
         if found:
             placed: Ints = partition.division.part
-            return sorted(op for op in found if placed[op] >= 0)
-    raise PinError(f"no path leads from {graph.display_name(first)!r} to {graph.display_name(second)!r} or back")
+            return sorted(op for op in found | {*first, *second} if placed[op] >= 0)
+    names = [graph.display_name(ops[0]) if len(ops) == 1 else f"{len(ops)} ops from {graph.display_name(ops[0])}"
+             for ops in (first, second)]
+    raise PinError(f"no path leads from {names[0]!r} to {names[1]!r} or back")
 
 
-def _reach(edges: Rows, start: int) -> set[int]:
-    seen, stack = {start}, [start]
+def _reach(edges: Rows, start: Sequence[int]) -> set[int]:
+    seen, stack = set(start), list(start)
     while stack:
         for near in edges[stack.pop()].tolist():
             if near not in seen:
@@ -75,7 +77,7 @@ def grown(partition: Partition, ops: Sequence[int], how: str) -> list[int]:
         found = set(np.flatnonzero(np.isin(part, part[start])).tolist())
     elif how in ("before", "after"):
         rows = graph.predecessors if how == "before" else graph.successors
-        found = set(start).union(*(_reach(rows, op) for op in start))
+        found = _reach(rows, start)
     elif how == "near":
         both = (graph.predecessors, graph.successors)
         found = {*start} | {near for op in start for edges in both for near in edges[op].tolist()}

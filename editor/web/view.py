@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from editor.partition.costs import Costs, price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Settings
 from editor.partition.profile import costs_of
+from editor.text import human_bytes, human_seconds
 from editor.web.elements import visible_ops
 from editor.web.rules import rules_data
 from editor.workspace.document import Document
@@ -30,6 +32,8 @@ def view_of(document: Document) -> dict[str, Any]:
     keys = document.graph.op_keys
     pins, forced = partition.settings.pins, partition.settings.forced
     colours = colours_of(document)
+    costs, source = op_costs(document)
+    seconds, weights = costs.op[ops, partition.assignment.device[ops]], op_bytes(document.graph)[ops]
     return {
         "document": document.id, "version": document.version, "ops": ops,
         "device": partition.assignment.device[ops].tolist() if ops else [],
@@ -40,7 +44,9 @@ def view_of(document: Document) -> dict[str, Any]:
         "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
         "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
             len(partition.subgraphs), {s.id: s.depends_on for s in partition.subgraphs})],
-        "heat": _heat(document, ops), "weight": _weights(document, ops),
+        "heat": _steps(seconds), "weight": _steps(weights),
+        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {source}"),
+                   "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
         "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
         "codegen": codegen_value(partition.settings),
         "grouping": partition.settings.subgraphs, "rules": rules_data(document),
@@ -81,24 +87,22 @@ def colours_of(document: Document) -> dict[str, str]:
     return {str(name): device_colour(i) for i, name in enumerate(original)}
 
 
-def _heat(document: Document, ops: list[int]) -> list[int]:
-    """Per visible op 0 to 9: time on its device, on a logarithmic scale."""
-    if not ops:
-        return []
-    seconds = op_costs(document)[0].op[ops, document.partition.assignment.device[ops]]
-    return _steps(seconds)
-
-
-def _weights(document: Document, ops: list[int]) -> list[int]:
-    """Per visible op 0 to 9: bytes that it reads and writes, on a logarithmic scale."""
-    return _steps(op_bytes(document.graph)[ops]) if ops else []
+_HALVINGS = 4.5
+"""From the darkest step of the scale to the brightest."""
 
 
 def _steps(values: Floats) -> list[int]:
+    """0 to 9 on a logarithmic scale that ends with the largest."""
     top = float(values.max(initial=0.0))
     if top <= 0:
         return [0] * len(values)
-    return np.clip(np.rint(9 + 2 * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int).tolist()
+    return np.clip(np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int).tolist()
+
+
+def _scale(values: Floats, form: Callable[[float], str], what: str) -> dict[str, str]:
+    """The ends of the scale in words."""
+    top = float(values.max(initial=0.0))
+    return {"low": form(top / 2 ** _HALVINGS), "high": form(top), "what": what}
 
 
 _PRICED_OPS = 20_000

@@ -129,8 +129,8 @@ class Document:
         """Connected ops of the same device."""
         return same_device_region(self._partition, op)
 
-    def between(self, first: int, second: int) -> list[int]:
-        """Everything on paths between two ops."""
+    def between(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
+        """Everything on paths between two groups of ops, and the groups."""
         return between(self._partition, first, second)
 
     def grow(self, ops: Sequence[int], how: str) -> list[int]:

@@ -12,6 +12,7 @@ from editor.errors import EditorError
 from editor.partition.costs import Costs, price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Partition, Settings, solve
+from editor.partition.problem import Problem
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),
@@ -45,13 +46,16 @@ def kept(now: Partition, decisions: Mapping[str, Settings]) -> list[Layout]:
 
 
 def figures(partition: Partition, costs: Costs) -> dict[str, Any]:
-    """What layouts are compared by; seconds by the given costs, bytes."""
+    """What layouts are compared by: seconds by the given costs, bytes; ``busiest`` bounds the time between two requests."""
     division = partition.division
-    return {"subgraphs": len(partition.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
+    placed = np.flatnonzero(partition.constraints.placed)
+    problem = Problem.of(partition.graph, costs, partition.constraints.allowed, placed)
+    busiest = float(problem.loads(partition.assignment.device[placed]).max(initial=0.0))
+    return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
+            "subgraphs": len(partition.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(partition.settings.pins), "ops": dict(partition.op_counts),
             "memory": device_bytes(partition.devices, partition.subgraphs),
-            "predicted": price(partition.graph, costs, partition.assignment.device,
-                               np.flatnonzero(partition.constraints.placed)).total}
+            "predicted": price(partition.graph, costs, partition.assignment.device, placed).total}
 
 
 def differing(a: Partition, b: Partition) -> list[int]:

@@ -9,6 +9,7 @@ from dash import Dash, Input, Output, State, ctx, set_props
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
+from editor.text import human_seconds
 from editor.web.desk import BenchmarkState, Desk
 from editor.web.figures import live_figure
 from editor.web.panels.benchmark import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
@@ -78,6 +79,7 @@ async def _follow(document: Document, state: BenchmarkState, scheme: str) -> Non
     if not state.job.done:
         _enable(False)
         set_props("bench-cancel", {"disabled": False})
+        set_props("bench-progress", {"animated": True, "striped": True})
         set_props("bench-result", {"children": None})
         set_props("bench-stale", {"children": stale(state, document)})
     while not state.job.done:
@@ -118,7 +120,7 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
         return
     except TimeoutError:
         return
-    set_props("bench-progress", {"value": 100, "color": "teal"})
+    set_props("bench-progress", {"value": 100, "color": "teal", "animated": False, "striped": False})
     if state.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
         set_props("bench-chart-box", {"children": None})
@@ -134,7 +136,8 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
             set_props("stroke", {"data": {"do": "adopt", "name": result.best}})
         return
     result = result[0]
-    set_props("bench-text", {"children": f"Done: {result.runs} runs of the plan, {len(samples)} in all."})
+    set_props("bench-text", {"children": f"Done: median {human_seconds(result.total.median)} over {result.runs} runs, "
+                                        f"{len(samples)} with the baselines."})
     set_props("bench-stale", {"children": stale(state, document)})
     set_props("bench-result", {"children": result_view(result, colours_of(document))})
     if not state.kept:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, dcc
+from dash import Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
@@ -24,8 +24,9 @@ from editor.workspace.document import Document
 def register(app: Dash, desk: Desk) -> None:
     """Adds the callback."""
 
-    @app.callback(Output("compare-result", "children"), Input("compare-start", "n_clicks"), Input("hints-start", "n_clicks"),
-                  Input("layout-keep", "n_clicks"), State("layout-name", "value"), State("doc", "data"),
+    @app.callback(Output("compare-result", "children"), Output("hints-result", "children"),
+                  Input("compare-start", "n_clicks"), Input("hints-start", "n_clicks"), Input("layout-keep", "n_clicks"),
+                  State("layout-name", "value"), State("doc", "data"),
                   running=[(Output("compare-start", "loading"), True, False), (Output("hints-start", "loading"), True, False)],
                   prevent_initial_call=True)
     async def compare(_compare, _hints, _keep, name: str | None, document_id: str):
@@ -65,9 +66,9 @@ def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:
         document = desk.document(document_id)
         if what == "hints-start":
             source = "estimate" if op_costs(document)[1] == "estimated" else "measured"
-            return hints_view(document, hints(document.partition, source))
+            return no_update, hints_view(document, hints(document.partition, source))
         if what == "layout-keep":
             document.keep_layout(name)
-        return compare_view(document, document.layouts())
+        return compare_view(document, document.layouts()), no_update
     except EditorError as error:
-        return failed(str(error))
+        return failed(str(error)), no_update

@@ -47,19 +47,23 @@ def _ask(desk: Desk, wanted: dict[str, Any], detail: dict[str, Any], document_id
         document = desk.document(document_id)
     except EditorError:
         raise PreventUpdate from None
-    what, selection = wanted.get("do"), no_update
+    what, selection, found = wanted.get("do"), no_update, ""
     if what == "find":
-        op = _find(document, str(wanted.get("text", "")), int(wanted.get("skip", 0)))
-        if op is None:
-            return no_update, no_update, {"ops": [], "nothing": True}, no_update
-        wanted, what = {"op": op}, "reveal"
+        text, skip = str(wanted.get("text", "")), int(wanted.get("skip", 0))
+        hits = _find(document, text)
+        if not hits:
+            return no_update, no_update, {"ops": [], "nothing": True, "say": f"Nothing is called “{text}”."}, no_update
+        wanted, what = {"op": hits[skip % len(hits)]}, "reveal"
+        found = f"{skip % len(hits) + 1} of {len(hits)}"
     if what == "reveal":
         op = int(wanted["op"])
         if not 0 <= op < len(document.graph) or document.graph.op_is_constant[op]:
             raise PreventUpdate
-        selection = {"ops": [op], "select": True, "go": True}
+        selection = {"ops": [op], "select": True, "go": True, "say": found}
     changed = changed_detail(document, what or "", wanted, detail)
     if changed == detail:
+        if what == "level" and wanted.get("deeper"):
+            selection = {"ops": [], "say": "More would be too much to draw; open single blocks instead (double click or E)."}
         return no_update, no_update, selection, no_update
     return changed, shown_elements(document, changed), selection, changed["mode"]
 
@@ -77,6 +81,10 @@ def changed_detail(document: Document, what: str, wanted: dict[str, Any], detail
         inner = [n for op in wanted["ops"] for n in scopes.ancestors(scopes.of_op.get(int(op), 0)) if n in opened][:1]
         gone = {n for number in inner for n in (number, *_below(scopes.scopes, number))}
         return {**detail, "open": [n for n in opened if n not in gone]}
+    if what == "restore":
+        was = wanted.get("detail") or {}
+        opened = [int(n) for n in was.get("open", ()) if 0 < int(n) < len(scopes.scopes)]
+        return {"mode": was["mode"], "open": opened} if was.get("mode") in ("ops", "blocks", "subgraphs") else detail
     if what == "level":
         return {"mode": "blocks", "open": expand_level(graph, opened) if wanted.get("deeper") else []}
     if what == "reveal" and detail["mode"] == "blocks":
@@ -93,12 +101,12 @@ def _below(scopes: Any, number: int) -> list[int]:
     return found
 
 
-def _find(document: Document, text: str, skip: int) -> int | None:
-    """The next op whose type, name or tensors hold a text."""
+def _find(document: Document, text: str) -> list[int]:
+    """Ops whose type, name or tensors hold a text."""
     graph, text = document.graph, text.strip().lower()
     hits = []
-    for op in visible_ops(graph):
+    for op in visible_ops(graph) if text else []:
         made = " ".join(graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0)
         if text in f"{graph.type_label(op)} {graph.op_names[op]} {made}".lower():
             hits.append(op)
-    return hits[skip % len(hits)] if hits and text else None
+    return hits

@@ -73,7 +73,7 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
         if isinstance(answer, Refusal):
             message = refusal_notice(answer, [d.name for d in document.devices].index(answer.device))
         elif isinstance(answer, list):
-            selection = {"ops": answer, "select": True}
+            selection = {"ops": answer, "select": True, "count": True}
     except EditorError as error:
         message = notice(str(error), bad=True)
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
@@ -128,7 +128,10 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
     if what == "region":
         return document.region(ops[0])
     if what == "between":
-        return document.between(ops[0], ops[1])
+        first = [int(op) for op in wanted.get("from", ())]
+        if not first or not ops or any(not 0 <= op < len(document.graph) for op in first):
+            raise EditorError("Choose two ops, one after the other.")
+        return document.between(first, ops)
     if what == "filter":
         return matching(document.partition, str(wanted.get("text", "")))
     if what == "rule-ops":
@@ -176,9 +179,10 @@ def adopt(desk: Desk, document: Document, name: str) -> None:
     """
     state = desk.benchmarks.get(document.id)
     tuned = state.job.result(0) if state is not None and state.kind == "tune" and state.job.done else None
-    if tuned is None or name not in tuned.settings:
+    if state is None or tuned is None or name not in tuned.settings:
         raise EditorError("There is no tuned plan of that name any more; tune again.")
     document.adopt(f"tuned: {name}", tuned.settings[name])
+    state.version = document.version  # this is the plan that was measured
 
 
 def _inspect(desk: Desk, selection: dict[str, Any], document_id: str):

@@ -31,7 +31,9 @@ def register(app: Dash, desk: Desk) -> None:
             rules = parse_rules_text(uploaded(contents).decode("utf-8", "replace"), filename or "rules")
         except EditorError as error:
             return no_update, None, notice(str(error), bad=True)
-        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "from": filename}, None, None
+        count = f"{len(rules)} rule{'s' if len(rules) != 1 else ''}"
+        said = f"{count} from {filename} in place of the former ones; undo brings those back"
+        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "say": [said, False]}, None, None
 
     @app.callback(Output("stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
                   Input("import-file", "contents"), State("import-file", "filename"),

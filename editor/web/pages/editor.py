@@ -6,6 +6,7 @@ from typing import Any
 
 import dash_cytoscape as cyto
 import dash_mantine_components as dmc
+import numpy as np
 from dash import dcc, html
 
 from editor.text import human_bytes
@@ -67,7 +68,8 @@ def _header(document: Document) -> html.Header:
                   html.Div(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants{sizes}",
                            className="model-what")], className="model", title=str(graph.path)),
         html.Span(className="spring"),
-        dmc.TextInput(id="find", placeholder="Find op or tensor", size="xs", w=190, leftSection=icon("search"),
+        dmc.TextInput(id="find", placeholder="Find, or filter: op == Conv and flops > 1e8", size="xs", w=300,
+                      leftSection=icon("search"),
                       **{"aria-label": "Find an op by name, type or tensor"}),
         icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
         icon_button("palette-open", "palette", "All commands (Ctrl+K)"), icon_button("help-open", "help", "Keyboard (?)"),
@@ -118,6 +120,7 @@ def _canvas(document: Document) -> list[Any]:
             {"value": "heat", "label": "Colour: time"}, {"value": "weight", "label": "Colour: memory"},
             {"value": "pinned", "label": "Colour: pinned"}],
             **{"aria-label": "What the colours mean"})], className="colour-by"),
+        html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
         html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True,
                  **{"aria-label": "Map of the whole model"}),
         html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", variant="default"),
@@ -138,7 +141,7 @@ def _panes() -> list[Any]:
                       tool("Blink", "Two layouts in turn", mode="blink"),
                       html.Span(className="panes-note", role="status"),
                       tool("Only differences", "Dim all ops that all layouts place alike", only=""),
-                      tool("←", "Previous op that differs", step="-1"), tool("→", "Next op that differs", step="1"),
+                      tool("←", "Previous difference", step="-1"), tool("→", "Next difference", step="1"),
                       tool("Fit", "Back to the beginning", fit=""), html.Span(className="spring"),
                       html.Button("×", className="close", **{"data-panes-close": "", "aria-label": "Close"})],
                      className="panes-bar"),
@@ -176,4 +179,8 @@ def _dock(document: Document) -> html.Section:
 
 
 def _weights(document: Document) -> int:
-    return sum(s.memory.constants for s in document.partition.subgraphs)
+    """Bytes of all constants that some op reads, each once."""
+    graph = document.graph
+    read = np.unique(graph.reads.values)
+    constant = read[graph.tensor_is_constant[read]]
+    return int(np.maximum(graph.tensor_bytes[constant], 0).sum())

@@ -41,8 +41,8 @@ def benchmark_panel(document: Document) -> html.Div:
                                    **{"aria-label": "Benchmark progress"})], className="bench-progress"),
         ], className="bench-controls"),
         html.Div(id="bench-problem"), html.Div(id="bench-stale"),
-        html.Div(id="bench-chart-box"),
-        html.Div(idle(), id="bench-result"), html.Div(runs_view(document.runs()), id="bench-runs"),
+        html.Div(idle(), id="bench-result"), html.Div(id="bench-chart-box"),
+        html.Div(runs_view(document.runs()), id="bench-runs"),
     ], className="bench")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -26,7 +26,8 @@ def compare_panel() -> html.Div:
                   dmc.Button("Look for hints", id="hints-start", size="xs", variant="default")], className="bench-controls"),
         html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
                         "would do with the same devices, and beside the optimum. Hints are repaints that save time.",
-                        className="hint wide"), id="compare-result")], className="bench")
+                        className="hint wide"), id="compare-result"),
+        html.Div(id="hints-result")], className="bench")
 
 
 def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
@@ -39,7 +40,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     rows, bars = [], []
     for layout in layouts:
         if layout.partition is None:
-            rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=7, className="reason")]))
+            rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
         found = figures(layout.partition, costs)
         slowest = max(slowest, found["predicted"])
@@ -49,7 +50,8 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in found["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
-            html.Button(f"{len(ops)} ops differ", className="link", title="Select the ops that are placed differently",
+            html.Button(f"{len(ops)} op{' differs' if len(ops) == 1 else 's differ'}", className="link",
+                        title="Select the ops that are placed differently",
                         **{"data-layout-show": layout.name}),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
@@ -57,11 +59,13 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
                              _cell(found["subgraphs"], base["subgraphs"], str),
                              _cell(found["transfers"], base["transfers"], str),
-                             _cell(found["moved"], base["moved"], human_bytes),
+                             _cell(found["moved"], base["moved"], human_bytes,
+                                   f" + {found['unknown']} of unknown size" if found["unknown"] else ""),
                              _cell(found["predicted"], base["predicted"], human_seconds),
+                             _cell(_per_second(found), _per_second(base), _rate, more_is_better=True),
                              html.Td(str(found["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 f"Predicted ({source})", "Pins")]
+                                 f"Latency ({source})", "Requests/s at most", "Pins")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
@@ -80,12 +84,23 @@ def _tick(name: str) -> html.Button:
         "data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"})
 
 
-def _cell(value: float, base: float, form: Any) -> html.Td:
+def _per_second(found: Mapping[str, Any]) -> float:
+    """Requests that the busiest device can finish in a second."""
+    return 1 / max(float(found["busiest"]), 1e-12)
+
+
+def _rate(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: bool = False) -> html.Td:
     change = value - base
-    if abs(change) < 1e-9:
-        return html.Td(form(value))
+    shown = form(value) + note
+    if abs(change) < 1e-9 * max(abs(base), 1e-9) or form(abs(change)) == form(0):
+        return html.Td(shown)
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
-    return html.Td([form(value), " ", html.Span(text, className="delta worse" if change > 0 else "delta better")])
+    good = (change > 0) == more_is_better
+    return html.Td([shown, " ", html.Span(text, className="delta better" if good else "delta worse")])
 
 
 def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
@@ -97,14 +112,17 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
     rows = []
     for hint in found:
         what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else f"{len(hint.ops)} ops"
-        fewer = [f"−{human_seconds(hint.seconds)}"]
+        changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
         if hint.subgraphs:
-            fewer.append(f"{-hint.subgraphs:+d} subgraphs".replace("-", "−"))
+            changes.append((-hint.subgraphs, f"{abs(hint.subgraphs)} subgraphs"))
         if hint.bytes:
-            fewer.append(f"−{human_bytes(hint.bytes)}" if hint.bytes > 0 else f"+{human_bytes(-hint.bytes)}")
+            changes.append((-hint.bytes, human_bytes(abs(hint.bytes))))
+        fewer = [html.Span(f"{'−' if change < 0 else '+'}{text}", className="delta better" if change < 0 else "delta worse")
+                 for change, text in changes]
         rows.append(html.Tr([
-            html.Td([f"Move {what} to ", html.B(hint.device)]), html.Td(", ".join(fewer), className="better"),
-            html.Td(["because of ", html.Code(hint.tensor)]), html.Td(planned_badge() if hint.estimated else None),
+            html.Td([f"Move {what} to ", html.B(hint.device)]), html.Td(fewer),
+            html.Td(["because of ", html.Button(hint.tensor, className="link", **{"data-goto": f"op{hint.ops[0]}"})]),
+            html.Td(planned_badge() if hint.estimated else None),
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))

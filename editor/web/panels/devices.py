@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
 from dash import html
 
+from editor.devices.device import Device
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import heading, icon, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, figures_of, memory_of, policy_value
@@ -83,11 +85,10 @@ def device_list(document: Document) -> list[Any]:
         row = html.Button([
             swatch(colours[device.name]),
             html.Span([html.Span([html.Span(device.name, className="device-name"),
-                                  planned_badge("planned") if device.planned else None], className="device-line"),
-                       html.Span("not on this machine" if device.planned else device.description,
+                                  ], className="device-line"),
+                       html.Span([_what(device, document.devices), planned_badge("planned") if device.planned else None],
                                  className="device-what"),
-                       html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, {human_bytes(memory[device.name])}"
-                                  + (f" of {human_bytes(device.memory)}" if device.memory is not None else "")],
+                       html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, ", *_room(memory[device.name], device)],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
             dmc.Kbd(str(i + 1), size="xs") if i < 9 else None,
         ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
@@ -96,6 +97,24 @@ def device_list(document: Document) -> list[Any]:
                          disabled=i == 0, **{"data-raise": str(i), "aria-label": f"Raise the priority of {device.name}"})
         rows.append(html.Div([row, up], className="device-row", draggable="true"))
     return rows
+
+
+def _what(device: Device, devices: Sequence[Device]) -> str:
+    """What tells a device from the others: its levels where the table has several like it."""
+    alike = [d for d in devices if d.device == device.device]
+    if len(alike) > 1 or device.planned:
+        return f"{device.device} {device.unit} · {device.codegen} "
+    return f"{device.description} "
+
+
+def _room(used: int, device: Device) -> list[Any]:
+    """Memory that is needed, against the limit where there is one."""
+    if device.memory is None:
+        return [human_bytes(used)]
+    text = f"{human_bytes(used)} of {human_bytes(device.memory)}"
+    if used <= device.memory:
+        return [text]
+    return [html.Span(text, className="over", title="Over its memory: choose the policy “Optimal within memory”, or repaint")]
 
 
 def pins_summary(document: Document) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from editor.graph.scopes import scopes_of
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import swatch
 from editor.web.view import colours_of, op_costs
@@ -39,17 +40,24 @@ def _op(document: Document, op: int) -> list[Any]:
 def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     weights = sum(int(document.graph.tensor_bytes[t]) for t in
                   {t for op in ops for t in document.graph.reads[op].tolist() if document.graph.tensor_is_constant[t]})
-    return [html.B(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *_costs(document, list(ops))]
+    scopes = scopes_of(document.graph)
+    around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
+    name = scopes.scopes[max(around)].label if around else "several blocks"
+    return [html.B(name), html.Div(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *_costs(document, list(ops))]
 
 
 def _costs(document: Document, ops: list[int]) -> list[Any]:
-    """Time on each device that may run all of them; the present ones in bold."""
+    """Time on each device of what it can run; the present devices in bold."""
     costs, source = op_costs(document)
     able, colours = document.partition.constraints.able, colours_of(document)
     here = set(document.partition.assignment.device[ops].tolist())
     rows = []
     for d, device in enumerate(document.devices):
-        said = human_seconds(float(costs.op[ops, d].sum())) if able[ops, d].all() else "cannot run"
+        can = [op for op in ops if able[op, d]]
+        others = dict.fromkeys(document.graph.op_types[op] for op in ops if not able[op, d])
+        said = human_seconds(float(costs.op[can, d].sum())) if can else "cannot run"
+        if can and others:
+            said = f"{len(can)} of {len(ops)} ops in {said}; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
         rows.append(html.Div([swatch(colours[device.name]), html.B(device.name) if d in here else device.name,
                               html.Span(said, className="value")], className="hover-row"))
     return [html.Div(rows, className="hover-rows"), html.Div(f"time by itself, {source}", className="soft")]

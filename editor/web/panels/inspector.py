@@ -51,7 +51,8 @@ def op(document: Document, number: int) -> list[Any]:
                  className="op-head"),
         html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]),
         html.H4("Why it is here"), html.P(_because(why.because), className="because"),
-        html.Ul([_verdict(v, colours) for v in why.verdicts], className="verdicts"),
+        html.Ul([_verdict(v, bool(document.partition.constraints.able[number, i]), colours)
+                 for i, v in enumerate(why.verdicts)], className="verdicts"),
         html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
                               disabled=not document.partition.constraints.able[number, i],
                               **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
@@ -105,10 +106,12 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _verdict(verdict: Any, colours: dict[str, str]) -> html.Li:
-    mark = html.Span("✓ may run here" if verdict.allowed else "✗ no", className="yes" if verdict.allowed else "no")
+def _verdict(verdict: Any, able: bool, colours: dict[str, str]) -> html.Li:
+    """What a device can do, apart from what pins and rules leave of it."""
+    mark = html.Span("✓ can run it" if able else "✗ cannot run it", className="yes" if able else "no")
+    said = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
-                    html.Div(verdict.reason, className="reason") if verdict.reason else None])
+                    html.Div(said, className="reason") if said else None])
 
 
 def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:

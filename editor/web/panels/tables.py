@@ -15,7 +15,8 @@ _THEME = ("themeQuartz.withParams({fontFamily: 'inherit', fontSize: 12, headerFo
           "browserColorScheme: 'inherit'})")
 GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": _THEME}, "animateRows": False,
          "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-         "suppressCellFocus": False, "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
+         "suppressCellFocus": False, "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
+         "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
 
 
 def number_column(field: str, header: str, width: int, **more: Any) -> dict[str, Any]:
@@ -42,6 +43,8 @@ def subgraph_table(document: Document) -> dag.AgGrid:
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
         bytes_column("total", "Total memory", 124),
+        number_column("unknown", "Unknown sizes", 124,
+                      headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
         {"field": "after", "headerName": "Waits for", "width": 120, "tooltipField": "after"}]
     return dag.AgGrid(id="subgraphs", rowData=subgraph_rows(document), columnDefs=columns, getRowId="params.data.id",
                       defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",
@@ -62,7 +65,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         rows.append({"id": str(s.id), "device": s.device, "ops": s.size,
                      "types": ", ".join(f"{n} {t}" for t, n in top[:5]), "inputs": len(s.inputs),
                      "input_bytes": s.memory.input, "outputs": len(s.outputs), "output_bytes": s.memory.output,
-                     "constants": s.memory.constants, "total": s.memory.total,
+                     "constants": s.memory.constants, "total": s.memory.total, "unknown": s.memory.unknown or None,
                      "after": ", ".join(map(str, s.depends_on)) or "—"})
     return rows
 
