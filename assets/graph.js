@@ -21,6 +21,8 @@
     cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
+    cy.on("mouseover select", "node", (event) => event.target.connectedEdges(".faint").addClass("lit"));
+    cy.on("mouseout unselect", "node", (event) => { if (!event.target.selected()) event.target.connectedEdges(".faint").removeClass("lit"); });
     cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });
     cy.on("mouseout", "node.op, edge", () => { cy.container().style.cursor = ""; editor.hoverOut(); });
     cy.on("tapstart", editor.hoverOut);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ class Desk:
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
         self._first: Future[Document] | None = None
+        self._opening: set[Job] = set()
 
     def begin(self) -> None:
         """Starts the worker and opens what the command line named, while the page still loads."""
@@ -156,6 +157,20 @@ class Desk:
             self.benchmarks[document.id] = state
             return state
 
+    def cancel_opening(self) -> None:
+        """Stops whatever is being opened; those who wait for it get a ``JobError``."""
+        for job in list(self._opening):
+            job.cancel()
+
+    def _wait(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a job of opening, which ``cancel_opening`` can end."""
+        job = self.jobs.submit(function, *arguments, time_limit=OPEN_SECONDS)
+        self._opening.add(job)
+        try:
+            return job.result()
+        finally:
+            self._opening.discard(job)
+
     def _open_plan(self, path: Path) -> Document:
         document = plan_file.read(path)
         graph, devices, settings = plan_file.parts(document, path)
@@ -172,7 +187,7 @@ class Desk:
     def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name an .onnx file first.")
-        graph: Graph = self.jobs.run(tasks.load_graph, str(path.resolve()), dict(define), timeout=OPEN_SECONDS)
+        graph: Graph = self._wait(tasks.load_graph, str(path.resolve()), dict(define))
         if graph.unbound:
             raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
                                      f"{', '.join(graph.unbound)}.", graph.unbound)
@@ -181,8 +196,7 @@ class Desk:
     def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
         table = load_devices(devices)
         entries = [dict(d.entry) for d in table]
-        answers = self.jobs.run(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries,
-                                timeout=OPEN_SECONDS)
+        answers = self._wait(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries)
         return {d.name: a for d, a in zip(table, answers, strict=True)}
 
     def _keep(self, document: Document) -> Document:

@@ -66,6 +66,12 @@ def register(app: Dash, desk: Desk) -> None:
         sizes = {i["name"]: int(v) for i, v in zip(ids, values, strict=True) if isinstance(v, int | float)}
         return {**request, "define": {**request["define"], **sizes}}
 
+    @app.callback(Output("opening-cancel", "disabled"), Input("opening-cancel", "n_clicks"), prevent_initial_call=True)
+    async def cancel(clicks: int | None):
+        if clicks:
+            await asyncio.to_thread(desk.cancel_opening)
+        return False
+
     @app.callback(Output("opened", "data"), Output("open-error", "children"), Output("symbols", "children"),
                   Output("opening", "children"), Input("request", "data"),
                   running=[(Output("opening", "className"), "opening busy", "opening")])
@@ -79,7 +85,9 @@ def register(app: Dash, desk: Desk) -> None:
             message = f"{error} Which sizes should the plan be made for?"
             return no_update, None, symbol_form(error.symbols, request["define"], message), ""
         except EditorError as error:
-            return no_update, problem(str(error), "This could not be opened"), None, ""
+            title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
+            said = "Nothing was opened." if title == "Cancelled" else str(error)
+            return no_update, problem(said, title), None, ""
         return f"/d/{document.id}", None, None, ""
 
 

@@ -86,7 +86,7 @@ def device_list(document: Document) -> list[Any]:
             swatch(colours[device.name]),
             html.Span([html.Span([html.Span(device.name, className="device-name"),
                                   ], className="device-line"),
-                       html.Span([_what(device, document.devices), planned_badge("planned") if device.planned else None],
+                       html.Span([planned_badge("planned") if device.planned else None, f" {_what(device, document.devices)}"],
                                  className="device-what"),
                        html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, ", *_room(memory[device.name], device)],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
