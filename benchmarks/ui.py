@@ -92,7 +92,8 @@ def serving(command: list[str], port: int, **environment: str) -> Iterator[int]:
 def ours(model: Path) -> Iterator[tuple[str, int]]:
     """Our server with an empty workspace."""
     port, folder = free_port(), tempfile.mkdtemp()
-    command = [sys.executable, "app.py", str(model), "--devices", "HETERO:GPU,CPU", "--define", "batch=1", "--no-browser",
+    sizes = ["--define", "batch=1"] if model.parent.name == "models" else []  # the bundled one asks for it
+    command = [sys.executable, "app.py", str(model), "--devices", "HETERO:GPU,CPU", *sizes, "--no-browser",
                "--port", str(port), "--workspace", folder]
     with serving(command, port) as pid:
         yield f"http://127.0.0.1:{port}/", pid
