@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import onnx
@@ -14,6 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 import editor
 from editor.graph.graph import Graph
 from editor.graph.scopes import Scope, scopes_of
+from editor.graph.shared import repeated_blocks
+from editor.web.blocks import expand_level, first_detail, owners, shown_elements
+from editor.workspace.document import Document
 
 PACK = Path(os.environ.get("MODEL_PACK", ROOT.parent / "shared" / "data" / "models")) / "real"
 
@@ -96,3 +102,82 @@ def test_an_exported_llama_opens_with_its_32_layers() -> None:
     assert {len(s.ops) for s in layers[1:]} == {71}
     scopes = scopes_of(graph)
     assert all(len(scopes.in_every_twin(op)) == 32 for op in layers[7].ops)
+
+
+def exported_by_name(path: Path, layers: int, glue: int) -> Graph:
+    """As the old PyTorch exporter names ops; a chain of ops without a module makes a mask that every layer reads."""
+    nodes: list[onnx.NodeProto] = []
+
+    def op(kind: str, module: str, *reads: str) -> str:
+        nodes.append(helper.make_node(kind, [*reads], [f"v{len(nodes)}"], f"{module}/{kind}_{len(nodes)}"))
+        return nodes[-1].output[0]
+
+    mask = "x"
+    for _ in range(glue):
+        mask = op("Abs", "/bert", mask)
+    x = op("Exp", "/bert/embeddings/word", op("Sin", "/bert/embeddings", "x"))
+    for layer in range(layers):
+        home = f"/bert/encoder/layer.{layer}"
+        y = x
+        for i in range(20):
+            y = op(FILLER[i % len(FILLER)], f"{home}/attention", y)
+        x = op("Sum", f"{home}/attention", x, y, mask, *(["x"] if layer == 0 else []))
+        for module in ("intermediate", "output"):
+            y = op("Tanh", f"{home}/{module}", op("Relu", f"{home}/{module}", x))
+        x = op("Add", f"{home}/output", x, y)
+    op("Tanh", "/bert/pooler", op("Neg", "/bert/pooler", x))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "bert", [value("x", TensorProto.FLOAT, [4])],
+                              [value(nodes[-1].output[0], TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return editor.load_model(path)
+
+
+def shown_first(graph: Graph) -> dict[int, int]:
+    return Counter(owners(graph, first_detail(graph)["open"]))
+
+
+@pytest.mark.parametrize("glue", [12, 13, 40])
+def test_a_model_opens_at_its_layers_with_loose_ops_bundled(tmp_path: Path, glue: int) -> None:
+    graph = exported_by_name(tmp_path / "m.onnx", 12, glue)
+    scopes, shown = scopes_of(graph).scopes, shown_first(graph)
+    labels = [scopes[unit].label for unit in shown if unit >= 0]
+    assert [label for label in labels if label.startswith("layer.")] == [f"layer.{i}" for i in range(12)]
+    assert {"embeddings", "pooler"} <= set(labels)
+    loose = sum(unit < 0 for unit in shown)
+    assert (loose, "shared ops" in labels) == ((glue, False) if glue <= 12 else (0, True))
+    if "shared ops" in labels:
+        assert shown[next(s.number for s in scopes if s.label == "shared ops")] == glue
+
+
+def test_blocks_inside_layers_say_which_layer(tmp_path: Path) -> None:
+    graph = exported_by_name(tmp_path / "m.onnx", 12, 1)
+    scopes = scopes_of(graph)
+    labels = {s.label for s in scopes.scopes}
+    assert {"layer.3 / attention", "layer.11 / intermediate", "layer.0"} <= labels and "attention" not in labels
+    document = cast(Document, SimpleNamespace(graph=graph))
+    wider = expand_level(graph, first_detail(graph)["open"])
+    names = [e["data"]["label"] for e in shown_elements(document, {"mode": "blocks", "open": wider}) if "unit" in e["data"]]
+    assert "3 / attention" in names and "11 / intermediate" in names and max(map(len, names)) <= 17
+
+
+def test_stages_of_different_depth_are_no_repetition_but_their_blocks_are() -> None:
+    sizes = {("layers", str(s)): 10 * d for s, d in enumerate((2, 2, 6, 2))}
+    blocks = {("layers", str(s), "blocks", str(b)): 10 for s, d in enumerate((2, 2, 6, 2)) for b in range(d)}
+    assert repeated_blocks(sizes | blocks, 120) == set(blocks)
+    assert repeated_blocks({("layers", str(i), "norms", str(j)): 4 for i in range(9) for j in range(2)}, 1000) == set()
+    assert Scope(1, ("layers", "2", "blocks", "0"), 0).label == "layers.2 / blocks.0"
+    assert Scope(1, ("h", "blocks 0 to 15", "7"), 0).label == "h.7"
+
+
+@pytest.mark.parametrize(("name", "layer", "count", "others"), [
+    ("bert-base-legacy", "layer", 12, 4), ("whisper-tiny-decoder-dynamo", "layers", 4, 4),
+    ("llama-32l-dynamo", "layers", 32, 8)])
+def test_exported_models_open_at_their_layers(name: str, layer: str, count: int, others: int) -> None:
+    if not (PACK / f"{name}.onnx").exists():
+        pytest.skip("the pack of models is not here")
+    graph = editor.load_model(PACK / f"{name}.onnx")
+    scopes = scopes_of(graph)
+    shown = list(shown_first(graph))
+    assert [scopes.scopes[u].label for u in shown if u in scopes.repeated] == [f"{layer}.{i}" for i in range(count)]
+    assert len(shown) - count <= others

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 from editor.graph.graph import Graph
 from editor.graph.paths import Path, is_numbered, paths_of, pattern_of
+from editor.graph.shared import bundled, repeated_blocks
 
 _WIDEST, _SMALLEST_RUN = 96, 16
 """Members of a block that are shown side by side; more are bundled in runs of at least so many."""
@@ -43,10 +44,20 @@ class Scope:
 
     @property
     def label(self) -> str:
-        """The last part of the path; numbers bring their parent along."""
+        """The block's own name after that of the nearest numbered one around it: "layers.3", "layers.3 / attention"."""
         if not self.path:
             return "model"
-        return ".".join(self.path[-2:]) if self.path[-1].isdigit() and len(self.path) > 1 else self.path[-1]
+        own, rest = _named(self.path)
+        depth = next((i for i in range(len(rest), 0, -1) if is_numbered(rest[i - 1])), 0)
+        return f"{_named(rest[:depth])[0]} / {own}" if depth else own
+
+
+def _named(path: Path) -> tuple[str, Path]:
+    """What a block is called, and the path around it; a mere number brings the name of its list along."""
+    own, rest = path[-1], path[:-1]
+    while own.isdigit() and rest and rest[-1].startswith("blocks "):  # a run of a long list
+        rest = rest[:-1]
+    return (f"{rest[-1]}.{own}", rest[:-1]) if own.isdigit() and rest else (own, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +77,13 @@ class Scopes:
         for scope in self.scopes[1:]:
             found.setdefault(scope.pattern, []).append(scope.number)
         return found
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The outermost blocks that repeat: the layers."""
+        numbers = {scope.path: scope.number for scope in self.scopes[1:]}
+        found = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
+        return frozenset(numbers[path] for path in found)
 
     def ancestors(self, number: int) -> list[int]:
         """The block and those around it, innermost first, without the model itself."""
@@ -130,7 +148,7 @@ class Scopes:
 def scopes_of(graph: Graph) -> Scopes:
     """The blocks of a model."""
     placed = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
-    paths = paths_of(graph, placed)
+    paths = bundled(graph, placed, paths_of(graph, placed))
     tree = _Tree()
     tree.add((), -1, [(op, paths[op][:_DEEPEST]) for op in placed])
     _find_twins(graph, tree.scopes)
