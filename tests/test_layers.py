@@ -93,6 +93,18 @@ def test_the_same_op_in_every_layer_includes_a_first_layer_that_differs(tmp_path
         assert {graph.op_types[f] for f in found} == {graph.op_types[op]}
 
 
+def test_a_list_too_long_to_show_is_still_one_list(tmp_path: Path) -> None:
+    graph = decoder(tmp_path / "m.onnx", 120, 12)
+    scopes, layers = scopes_of(graph), layers_of_long_list(graph)
+    assert sorted(scopes.repeated) == sorted(s.number for s in layers) and len(layers) == 120
+    assert {s.label for s in layers} == {f"layers.{i}" for i in range(120)}
+    assert len(scopes.in_every_twin(layers[60].ops[3])) == 120
+
+
+def layers_of_long_list(graph: Graph) -> list[Scope]:
+    return [s for s in scopes_of(graph).scopes if s.path and s.path[-1].isdigit()]
+
+
 def test_an_exported_llama_opens_with_its_32_layers() -> None:
     if not (PACK / "llama-32l-dynamo.onnx").exists():
         pytest.skip("the pack of models is not here")

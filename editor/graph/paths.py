@@ -17,7 +17,8 @@ _FEWEST_MEMBERS = 3
 _RUN = 48
 """Ops of a block in a model without traces."""
 
-_MADE_UP = re.compile(r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)")
+_MADE_UP = re.compile(
+    r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)")
 """Names that exporters make up; they say nothing about modules."""
 _NUMBER = re.compile(r"(|.*[._])(\d+)")
 

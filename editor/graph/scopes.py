@@ -17,6 +17,7 @@ from editor.graph.shared import bundled, repeated_blocks
 
 _WIDEST, _SMALLEST_RUN = 96, 16
 """Members of a block that are shown side by side; more are bundled in runs of at least so many."""
+_RUN_OF_BLOCKS = "blocks "
 _DEEPEST = 24
 """Levels of a path; hostile names may have thousands."""
 _ALIKE, _LONGEST_ALIGNED = 0.6, 2000
@@ -55,7 +56,7 @@ class Scope:
 def _named(path: Path) -> tuple[str, Path]:
     """What a block is called, and the path around it; a mere number brings the name of its list along."""
     own, rest = path[-1], path[:-1]
-    while own.isdigit() and rest and rest[-1].startswith("blocks "):  # a run of a long list
+    while own.isdigit() and rest and rest[-1].startswith(_RUN_OF_BLOCKS):  # a run of a long list
         rest = rest[:-1]
     return (f"{rest[-1]}.{own}", rest[:-1]) if own.isdigit() and rest else (own, rest)
 
@@ -69,6 +70,7 @@ class Scopes:
     """Innermost block of each op that has a place."""
     types: tuple[str, ...]
     _aligned: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
+    _families: dict[int, dict[int, dict[int, int]]] = field(default_factory=dict)
 
     @cached_property
     def like(self) -> dict[str, list[int]]:
@@ -106,13 +108,16 @@ class Scopes:
 
     def _family(self, number: int) -> dict[int, dict[int, int]]:
         """Blocks that repeat a block, each with the places there of this one's ops; the first and last may differ a little."""
+        if number in self._families:
+            return self._families[number]
         scope = self.scopes[number]
-        rivals = list(scope.twins)
-        if any(map(is_numbered, scope.path)):
+        rivals = [] if scope.path[-1].startswith(_RUN_OF_BLOCKS) else list(scope.twins)
+        if rivals and any(map(is_numbered, scope.path)):
             rivals = sorted({*rivals, *self.like.get(scope.pattern, ())})
         family = {twin: self._alignment(number, twin) for twin in rivals}
-        return {twin: places for twin, places in family.items()
-                if len(places) >= _ALIKE * max(len(scope.ops), len(self.scopes[twin].ops))}
+        self._families[number] = {twin: places for twin, places in family.items()
+                                  if len(places) >= _ALIKE * max(len(scope.ops), len(self.scopes[twin].ops))}
+        return self._families[number]
 
     def _alignment(self, one: int, other: int) -> dict[int, int]:
         """Places of one block's ops in another: by type and order."""
