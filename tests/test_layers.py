@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, write_dag
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -180,6 +180,23 @@ def test_stages_of_different_depth_are_no_repetition_but_their_blocks_are() -> N
     assert repeated_blocks({("layers", str(i), "norms", str(j)): 4 for i in range(9) for j in range(2)}, 1000) == set()
     assert Scope(1, ("layers", "2", "blocks", "0"), 0).label == "layers.2 / blocks.0"
     assert Scope(1, ("h", "blocks 0 to 15", "7"), 0).label == "h.7"
+
+
+def test_every_layer_means_the_blocks_of_all_stages(tmp_path: Path) -> None:
+    dag: list[list[int]] = [[]]
+    names = ["/embed/Neg"]
+    for stage, depth in enumerate((2, 2, 6, 2)):
+        for block in range(depth):
+            for _ in range(9):
+                dag.append([len(dag) - 1])
+                names.append(f"/layers.{stage}/blocks.{block}/Neg_{len(dag)}")
+    model = onnx.load(write_dag(tmp_path / "m.onnx", dag))
+    for node, name in zip(model.graph.node, names, strict=True):
+        node.name = name
+    onnx.save(model, tmp_path / "m.onnx")
+    scopes = scopes_of(editor.load_model(tmp_path / "m.onnx"))
+    assert {scopes.scopes[n].label for n in scopes.repeated} >= {"layers.0 / blocks.0", "layers.2 / blocks.5"}
+    assert {len(scopes.in_every_twin(op)) for n in scopes.repeated for op in scopes.scopes[n].ops} == {12}
 
 
 @pytest.mark.parametrize(("name", "layer", "count", "others"), [

@@ -96,7 +96,7 @@ class Scopes:
         return found
 
     def in_every_twin(self, op: int) -> list[int]:
-        """The same op in every repetition of its block; of nested repetitions the largest."""
+        """The same op in every repetition of its block: in every layer, else of nested repetitions in the largest."""
         best: list[int] = [op]
         for number in self.ancestors(self.of_op[op]):
             family = self._family(number)
@@ -104,6 +104,8 @@ class Scopes:
                 place = self.scopes[number].ops.index(op)
                 found = [self.scopes[twin].ops[at] for twin, places in family.items() if (at := places.get(place)) is not None]
                 best = found if len(found) > 1 else best
+                if number in self.repeated and len(found) > 1:
+                    break
         return best if len(best) > 1 else self._at_like_places(op)
 
     def _family(self, number: int) -> dict[int, dict[int, int]]:
