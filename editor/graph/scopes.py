@@ -2,34 +2,26 @@
 
 Exporters leave traces of a model's modules: op names with slashes or dots, or at least the names of
 weights ("model.layers.3.mlp.down_proj.weight"). An op without a trace belongs where the ops before and
-after it both belong. A model without any traces is cut into runs of its order of execution.
+after it both belong, see ``paths``. A model without any traces is cut into runs of its order of execution.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
 
-import numpy as np
+from editor.graph.graph import Graph
+from editor.graph.paths import Path, is_numbered, paths_of, pattern_of
+from editor.graph.shared import bundled, repeated_blocks
 
-from editor.graph.graph import Graph, TensorKind
-
-Path = tuple[str, ...]
-
-_TRACED_SHARE = 0.05
-_SHORTEST, _LONGEST = 8, 1024
-"""Ops of a repeated block."""
 _WIDEST, _SMALLEST_RUN = 96, 16
 """Members of a block that are shown side by side; more are bundled in runs of at least so many."""
+_RUN_OF_BLOCKS = "blocks "
 _DEEPEST = 24
 """Levels of a path; hostile names may have thousands."""
-_RUN = 48
-"""Ops of a block in a model without traces."""
-
-
-_NUMBERED = re.compile(r"(val|t|tensor|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)")
-"""Names that exporters make up; they say nothing about modules."""
+_ALIKE, _LONGEST_ALIGNED = 0.6, 2000
+"""Share of the ops that blocks of one list have in common, and up to how many ops they are compared."""
 
 
 @dataclass(eq=False)
@@ -49,14 +41,24 @@ class Scope:
     @property
     def pattern(self) -> str:
         """The path without its numbers."""
-        return re.sub(r"\d+", "#", "/".join(self.path))
+        return pattern_of(self.path)
 
     @property
     def label(self) -> str:
-        """The last part of the path; numbers bring their parent along."""
+        """The block's own name after that of the nearest numbered one around it: "layers.3", "layers.3 / attention"."""
         if not self.path:
             return "model"
-        return ".".join(self.path[-2:]) if self.path[-1].isdigit() and len(self.path) > 1 else self.path[-1]
+        own, rest = _named(self.path)
+        depth = next((i for i in range(len(rest), 0, -1) if is_numbered(rest[i - 1])), 0)
+        return f"{_named(rest[:depth])[0]} / {own}" if depth else own
+
+
+def _named(path: Path) -> tuple[str, Path]:
+    """What a block is called, and the path around it; a mere number brings the name of its list along."""
+    own, rest = path[-1], path[:-1]
+    while own.isdigit() and rest and rest[-1].startswith(_RUN_OF_BLOCKS):  # a run of a long list
+        rest = rest[:-1]
+    return (f"{rest[-1]}.{own}", rest[:-1]) if own.isdigit() and rest else (own, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,23 @@ class Scopes:
     of_op: dict[int, int]
     """Innermost block of each op that has a place."""
     types: tuple[str, ...]
+    _aligned: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
+    _families: dict[int, dict[int, dict[int, int]]] = field(default_factory=dict)
+
+    @cached_property
+    def like(self) -> dict[str, list[int]]:
+        """Blocks by the pattern of their path."""
+        found: dict[str, list[int]] = {}
+        for scope in self.scopes[1:]:
+            found.setdefault(scope.pattern, []).append(scope.number)
+        return found
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The outermost blocks that repeat: the layers."""
+        numbers = {scope.path: scope.number for scope in self.scopes[1:]}
+        found = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
+        return frozenset(numbers[path] for path in found)
 
     def ancestors(self, number: int) -> list[int]:
         """The block and those around it, innermost first, without the model itself."""
@@ -77,14 +96,44 @@ class Scopes:
         return found
 
     def in_every_twin(self, op: int) -> list[int]:
-        """The same op in every repetition of its block; of nested repetitions the largest."""
+        """The same op in every repetition of its block: in every layer, else of nested repetitions in the largest."""
         best: list[int] = [op]
         for number in self.ancestors(self.of_op[op]):
-            scope = self.scopes[number]
-            if len(scope.twins) > 1:
-                place = scope.ops.index(op)
-                best = [self.scopes[twin].ops[place] for twin in scope.twins]
+            family = self._family(number)
+            if len(family) > 1:
+                place = self.scopes[number].ops.index(op)
+                found = [self.scopes[twin].ops[at] for twin, places in family.items() if (at := places.get(place)) is not None]
+                best = found if len(found) > 1 else best
+                if number in self.repeated and len(found) > 1:
+                    break
         return best if len(best) > 1 else self._at_like_places(op)
+
+    def _family(self, number: int) -> dict[int, dict[int, int]]:
+        """Blocks that repeat a block, each with the places there of this one's ops; the first and last may differ a little."""
+        if number in self._families:
+            return self._families[number]
+        scope = self.scopes[number]
+        rivals = [] if scope.path[-1].startswith(_RUN_OF_BLOCKS) else list(scope.twins)
+        if rivals and any(map(is_numbered, scope.path)):
+            rivals = sorted({*rivals, *self.like.get(scope.pattern, ())})
+        family = {twin: self._alignment(number, twin) for twin in rivals}
+        self._families[number] = {twin: places for twin, places in family.items()
+                                  if len(places) >= _ALIKE * max(len(scope.ops), len(self.scopes[twin].ops))}
+        return self._families[number]
+
+    def _alignment(self, one: int, other: int) -> dict[int, int]:
+        """Places of one block's ops in another: by type and order."""
+        key = tuple(self.scopes[n].twins[0] if self.scopes[n].twins else n for n in (one, other))
+        if key not in self._aligned:
+            a, b = ([self.types[op] for op in self.scopes[n].ops] for n in key)
+            if a == b:
+                self._aligned[key] = {i: i for i in range(len(a))}
+            elif max(len(a), len(b)) > _LONGEST_ALIGNED:
+                self._aligned[key] = {}
+            else:
+                blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+                self._aligned[key] = {m.a + i: m.b + i for m in blocks for i in range(m.size)}
+        return self._aligned[key]
 
     def _at_like_places(self, op: int) -> list[int]:
         """First and last layers often differ a little: then the op of the same type and number in blocks alike by name."""
@@ -106,7 +155,7 @@ class Scopes:
 def scopes_of(graph: Graph) -> Scopes:
     """The blocks of a model."""
     placed = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
-    paths = _paths(graph, placed)
+    paths = bundled(graph, placed, paths_of(graph, placed))
     tree = _Tree()
     tree.add((), -1, [(op, paths[op][:_DEEPEST]) for op in placed])
     _find_twins(graph, tree.scopes)
@@ -148,84 +197,6 @@ class _Tree:
             run = members[begin:begin + size]
             name = f"{what} {begin} to {begin + len(run) - 1}"
             self.add((*scope.path, name), scope.number, [item for found in run for item in found])
-
-
-def _paths(graph: Graph, placed: list[int]) -> dict[int, Path]:
-    traces = {op: _trace(graph, op) for op in placed}
-    if sum(1 for path in traces.values() if path) < _TRACED_SHARE * len(placed):
-        return _structural(graph, placed)
-    before: Path = ()
-    ahead: dict[int, Path] = {}
-    later: Path = ()
-    for op in reversed(placed):
-        later = traces[op] or later
-        ahead[op] = later
-    found = {}
-    for op in placed:
-        before = traces[op] or before
-        found[op] = traces[op] or _common(before, ahead[op])
-    return found
-
-
-def _structural(graph: Graph, placed: list[int]) -> dict[int, Path]:
-    """Repeated runs of op types are layers; what lies between is cut into runs of one length."""
-    start, period, count = _repetition([graph.op_types[op] for op in placed])
-    found: dict[int, Path] = {}
-    for i, op in enumerate(placed):
-        if start <= i < start + period * count:
-            found[op] = ("layers", str((i - start) // period))
-        elif len(placed) > 2 * _RUN:
-            begin = i // _RUN * _RUN
-            found[op] = (f"ops {begin} to {min(begin + _RUN, len(placed)) - 1}",)
-        else:
-            found[op] = ()
-    return found
-
-
-def _repetition(kinds: list[str]) -> tuple[int, int, int]:
-    """(start, period, count) of the repetition that covers most of a sequence; count 0 where there is none."""
-    codes = np.unique(kinds, return_inverse=True)[1] if kinds else np.zeros(0, np.int64)
-    best = (0, 1, 0)
-    for period in range(_SHORTEST, min(len(codes) // 2, _LONGEST) + 1):
-        same = np.flatnonzero(codes[period:] != codes[:-period])
-        edges = np.concatenate([[-1], same, [len(codes) - period]])
-        at = int(np.diff(edges).argmax())
-        run, start = int(edges[at + 1] - edges[at] - 1), int(edges[at] + 1)
-        count = run // period + 1
-        if run >= period and count * period > best[1] * best[2] + period // 2:
-            best = (start, period, count)
-    return best if best[1] * best[2] >= 0.3 * len(codes) else (0, 1, 0)
-
-
-def _trace(graph: Graph, op: int) -> Path:
-    name = graph.op_names[op].strip("/")
-    if "/" in name:
-        return tuple(part for part in name.split("/")[:-1] if part)
-    if name.count(".") > 1:
-        return tuple(name.split(".")[:-1])
-    weights = [graph.tensor_names[t] for t in _weights(graph, op)]
-    named = (w for w in weights if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _NUMBERED.match(w))
-    best = max(named, key=len, default="")
-    return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
-
-
-def _weights(graph: Graph, op: int, depth: int = 3) -> list[int]:
-    """Constants that an op reads, and those that they are made of (a weight that is transposed first)."""
-    found = []
-    for tensor in graph.reads[op].tolist():
-        producer = int(graph.tensor_producer[tensor])
-        if graph.tensor_kind[tensor] == TensorKind.INITIALIZER:
-            found.append(tensor)
-        elif producer >= 0 and depth and graph.op_is_constant[producer]:
-            found += [tensor, *_weights(graph, producer, depth - 1)]
-    return found
-
-
-def _common(a: Path, b: Path) -> Path:
-    shared = 0
-    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
-        shared += 1
-    return a[:shared]
 
 
 def _find_twins(graph: Graph, scopes: list[Scope]) -> None:

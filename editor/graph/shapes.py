@@ -1,4 +1,4 @@
-"""Binding symbolic dimensions and inferring the shapes that follow from them."""
+"""Binding symbolic dimensions and inferring the shapes that follow from them; see also ``folding``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from editor.errors import ModelError
+from editor.graph.folding import fold_shapes
 from editor.graph.types import Shape, shape_of, type_name
 
 _SYMBOL_LIMIT = 1 << 40
+_FAILED = "shape inference failed"
 
 
 def input_symbols(model: ModelProto) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
         values, note = _infer(model)
         if wrong:
             note = note or f"the file declares wrong shapes for {len(wrong)} tensors ({', '.join(sorted(wrong)[:3])}); ignored"
-    return values, note
+    return (values, note) if note.startswith(_FAILED) else (fold_shapes(model, values), note)
 
 
 def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
@@ -77,7 +79,7 @@ def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # the C++ library raises several unrelated types
-        inferred, note = model, f"shape inference failed: {str(error).strip().splitlines()[0][:200]}"
+        inferred, note = model, f"{_FAILED}: {str(error).strip().splitlines()[0][:200]}"
     values: dict[str, tuple[str, Shape | None]] = {}
     for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):
         known = values.get(value.name)

@@ -21,6 +21,8 @@ FIRST_SHOWN = 160
 OPS_AT_ONCE = 800
 """Models up to this size open with every op."""
 _PAIRS = 24
+_NAME = 17
+"""Characters of a block's name that its node has room for."""
 
 
 def first_detail(graph: Graph) -> dict[str, Any]:
@@ -66,10 +68,13 @@ def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
 
 @lru_cache(maxsize=16)
 def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
+    """Blocks that are open at first: those around the layers of a model, all down to some depth where nothing repeats."""
     scopes = scopes_of(graph)
+    around = {above for number in scopes.repeated for above in scopes.ancestors(number)[1:]}
     opened: list[int] = []
     level = list(scopes.scopes[0].children)
     while level:
+        level = [number for number in level if number in around or not scopes.repeated]
         wider = opened + level
         if len(_units(graph, wider)) > most:
             break
@@ -145,9 +150,21 @@ def _node(graph: Graph, unit: int, ops: list[int], names: dict[int, str], prefix
                 "classes": "op", "position": position}
     repeated = f" ×{twins[unit]}" if twins.get(unit, 1) > 1 else ""
     name = names[unit]
-    shown = name if len(name) <= 17 else "…" + name[-16:]
+    shown = _short(name)
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + repeated, "ops": ops, "unit": unit,
                      "find": name.lower()}, "classes": "op group", "position": position}
+
+
+def _short(name: str) -> str:
+    """As much of a name as a node has room for; of a block in a layer its number and its own name."""
+    if len(name) <= _NAME:
+        return name
+    layer, slash, own = name.rpartition(" / ")
+    if not slash:
+        return "…" + name[1 - _NAME:]
+    number = layer[len(layer.rstrip("0123456789")):]
+    brief = f"{number} / {own}"
+    return brief if len(brief) <= _NAME else brief[:_NAME - 1] + "…"
 
 
 def _edge(graph: Graph, source: str, target: str, pairs: list[tuple[int, int, int]],
