@@ -3,23 +3,34 @@
   "use strict";
 
   const page = editor.page;
-  let drawn = "", sent = "", known = "";
+  let drawn = "", sent = "", known = "", drawing = false;
 
   function drawRules(data) {
     const list = editor.byId("rules-list"), text = JSON.stringify(data);
     if (!list || (text === drawn && list.firstChild)) return;
-    if (refused(data)) return;
+    if (refused(data) || typing()) return;
     drawn = text;
+    const unfinished = lines().filter((row) => row.dataset.fresh !== undefined), focus = document.activeElement;
+    drawing = true;                              // what is taken away loses its focus, which is no doing of a person
     list.textContent = "";
+    drawing = false;
     data.rules.forEach((rule, number) => list.append(line(data, rule, number)));
-    if (!data.rules.length) {
+    if (!data.rules.length && !unfinished.length) {
       const none = document.createElement("p");
       none.className = "hint wide";
       none.textContent = "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: "
         + "“op type Conv, first → " + data.targets[0] + "”.";
       list.append(none);
     }
+    list.append(...unfinished);                  // a line that is still being written stays, with the cursor in it
+    if (unfinished.some((row) => row.contains(focus))) focus.focus();
     number();
+  }
+
+  /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
+  function typing() {
+    const focus = document.activeElement;
+    return Boolean(focus && focus.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue);
   }
 
   /* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
@@ -43,7 +54,7 @@
   }
 
   function field(className, label, value, placeholder) {
-    const input = make("input", { className: className, value: value, placeholder: placeholder, spellcheck: false });
+    const input = make("input", { className: className, defaultValue: value, placeholder: placeholder, spellcheck: false });
     input.setAttribute("aria-label", label);
     return input;
   }
@@ -95,10 +106,15 @@
 
   function send() {
     const rules = lines().map(read).filter(finished), order = (rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
-    drawn = "";                                  // whatever the server makes of it is drawn
     sent = JSON.stringify(rules.map(order));
     known = JSON.stringify(page.view.rules.rules.map(({ count, ...rule }) => rule));
     if (sent === known) { sent = ""; return; }
+    lines().forEach((row) => {
+      if (!finished(read(row))) return;
+      delete row.dataset.fresh;
+      row.querySelectorAll("input").forEach((input) => { input.defaultValue = input.value; });
+    });
+    drawn = "";                                  // whatever the server makes of it is drawn
     editor.stroke({ do: "rules", rules: rules });
   }
 
@@ -124,11 +140,11 @@
   /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
   document.addEventListener("change", (event) => {
     const row = event.target.closest("#rules-list > .rule");
-    if (row && finished(read(row)) && (!row.dataset.fresh || event.target.matches(".rule-to"))) send();
+    if (!drawing && row && finished(read(row)) && (!row.dataset.fresh || event.target.matches(".rule-to"))) send();
   });
   document.addEventListener("focusout", (event) => {
     const row = event.target.closest("#rules-list > .rule[data-fresh]");
-    if (row && !row.contains(event.relatedTarget) && finished(read(row))) send();
+    if (!drawing && row && !row.contains(event.relatedTarget) && finished(read(row))) send();
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.matches(".rule input")) { delete event.target.closest(".rule").dataset.fresh; send(); }

@@ -78,7 +78,7 @@ def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
         service.run(crash, timeout=60)
-    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=60)) == 253
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
 
 
 def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
@@ -90,7 +90,7 @@ def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
         job.cancel()  # takes 0.1 to 0.6 s; the limit only tells it from waiting for the 60 s of the job
         with pytest.raises(editor.JobError, match="cancelled"):
             job.result(10)
-    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=60)) == 253
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
 
 
 def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:

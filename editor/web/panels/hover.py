@@ -42,7 +42,9 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
                   {t for op in ops for t in document.graph.reads[op].tolist() if document.graph.tensor_is_constant[t]})
     scopes = scopes_of(document.graph)
     around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
-    name = scopes.scopes[max(around)].label if around else "several blocks"
+    block = scopes.scopes[max(around)] if around else None
+    alike = f", one of {len(block.twins)} alike" if block is not None and len(block.twins) > 1 else ""
+    name = f"{block.label}{alike}" if block is not None else "several blocks"
     return [html.B(name), html.Div(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *_costs(document, list(ops))]
 
 
