@@ -63,7 +63,7 @@ def test_errors_keep_their_type(service: JobService) -> None:
 
 def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
     desk = Desk(Store(str(tmp_path)), service, None, EXAMPLES)
-    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(60_000)])
+    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(desk.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
         while not desk._opening and not opening.done():
