@@ -6,20 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EXAMPLES, write_dag
+from conftest import EXAMPLES
 
 import editor
 from editor.execution import tasks
 from editor.execution.jobs import JobService
 from editor.partition.partition import Settings
-from editor.web.desk import Desk
-from editor.web.request import OpenRequest
-from editor.workspace.store import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
@@ -59,20 +54,6 @@ def test_errors_keep_their_type(service: JobService) -> None:
         service.run(tasks.load_graph, "/nowhere.onnx", {})
     with pytest.raises(editor.JobError, match="ValueError: a bug"):
         service.run(fail)
-
-
-def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
-    desk = Desk(Store(str(tmp_path)), service, None, EXAMPLES)
-    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
-    with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(desk.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
-        while not desk._opening and not opening.done():
-            time.sleep(0.005)
-        desk.cancel_opening()
-        with pytest.raises(editor.JobError, match="cancelled"):
-            opening.result(30)
-    assert not desk._opening and not desk.store.recent(), "nothing is kept of it"
-    assert desk.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
 
 
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:

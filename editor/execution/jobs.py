@@ -101,7 +101,6 @@ class Job:
         self._result: tuple[bool, Any] | None = None
         self._finished = threading.Event()
         self.cancelled = False
-        self._future: Any = None
         self.ended_because = "cancelled"
 
     @property
@@ -228,7 +227,6 @@ class JobService:
             with self._lock:  # not while a worker is being ended
                 ended_before = self._ended_workers
                 future = self._client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
-                job._future = future
             try:
                 ok, value = future.result()
                 time.sleep(0.05)  # the last events arrive by another way
@@ -260,9 +258,6 @@ class JobService:
             try:
                 holders = self._client.processing()
                 busy = [address for address, keys in holders.items() if any(job.id in str(key) for key in keys)]
-                # Forgotten by the scheduler, or it would start again on the next worker, or later when it was still waiting.
-                if job._future is not None:
-                    job._future.cancel()
                 if busy:
                     self._ended_workers += 1
                     self._client.restart_workers(busy, timeout=30, raise_for_error=False)
