@@ -6,15 +6,20 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, write_dag
 
 import editor
 from editor.execution import tasks
 from editor.execution.jobs import JobService
 from editor.partition.partition import Settings
+from editor.web.desk import Desk
+from editor.web.request import OpenRequest
+from editor.workspace.store import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
@@ -56,6 +61,20 @@ def test_errors_keep_their_type(service: JobService) -> None:
         service.run(fail)
 
 
+def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
+    desk = Desk(Store(str(tmp_path)), service, None, EXAMPLES)
+    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(desk.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
+        while not desk._opening and not opening.done():
+            time.sleep(0.005)
+        desk.cancel_opening()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            opening.result(30)
+    assert not desk._opening and not desk.store.recent(), "nothing is kept of it"
+    assert desk.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
+
+
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
         service.run(crash, timeout=60)
@@ -72,6 +91,16 @@ def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
         with pytest.raises(editor.JobError, match="cancelled"):
             job.result(10)
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
+
+
+def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
+    """The later ones end a worker that is still starting, which Dask does not always start again."""
+    for _ in range(3):
+        job = service.submit(hang)
+        job.cancel()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            job.result(120)
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
 
 
 def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:

@@ -8,6 +8,8 @@ memory) happens to the worker: the job reports it and the next job finds a fresh
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 import uuid
@@ -22,6 +24,8 @@ CANCEL_GRACE_SECONDS = 0.6
 """Time for a job to notice that it was cancelled; then its worker is ended."""
 _POLL_SECONDS = 0.1
 START_SECONDS = 60
+RETURN_SECONDS = 20
+"""For a worker that was ended to start again."""
 TIME_LIMIT_SECONDS = 3600.0
 
 Event = dict[str, Any]
@@ -179,7 +183,6 @@ class JobService:
         """Starts a job and returns at once; it is ended when it takes longer than ``time_limit`` seconds."""
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
-        self._client.subscribe_topic(job.id, lambda event: job.events.extend(event[1]))
         threading.Thread(target=self._follow, args=(job, function, arguments), daemon=True).start()
         timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
         timer.daemon = True
@@ -210,6 +213,23 @@ class JobService:
             job.ended_because = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
             self.cancel(job)
 
+    def _end(self, workers: set[str]) -> None:
+        """Ends the processes of these workers (by address) and waits until another one is there."""
+        if self._cluster is None:  # somebody else's cluster: ask for it
+            self._client.restart_workers(list(workers), timeout=30, raise_for_error=False)
+            return
+        for nanny in self._cluster.workers.values():
+            if nanny.worker_address in workers and nanny.pid:
+                os.kill(nanny.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # asking first would take 5 s in native code
+        late = time.monotonic() + RETURN_SECONDS
+        while not (here := set(self._client.scheduler_info()["workers"])) or here & workers:
+            if time.monotonic() > late:  # Dask forgets a worker now and then that is ended while it still starts
+                log.warning("no worker came back within %s s; starting another cluster", RETURN_SECONDS)
+                self.close()
+                self.start()
+                return
+            time.sleep(_POLL_SECONDS)
+
     def close(self) -> None:
         """Ends the embedded cluster."""
         with self._lock:
@@ -223,17 +243,22 @@ class JobService:
 
     def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         """Submits a job and waits for its end; once more when its worker was ended because of another job."""
+        listening: Any = None
         for attempt in range(3):
             with self._lock:  # not while a worker is being ended
                 ended_before = self._ended_workers
+                if listening is not self._client:  # another cluster may have been started meanwhile
+                    listening = self._client
+                    listening.subscribe_topic(job.id, lambda event: job.events.extend(event[1]))
                 future = self._client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
             try:
                 ok, value = future.result()
                 time.sleep(0.05)  # the last events arrive by another way
-                job._finish(ok, value)
+                job._finish(*(False, JobError(job.ended_because)) if ok and job.cancelled else (ok, value))
                 return
             except Exception as error:
-                innocent = type(error).__name__ == "KilledWorker" and self._ended_workers > ended_before
+                lost = type(error).__name__ in ("KilledWorker", "FutureCancelledError")  # its worker, or the whole cluster
+                innocent = lost and self._ended_workers > ended_before
                 if job.cancelled or not innocent or attempt == 2:
                     job._finish(False, self._explain(job, error))
                     return
@@ -257,9 +282,9 @@ class JobService:
         with self._lock:
             try:
                 holders = self._client.processing()
-                busy = [address for address, keys in holders.items() if any(job.id in str(key) for key in keys)]
+                busy = {address for address, keys in holders.items() if any(job.id in str(key) for key in keys)}
                 if busy:
                     self._ended_workers += 1
-                    self._client.restart_workers(busy, timeout=30, raise_for_error=False)
+                    self._end(busy)
             except Exception as error:
                 log.warning("could not end the worker of a cancelled job: %s", error)
