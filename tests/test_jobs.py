@@ -103,6 +103,16 @@ def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
 
 
+def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -> None:
+    """Two run, the others wait: what waits leaves the queue, what runs takes its worker along, and the last job is done."""
+    jobs = [service.submit(hang) for _ in range(5)]
+    last = service.submit(tasks.load_graph, MODEL, {})
+    time.sleep(1)
+    for job in reversed(jobs):
+        job.cancel()
+    assert len(last.result(180)) == 253
+
+
 def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="gave up after 1 s"):
         service.run(hang, timeout=1.0)

@@ -7,6 +7,8 @@ memory) happens to the worker: the job reports it and the next job finds a fresh
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -23,9 +25,8 @@ log = logging.getLogger(__name__)
 CANCEL_GRACE_SECONDS = 0.6
 """Time for a job to notice that it was cancelled; then its worker is ended."""
 _POLL_SECONDS = 0.1
+_STARTED = "started"
 START_SECONDS = 60
-RETURN_SECONDS = 20
-"""For a worker that was ended to start again."""
 TIME_LIMIT_SECONDS = 3600.0
 
 Event = dict[str, Any]
@@ -59,6 +60,10 @@ class Channel:
         with self._lock:
             self._pending.append(event)
 
+    def started(self) -> None:
+        """Tells at once where the job runs."""
+        self._worker.log_event(self.job_id, [{"kind": _STARTED, "worker": self._worker.address}])
+
     def stopped(self) -> bool:
         """The job was cancelled."""
         return self._stop.is_set()
@@ -89,6 +94,7 @@ class Channel:
 def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
     """Runs on the worker. Errors of the input come back as values, with their types."""
     with Channel(job_id) as channel:
+        channel.started()
         try:
             return True, function(channel, *arguments)
         except EditorError as error:
@@ -106,6 +112,9 @@ class Job:
         self._finished = threading.Event()
         self.cancelled = False
         self.ended_because = "cancelled"
+        self._future: Any = None
+        self._worker: str | None = None
+        """Address of the worker that started it."""
 
     @property
     def done(self) -> bool:
@@ -134,6 +143,16 @@ class Job:
     def cancel(self) -> None:
         """Stops the job within a second, whatever it is doing."""
         self._service.cancel(self)
+
+    def _hear(self, events: list[Event]) -> None:
+        """Takes what the worker reports."""
+        for event in events:
+            if event["kind"] != _STARTED:
+                self.events.append(event)
+                continue
+            self._worker = event["worker"]
+            if self.done:  # it started just when it was taken off the list
+                self._service._end_worker_of(self)
 
     def _finish(self, ok: bool, value: Any) -> None:
         if not self._finished.is_set():
@@ -202,10 +221,7 @@ class JobService:
         """Asks the job to stop, then ends its worker."""
         if job.done:
             return
-        from distributed import Variable
-
         job.cancelled = True
-        Variable(f"cancel-{job.id}", client=self._client).set(True)
         threading.Thread(target=self._enforce, args=(job,), daemon=True).start()
 
     def _time_out(self, job: Job, limit: float) -> None:
@@ -213,60 +229,80 @@ class JobService:
             job.ended_because = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
             self.cancel(job)
 
-    def _end(self, workers: set[str]) -> None:
-        """Ends the processes of these workers (by address) and waits until another one is there."""
-        if self._cluster is None:  # somebody else's cluster: ask for it
-            self._client.restart_workers(list(workers), timeout=30, raise_for_error=False)
-            return
-        for nanny in self._cluster.workers.values():
-            if nanny.worker_address in workers and nanny.pid:
-                os.kill(nanny.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # asking first would take 5 s in native code
-        late = time.monotonic() + RETURN_SECONDS
-        while not (here := set(self._client.scheduler_info()["workers"])) or here & workers:
-            if time.monotonic() > late:  # Dask forgets a worker now and then that is ended while it still starts
-                log.warning("no worker came back within %s s; starting another cluster", RETURN_SECONDS)
-                self.close()
-                self.start()
+    def _end_worker_of(self, job: Job) -> None:
+        """Ends the worker that a job runs on; other jobs that it runs start again on the next one."""
+        def end() -> None:
+            with self._lock:
+                client = job._future.client
+                if client is not self._client:
+                    return  # gone already, because of another job
+                self._ended_workers += 1
+                try:
+                    if self._cluster is None:  # somebody else's: ask for it
+                        client.restart_workers([job._worker], timeout=30, raise_for_error=False)
+                    else:
+                        self._replace_cluster(client)
+                except Exception as error:
+                    log.warning("could not end the worker of a cancelled job: %s", error)
+
+        threading.Thread(target=end, daemon=True).start()  # jobs report from the thread that would have to answer
+
+    def _replace_cluster(self, client: Any) -> None:
+        """Kills the embedded worker and starts another cluster, unless somebody did it already.
+
+        A nanny starts a worker again that died, but not always (the eighth time in a row it does not), and a
+        nanny that is asked to restart a worker waits five seconds for it to end by itself.
+        """
+        with self._lock:
+            if self._cluster is None or client is not self._client:
                 return
-            time.sleep(_POLL_SECONDS)
+            old, self._client, self._cluster = (self._client, self._cluster), None, None
+            for nanny in old[1].workers.values():
+                with contextlib.suppress(OSError, TypeError):  # it may be dead, or not be there yet
+                    os.kill(nanny.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            _close(*old)  # first: two clusters at once share an event loop
+            self.start()
 
     def close(self) -> None:
         """Ends the embedded cluster."""
         with self._lock:
-            for part in (self._client, self._cluster):
-                if part is not None:
-                    try:
-                        part.close(timeout=5)
-                    except Exception as error:  # closing is best effort: the processes are daemons
-                        log.debug("closing %s: %s", part, error)
+            _close(self._client, self._cluster)
             self._client = self._cluster = None
 
     def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        try:
+            self._see_through(job, function, arguments)
+        except Exception as error:  # no cluster could be started: whoever waits for the job must hear it
+            job._finish(False, self._explain(job, error))
+
+    def _see_through(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         """Submits a job and waits for its end; once more when its worker was ended because of another job."""
-        listening: Any = None
-        for attempt in range(3):
+        for attempt in itertools.count():
             with self._lock:  # not while a worker is being ended
-                ended_before = self._ended_workers
-                if listening is not self._client:  # another cluster may have been started meanwhile
-                    listening = self._client
-                    listening.subscribe_topic(job.id, lambda event: job.events.extend(event[1]))
-                future = self._client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
+                if job.done:  # cancelled meanwhile
+                    return
+                self.start()
+                client, ended_before = self._client, self._ended_workers
+                client.subscribe_topic(job.id, lambda event: job._hear(event[1]))
+                job._worker = None
+                job._future = client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
             try:
-                ok, value = future.result()
+                ok, value = job._future.result()
                 time.sleep(0.05)  # the last events arrive by another way
                 job._finish(*(False, JobError(job.ended_because)) if ok and job.cancelled else (ok, value))
                 return
             except Exception as error:
-                lost = type(error).__name__ in ("KilledWorker", "FutureCancelledError")  # its worker, or the whole cluster
-                innocent = lost and self._ended_workers > ended_before
-                if job.cancelled or not innocent or attempt == 2:
-                    job._finish(False, self._explain(job, error))
-                    return
+                if _lost(error) and not job.cancelled:
+                    self._replace_cluster(client)
+                    if self._ended_workers > ended_before:
+                        continue  # because of another job
+                job._finish(False, self._explain(job, error))
+                return
 
     def _explain(self, job: Job, error: BaseException) -> JobError:
         if job.cancelled:
             return JobError(job.ended_because)
-        if type(error).__name__ == "KilledWorker":
+        if _lost(error):
             return JobError("the worker process died: a runtime crashed or used too much memory "
                             f"(last step: {self._last_phase(job)})")
         return JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
@@ -276,15 +312,31 @@ class JobService:
         return phases[-1] if phases else "start"
 
     def _enforce(self, job: Job) -> None:
+        """Asks a job to stop; then ends its worker if it runs, else its place in the queue."""
+        from distributed import Variable
+
+        with contextlib.suppress(Exception):  # its cluster may just be replaced because of another job
+            Variable(f"cancel-{job.id}", client=job._future.client).set(True)
         if job._finished.wait(CANCEL_GRACE_SECONDS):
             return
         job._finish(False, JobError(job.ended_because))
-        with self._lock:
+        if job._worker:
+            self._end_worker_of(job)
+        else:
+            with contextlib.suppress(Exception):
+                job._future.cancel()
+
+
+def _lost(error: BaseException) -> bool:
+    """The job's worker is gone, or with it the whole cluster."""
+    return type(error).__name__ in ("KilledWorker", "FutureCancelledError")
+
+
+def _close(*parts: Any) -> None:
+    """Closes a client and its cluster. Best effort: the processes are daemons."""
+    for part in parts:
+        if part is not None:
             try:
-                holders = self._client.processing()
-                busy = {address for address, keys in holders.items() if any(job.id in str(key) for key in keys)}
-                if busy:
-                    self._ended_workers += 1
-                    self._end(busy)
+                part.close(timeout=5)
             except Exception as error:
-                log.warning("could not end the worker of a cancelled job: %s", error)
+                log.debug("closing %s: %s", part, error)
