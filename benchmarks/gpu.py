@@ -5,6 +5,9 @@
 1. Cost of a boundary between two GPU subgraphs: a chain of matrix products, cut in k sessions, values on the GPU.
 2. ResNet-50 with MaxPool forbidden on the GPU: the plan against the GPU alone and the CPU alone.
 3. A decoder whose weights do not fit into the memory that the GPU is allowed: policy `memory` places the rest.
+4. Exports: where a session puts the ops when it is opened with the exported settings, by annotations and by names, and
+   with a memory budget.
+5. `optimal` with a measured profile of GPU and CPU against each alone and `priority`.
 
 ``--rehearse`` runs the same on CPU devices, to test the script; its figures mean nothing.
 """
@@ -13,9 +16,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +32,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.conformance import layout
 from benchmarks.overhead import contiguous, transformer
+from benchmarks.tuning import compare
 from editor.devices.discovery import available_devices
 from editor.devices.formats import load_devices
+from editor.errors import EditorError
 from editor.execution.benchmark import Benchmark, environment
 from editor.execution.executor import compile_partition, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.graph.loading import load_model
 from editor.workspace.plan import partition
+
+MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 
 
 def products(path: Path, count: int = 16) -> Path:
@@ -100,8 +109,40 @@ def story(title: str, graph: Any, table: list[dict[str, Any]], policies: dict[st
                   f" ({'within tolerance' if d.within_tolerance else 'OUTSIDE TOLERANCE'})")
 
 
+def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
+    """Ops that an exported session puts elsewhere than the plan has them, each session in a process of its own."""
+    print("Exported settings")
+    for name in ("resnet50", "mobilenetv2"):
+        path = MODELS / f"{name}.onnx"
+        graph = load_model(path, dict.fromkeys(load_model(path).unbound, 1))
+        count = len(graph.order)
+        patterns = {"halves": [op < count // 2 for op in range(count)],
+                    "middle third on the CPU": [not count // 3 <= op < count * 2 // 3 for op in range(count)],
+                    "runs of ten": [op // 10 % 2 == 0 for op in range(count)]}
+        for title, on_gpu in patterns.items():
+            place = {graph.op_keys[op]: gpu["name"] if on_gpu[i] else cpu["name"] for i, op in enumerate(graph.order.tolist())}
+            for limit in (None, "4GiB"):
+                plan = partition(graph, [{**gpu, "memory": limit} if limit else gpu, cpu], pins=place)
+                for assignment in ("annotations", "names"):
+                    print(f"  {name}, {title}, {assignment}{', budget of ' + limit if limit else ''}: "
+                          + placed(plan, folder / f"{name}-{len(os.listdir(folder))}", assignment))
+
+
+def placed(plan: Any, folder: Path, assignment: str) -> str:
+    """What the exported script says of the placement."""
+    try:
+        script = next(p for p in plan.export("onnxruntime", folder, assignment=assignment) if p.suffix == ".py")
+    except EditorError as error:
+        return f"not exported: {error}"
+    done = subprocess.run([sys.executable, "-c", f"import torch, runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+                           if find_spec("torch") else f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"],
+                          capture_output=True, text=True, check=False)
+    told = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    return "; ".join(told) if done.returncode in (0, 1) and told else f"failed ({done.returncode}): {done.stderr[-200:]}"
+
+
 def main() -> None:
-    """Prints all three parts."""
+    """Prints all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rehearse", action="store_true")
@@ -128,6 +169,13 @@ def main() -> None:
         limit = "100MiB" if options.rehearse else "800MiB"
         story(f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}", graph,
               [{**gpu, "memory": limit}, cpu], {"memory": {}}, options.seconds)
+        exports(gpu, cpu, folder)
+        print("`optimal` by a measured profile")
+        for path in [*sorted(MODELS.glob("*.onnx")), light]:
+            try:
+                print("  " + compare(path, None, options.seconds, [gpu, cpu]), flush=True)
+            except EditorError as error:
+                print(f"  {path.stem}: {error}")
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def load(path: Path, pack: Path | None) -> tuple[Graph, dict[str, Any]]:
     return load_model(path, {name: define[name] for name in graph.unbound}), inputs
 
 
-def compare(path: Path, pack: Path | None, seconds: float) -> str:
+def compare(path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]] = TABLE) -> str:
     """One line of figures: medians in milliseconds."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    devices = load_devices(TABLE)
+    devices = load_devices(table)
     graph, inputs = load(path, pack)
     problems = [f"{n}: {p}" for n, p in profile_all(graph, devices, 2.0).items() if isinstance(p, str)]
     plans = {"optimal": solve(graph, devices, Settings("optimal", {"costs": "measured"})),
