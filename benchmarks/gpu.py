@@ -125,7 +125,7 @@ def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
                 plan = partition(graph, [{**gpu, "memory": limit} if limit else gpu, cpu], pins=place)
                 for assignment in ("annotations", "names"):
                     print(f"  {name}, {title}, {assignment}{', budget of ' + limit if limit else ''}: "
-                          + placed(plan, folder / f"{name}-{len(os.listdir(folder))}", assignment))
+                          + placed(plan, folder / f"{name}-{title.replace(' ', '-')}-{limit}-{assignment}", assignment))
 
 
 def placed(plan: Any, folder: Path, assignment: str) -> str:

@@ -1,9 +1,11 @@
 """What it costs to cut a model: CPU time of k contiguous subgraphs against the unsplit model.
 
-    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 20] [--openvino]
+    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--openvino]
 
 ONNX Runtime CPU on both sides, interleaved in one process in random order; ratios are medians of per-round
-process CPU times. With ``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
+process CPU times. Where memory happens to lie makes two sessions of the same model differ by up to 0.03, so everything
+is opened anew ``--instances`` times; the figure is the mean of the instances' medians, their range behind it. With
+``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
 """
 
 from __future__ import annotations
@@ -158,7 +160,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", type=int, nargs="*", default=[8, 32])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=15, help="per net")
+    parser.add_argument("--seconds", type=float, default=10, help="per instance")
+    parser.add_argument("--instances", type=int, default=3)
     parser.add_argument("--plain", action="store_true", help="also cut the model's own graph")
     parser.add_argument("--openvino", action="store_true")
     options = parser.parse_args()
@@ -167,18 +170,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, graph in nets(Path(folder)):
             inputs = random_inputs(graph)
-            whole = compile_whole(graph, devices[0], options.threads)
-            plans, labels = [], []
-            for count in options.parts:
-                part = contiguous(graph, count)
-                partition = layout(graph, devices, np.maximum(part, 0) % 2, part)
-                for as_cut in (False, True) if options.plain else (False,):
-                    plans.append(compile_partition(partition, options.threads, as_cut=as_cut))
-                    labels.append(f"{count}{' plain' if as_cut else ''}")
-            works = [partial(run, inputs) for run in (whole.run, *(p.run for p in plans))]
-            base, (own, *found) = ratios(plain_session(graph, inputs, options.threads), works, options.seconds)
-            print(f"{name:<16} {base * 1e3:7.1f} ms  uncut: {own:.3f}  " + "  ".join(
-                f"{label}: {r:.3f}" for label, r in zip(labels, found, strict=True)), flush=True)
+            bases, found = [], []
+            for _ in range(options.instances):
+                works = {"uncut": compile_whole(graph, devices[0], options.threads).run}
+                for count in options.parts:
+                    part = contiguous(graph, count)
+                    partition = layout(graph, devices, np.maximum(part, 0) % 2, part)
+                    for as_cut in (False, True) if options.plain else (False,):
+                        label = f"{count}{' plain' if as_cut else ''}"
+                        works[label] = compile_partition(partition, options.threads, as_cut=as_cut).run
+                base, ratio = ratios(plain_session(graph, inputs, options.threads),
+                                     [partial(run, inputs) for run in works.values()], options.seconds)
+                bases.append(base)
+                found.append(ratio)
+            table = np.array(found)
+            print(f"{name:<16} {np.mean(bases) * 1e3:7.1f} ms  " + "  ".join(
+                f"{label}: {each.mean():.3f} ({each.min():.3f} to {each.max():.3f})"
+                for label, each in zip(works, table.T, strict=True)), flush=True)
             if options.openvino:
                 first, *rest = openvino_runs(graph, options.parts, options.threads)
                 base, found = ratios(first, list(rest), options.seconds)

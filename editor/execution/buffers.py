@@ -58,32 +58,62 @@ def pack_buffers(steps: Sequence[Step], outputs: Sequence[str]) -> None:
     """
     import onnxruntime
 
-    reads: dict[str, list[int]] = {}
-    for i, step in enumerate(steps):
-        for name in step.part.inputs:
-            reads.setdefault(name, []).append(i)
-    names, values, lifetimes = [], [], []
-    for i, step in enumerate(steps):
-        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
-            readers = reads.get(name, [])
-            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
-            if name in outputs or not readers or not plain or any(not _on_cpu(steps[r]) for r in readers):
-                continue
-            array = value.numpy()
-            names.append(name)
-            values.append(array)
-            lifetimes.append(Lifetime(array.nbytes, i, max(readers)))
-    offsets, size = pack(lifetimes)
+    tensors = _movable(steps, outputs)
+    places = _places(steps, tensors)
+    offsets, size = pack([_lifetime([tensors[name] for name in names]) for names in places])
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     shift = -raw.ctypes.data % _ALIGNMENT
     buffers = {}
-    for name, array, offset in zip(names, values, offsets, strict=True):
-        view = raw[shift + offset:shift + offset + array.nbytes].view(array.dtype).reshape(array.shape)
-        buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
+    for names, offset in zip(places, offsets, strict=True):
+        for name in names:
+            array = tensors[name].array
+            view = raw[shift + offset:shift + offset + array.nbytes].view(array.dtype).reshape(array.shape)
+            buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
     for step in steps:
         mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
         if mine:
             step.executable.move_outputs(mine)
+
+
+@dataclass(frozen=True)
+class _Movable:
+    array: np.ndarray
+    first: int
+    last: int
+    """Steps that make it and that read it last."""
+
+
+def _movable(steps: Sequence[Step], outputs: Sequence[str]) -> dict[str, _Movable]:
+    """Tensors that only ONNX Runtime on the CPU sees, with the arrays that they were first put into."""
+    reads: dict[str, list[int]] = {}
+    for i, step in enumerate(steps):
+        for name in step.part.inputs:
+            reads.setdefault(name, []).append(i)
+    found = {}
+    for i, step in enumerate(steps):
+        shared = {name for pair in step.part.in_place for name in pair}
+        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
+            readers = reads.get(name, [])
+            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
+            needed = readers or name in shared
+            if name not in outputs and needed and plain and all(_on_cpu(steps[r]) for r in readers):
+                found[name] = _Movable(value.numpy(), i, max(readers, default=i))
+    return found
+
+
+def _places(steps: Sequence[Step], tensors: Mapping[str, _Movable]) -> list[list[str]]:
+    """Tensors by the memory that they share: results lie where their operands lay."""
+    place = {name: [name] for name in tensors}
+    for operand, result in (pair for step in steps for pair in step.part.in_place):
+        if operand in tensors and result in tensors and tensors[operand].array.nbytes == tensors[result].array.nbytes:
+            for name in place[result]:
+                place[operand].append(name)
+                place[name] = place[operand]
+    return list({id(names): names for names in place.values()}.values())
+
+
+def _lifetime(tensors: Sequence[_Movable]) -> Lifetime:
+    return Lifetime(max(t.array.nbytes for t in tensors), min(t.first for t in tensors), max(t.last for t in tensors))
 
 
 class FixedRun:

@@ -25,6 +25,9 @@ from editor.runtimes.probe import type_proto
 MAX_BYTES = 1 << 30
 """Larger models are cut as they are: the optimised graph holds the weights in memory once more."""
 _SIDE_BY_SIDE = 2
+_SUMS = ("Conv", "FusedConv")
+_OPERAND = 3
+"""Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
 
 
 def optimise(part: SubModel, threads: int = 1) -> ModelProto:
@@ -69,6 +72,15 @@ def _homes(partition: Partition, kernels: Sequence[Kernel]) -> list[int]:
     return home
 
 
+def _touching(pairs: Sequence[tuple[str, str]], names: set[str]) -> list[tuple[str, str]]:
+    """Pairs that hold one of these names, and those that hang together with them."""
+    near, before = set(names), -1
+    while len(near) > before:
+        before = len(near)
+        near.update(name for pair in pairs if near & set(pair) for name in pair)
+    return [pair for pair in pairs if pair[0] in near]
+
+
 class _Cut:
     def __init__(self, partition: Partition, whole: SubModel, model: ModelProto, kernels: Sequence[Kernel],
                  home: Sequence[int]) -> None:
@@ -99,11 +111,50 @@ class _Cut:
                 raise LookupError(name)
         if any(name in self.weights or name in self.types for name in self.whole.outputs):
             raise LookupError("an output without a kernel")
-        self._find_types({name for wanted in inputs for name in wanted if name not in self.types})
-        return [self._part(i, list(inputs[i]), list(outputs[i]), list(weights[i])) if outputs[i] else None
+        over = self._written_over({name for wanted in inputs for name in wanted})
+        for pair in over:  # to have a place that we choose, a tensor must be an output
+            for name in pair:
+                outputs[self.made_in[name]][name] = None
+        self._find_types({name for some in (*inputs, *outputs) for name in some if name not in self.types})
+        return [self._part(i, list(inputs[i]), list(outputs[i]), list(weights[i]),
+                           tuple(pair for pair in over if self.made_in[pair[1]] == i)) if outputs[i] else None
                 for i in range(count)]
 
-    def _part(self, number: int, inputs: list[str], outputs: list[str], weights: list[str]) -> SubModel:
+    def _written_over(self, crossing: set[str]) -> list[tuple[str, str]]:
+        """(operand, result) of sums that ONNX Runtime would make in place, but for a cut close by.
+
+        A convolution with a fused residual addition starts from its operand. Where operand or result belong to a
+        boundary tensor, ONNX Runtime's own plan gives them different memory and copies one into the other first.
+        """
+        position = {name: i for i, kernel in enumerate(self.kernels) for name in kernel.makes}
+        readers: dict[str, set[int]] = {}
+        for i, kernel in enumerate(self.kernels):
+            for name in kernel.reads:
+                readers.setdefault(name, set()).add(i)
+        found: list[tuple[str, str]] = []
+        for i, kernel in enumerate(self.kernels):
+            node = self.nodes[kernel.makes[0]]
+            if node.op_type not in _SUMS or len(node.input) <= _OPERAND or not node.input[_OPERAND]:
+                continue
+            operand, result = node.input[_OPERAND], kernel.makes[0]
+            if operand in position and not {operand, result} & set(self.whole.outputs) \
+                    and readers[operand] <= self._before(i, position[operand], position) | {i}:
+                found.append((operand, result))
+        return _touching(found, crossing)
+
+    def _before(self, last: int, first: int, position: dict[str, int]) -> set[int]:
+        """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
+        seen, todo = set[int](), [last]
+        while todo:
+            for name in self.kernels[todo.pop()].reads:
+                maker = position.get(name, -1)
+                if maker >= first and maker not in seen:
+                    seen.add(maker)
+                    todo.append(maker)
+        return seen
+
+    def _part(self, number: int, inputs: list[str], outputs: list[str], weights: list[str],
+              in_place: tuple[tuple[str, str], ...]) -> SubModel:
         part = GraphProto(name=self.model.graph.name or "part")
         part.node.extend(self.nodes[k.makes[0]] for k, h in zip(self.kernels, self.home, strict=True) if h == number)
         part.input.extend(self.types[name] for name in inputs)
@@ -111,7 +162,7 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
-        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", optimised=True)
+        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place)
 
     def _find_types(self, names: set[str]) -> None:
         """Types and shapes of boundary tensors, from ONNX Runtime: without shapes its planner reuses no memory."""

@@ -52,6 +52,8 @@ class SubModel:
     """For messages: "subgraph 3" or "the unsplit model"."""
     optimised: bool = False
     """ONNX Runtime has optimised this graph already; it must take it as it is."""
+    in_place: tuple[tuple[str, str], ...] = ()
+    """(operand, result) of kernels that save a copy where both lie in the same memory; nobody reads the operand later."""
 
 
 @dataclass(frozen=True)
