@@ -64,6 +64,8 @@
     } else {
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
+      const look = editor.byId("first-look");
+      if (look) requestAnimationFrame(() => requestAnimationFrame(() => look.remove()));
     }
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run

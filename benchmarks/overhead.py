@@ -32,6 +32,8 @@ from editor.execution.inputs import random_inputs
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 
+_IDLE = 0.003
+"""Seconds after each run with several threads."""
 LIGHT = ("resnet50", "densenet121", "squeezenet")
 
 
@@ -101,14 +103,18 @@ def plain_session(graph: Graph, inputs: dict[str, Any], threads: int) -> Callabl
     return lambda: session.run(None, inputs)
 
 
-def ratios(base: Callable[[], Any], others: list[Callable[[], Any]], seconds: float) -> tuple[float, list[float]]:
+def ratios(base: Callable[[], Any], others: list[Callable[[], Any]], seconds: float,
+           idle: float = 0.0) -> tuple[float, list[float]]:
     """Median CPU seconds of the base, and median ratio of each other to it, round by round.
 
-    In each round they take turns in another order: who always follows the same one inherits its caches.
+    After each run the process idles for ``idle`` seconds that count as its own: threads that spin, spin there. In
+    each round they take turns in another order: who always follows the same one inherits its caches.
     """
     def cpu(work: Callable[[], Any]) -> float:
         start = time.process_time()
         work()
+        if idle:
+            time.sleep(idle)
         return time.process_time() - start
 
     works = [base, *others]
@@ -180,7 +186,8 @@ def main() -> None:
                         label = f"{count}{' plain' if as_cut else ''}"
                         works[label] = compile_partition(partition, options.threads, as_cut=as_cut).run
                 base, ratio = ratios(plain_session(graph, inputs, options.threads),
-                                     [partial(run, inputs) for run in works.values()], options.seconds)
+                                     [partial(run, inputs) for run in works.values()], options.seconds,
+                                     _IDLE if options.threads != 1 else 0.0)
                 bases.append(base)
                 found.append(ratio)
             table = np.array(found)

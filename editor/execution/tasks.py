@@ -37,13 +37,31 @@ class Recipe:
 def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
     """Parses a model file."""
     channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
+    graph = load_model(model, define)
+    _latest[:] = [(graph, _state(model))]
+    return graph
+
+
+_latest: list[tuple[Graph, tuple[int, int]]] = []
+"""What this worker read last, and the state of its file: the question that follows is about it."""
+
+
+def _state(model: str) -> tuple[int, int]:
+    stat = Path(model).stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _graph(model: str, define: Mapping[str, int]) -> Graph:
+    for graph, state in _latest:
+        if str(graph.path) == model and graph.define == dict(define) and state == _state(model):
+            return graph
     return load_model(model, define)
 
 
 def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
                      entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
     """What each device of a table can run of a model."""
-    graph = load_model(model, define)
+    graph = _graph(model, define)
     answers = []
     for i, device in enumerate(load_devices(entries)):
         channel.emit({"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)})

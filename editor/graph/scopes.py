@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
+import numpy as np
+
 from editor.graph.graph import Graph
 from editor.graph.paths import Path, is_numbered, paths_of, pattern_of
 from editor.graph.shared import bundled, repeated_blocks
@@ -200,9 +202,12 @@ class _Tree:
 
 
 def _find_twins(graph: Graph, scopes: list[Scope]) -> None:
-    alike: dict[tuple[object, ...], list[int]] = {}
+    alike: dict[tuple[str, bytes], list[int]] = {}
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(graph.op_types))}
+    kind = np.array([kinds[name] for name in graph.op_types], np.int32)
     for scope in scopes[1:]:
-        alike.setdefault((scope.pattern, tuple(graph.op_types[op] for op in scope.ops)), []).append(scope.number)
+        alike.setdefault((scope.pattern, kind[scope.ops].tobytes()), []).append(scope.number)
     for numbers in alike.values():
+        twins = tuple(numbers)
         for number in numbers:
-            scopes[number].twins = tuple(numbers)
+            scopes[number].twins = twins

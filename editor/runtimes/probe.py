@@ -25,6 +25,7 @@ MAX_IR_VERSION = 13
 _MAX_FILL_BYTES = 64 << 20
 _FILLABLE = {"float32", "float16", "float64", "int8", "uint8", "bool"}
 
+Signature = tuple[object, ...]
 Check = Callable[[ModelProto], str]
 """Returns "" when the runtime runs every node of a model, else the reason."""
 
@@ -77,34 +78,25 @@ class _ProbeModels:
 
     def groups(self) -> list[Group]:
         """Ops by signature; ops with an operand of unknown type cannot be asked about and are left out."""
-        groups: dict[bytes, Group] = {}
+        groups: dict[Signature, Group] = {}
+        operands = [self._operand(t) for t in range(len(self.graph.tensor_names))]
+        known = [bool(kind) for kind in self.graph.tensor_types]
         for op in range(len(self.graph)):
-            needed = self.graph.reads[op]
-            if any(not self.graph.tensor_types[t] for t in needed):
+            if not all(known[t] for t in self.graph.reads[op].tolist()):
                 continue
-            groups.setdefault(self._signature(op), Group([], op)).ops.append(op)
+            node = self.source.graph.node[op]
+            attributes = tuple([a.SerializeToString(deterministic=True) for a in node.attribute])
+            arguments = tuple([operands[t] if t >= 0 else None for t in self.graph.arguments[op].tolist()])
+            results = tuple([r >= 0 for r in self.graph.results[op].tolist()])
+            signature = (node.op_type, node.domain, node.overload, attributes, arguments, results)
+            groups.setdefault(signature, Group([], op)).ops.append(op)
         return list(groups.values())
 
-    def _signature(self, op: int) -> bytes:
-        node = NodeProto()
-        node.CopyFrom(self.source.graph.node[op])
-        for field in ("name", "doc_string", "metadata_props", "device_configurations"):
-            node.ClearField(field)  # type: ignore[arg-type]
-        node.ClearField("input")
-        node.ClearField("output")
-        operands: list[object] = []
-        for tensor in self.graph.arguments[op]:
-            if tensor < 0:
-                operands.append(None)
-                continue
-            operand: list[object] = [self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]]
-            value = self._small_value(tensor)
-            if value is not None:
-                operand.append(_data(value))
-            operands.append((*operand, bool(self.graph.tensor_is_constant[tensor])))
-        results = [r >= 0 for r in self.graph.results[op]]
-        serialized: bytes = node.SerializeToString(deterministic=True)
-        return serialized + repr((operands, results)).encode("utf-8", "surrogatepass")
+    def _operand(self, tensor: int) -> tuple[object, ...]:
+        """What a runtime sees of a tensor that an op reads."""
+        value = self._small_value(tensor)
+        return (self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor], None if value is None else _data(value),
+                bool(self.graph.tensor_is_constant[tensor]))
 
     def _small_value(self, tensor: int) -> TensorProto | None:
         value = self.values.get(self.graph.tensor_names[tensor])

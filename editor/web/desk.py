@@ -89,6 +89,27 @@ class Desk:
         first, self._first = self._first, None
         return self.open(self.start) if first is None else first.result()
 
+    @property
+    def opening_first(self) -> bool:
+        """What the command line named is being read."""
+        first = self._first
+        return first is not None and not first.done()
+
+    def wait_first(self) -> Document | None:
+        """The document of the command line once it is there; None when there will be none."""
+        first = self._first
+        try:
+            return first.result(OPEN_SECONDS) if first is not None else None
+        except Exception:  # the page will say what is wrong
+            return None
+
+    def at_hand(self, path: str) -> Document | None:
+        """The document that an address shows, if it is open already."""
+        if path.startswith("/d/"):
+            with self._lock:
+                return self._open.get(path.removeprefix("/d/").rstrip("/"))
+        return self.wait_first() if path == "/" and not self.opening_first else None
+
     def open(self, request: OpenRequest) -> Document:
         """Opens a model or plan; returns to the document of earlier work on it where there is one.
 

@@ -96,7 +96,7 @@ def _segments(start: Any, end: Any, bends: list[tuple[float, float]]) -> tuple[s
     for point in bends:
         offset = np.array(point) - start
         weights.append(f"{float(offset @ along) / length ** 2:.4f}")
-        distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length * -1:.1f}")
+        distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
     return " ".join(weights), " ".join(distances)
 
 

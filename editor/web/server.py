@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import socket
 import threading
@@ -10,31 +12,57 @@ from collections.abc import Callable
 import dash_mantine_components as dmc
 import uvicorn
 from dash import Dash, dcc, html
+from fastapi.responses import HTMLResponse, Response
 
 from editor.errors import EditorError
 from editor.execution.jobs import JobService
 from editor.places import place
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
 from editor.web.desk import Desk
+from editor.web.first_look import FIT, STARTER, WAIT, first_look
 from editor.web.request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
+from editor.web.shelf import Shelf
 from editor.workspace.store import Store
 
-# Dash's own, with a language, and without a footer that screen readers would announce.
+log = logging.getLogger(__name__)
+
+# Dash's own, with a language, and without a footer that screen readers would announce. Scripts wait in a template.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
-<body>{%app_entry%}<div hidden>{%config%}{%scripts%}{%renderer%}</div></body>
+<body>{%app_entry%}<!--first look--><div hidden>{%config%}</div>
+<template id="scripts">{%scripts%}{%renderer%}</template><!--starter--></body>
 </html>"""
 _THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defaultRadius": "sm",
           "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"}
 
 
+class _Page(Dash):
+    """Dash with a picture of the graph in the frame that it sends before its scripts."""
+
+    desk: Desk
+
+    def interpolate_index(self, **parts: str) -> str:
+        """The page's HTML, for the address that is asked for."""
+        frame = super().interpolate_index(**parts)
+        request = self.backend.request_adapter()
+        path = request.path if request else "/"
+        try:
+            document = self.desk.at_hand(path)
+            look = first_look(document) if document else WAIT if path == "/" and self.desk.opening_first else ""
+        except Exception as error:  # the page comes without it
+            log.warning("no first look: %s", error)
+            look = ""
+        return frame.replace("<!--first look-->", look + FIT if look else "", 1).replace("<!--starter-->", STARTER, 1)
+
+
 def create_app(desk: Desk) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
-    app = Dash("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
+    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
+    app.desk = desk
     app.index_string = _INDEX
     app.layout = dmc.MantineProvider([
         dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
@@ -48,6 +76,12 @@ def create_app(desk: Desk) -> Dash:
     exporting.register(app, desk)
     importing.register(app, desk)
     clientside.register(app)
+
+    async def look() -> Response:
+        document = await asyncio.to_thread(desk.wait_first)
+        return HTMLResponse(await asyncio.to_thread(first_look, document)) if document else Response(status_code=204)
+
+    app.server.add_api_route("/_first-look", look, include_in_schema=False)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()
     return app
@@ -77,7 +111,9 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
     if show:
         threading.Timer(0.8, show, (address,)).start()
-    config = uvicorn.Config(Guard(app.server, host, token), log_level="warning", ws_max_size=1 << 24,
+    shelf = Shelf(app.server)
+    shelf.warm()
+    config = uvicorn.Config(Guard(shelf, host, token), log_level="warning", ws_max_size=1 << 24,
                             timeout_graceful_shutdown=2)
     try:
         uvicorn.Server(config).run(sockets=[listening])

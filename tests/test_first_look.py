@@ -1,0 +1,131 @@
+"""The picture that comes before the page's scripts, and the shelf that these come from."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+
+import onnx
+import pytest
+from conftest import write_dag
+from onnx import TensorProto, helper
+from pages import EXAMPLES, Server, ready
+from playwright.sync_api import Browser, Page, Route
+
+_PICTURE = """() => [...document.querySelectorAll('#first-look rect')].map((r) => {
+    const box = r.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2, getComputedStyle(r).fill];
+})"""
+_LIVE = """() => heteroCy.nodes().map((n) => {
+    const p = n.renderedPosition(), box = heteroCy.container().getBoundingClientRect();
+    return [p.x + box.left, p.y + box.top, n.style('background-color').replace(/,/g, ', ').replace(/ +/g, ' ')];
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_is_what_the_live_graph_shows(browser: Browser, server: Server, scheme: str) -> None:
+    """Same nodes, places and colours, seen while the scripts have not even arrived."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)  # type: ignore[arg-type]
+    first = context.new_page()
+    first.goto(server.url)
+    ready(first)
+    page = context.new_page()
+    held: list[Route] = []
+    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    page.goto(first.url, wait_until="commit")
+    page.wait_for_selector("#first-look g[transform] text")
+    picture = page.evaluate(_PICTURE)
+    words = page.locator("#first-look text").all_text_contents()
+    assert len(picture) > 100 and "Conv" in words and "mobilenetv2.onnx" in page.locator("#first-look header").inner_text()
+    for route in held:
+        route.continue_()
+    page.wait_for_function("!document.getElementById('first-look')", timeout=30_000)
+    live = page.evaluate(_LIVE)
+    assert len(live) == len(picture)
+    same = 0
+    for (x, y, fill), (x2, y2, fill2) in zip(picture, live, strict=True):
+        assert abs(x - x2) < 4 and abs(y - y2) < 4
+        same += fill.replace(" ", "") == fill2.replace(" ", "")
+    assert same >= len(live) - 2, "all but the model's input and output, which are grey"
+    drawn = page.evaluate("heteroCy.nodes('.op').map((n) => n.data('label'))")
+    assert {line for label in drawn for line in label.split("\n")} <= set(words)
+    context.close()
+
+
+def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: Browser, tmp_path: Path) -> None:
+    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(300)])
+    made = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
+    made.start()
+    page = browser.new_page()
+    held: list[Route] = []
+    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    page.goto(made.url, wait_until="commit")
+    page.wait_for_selector("#first-look g[transform] rect", timeout=30_000)
+    for route in held:
+        route.continue_()
+    ready(page)
+    assert page.locator("#first-look").count() == 0
+    page.close()
+    made.stop()
+
+
+def test_names_are_text_in_the_picture(browser: Browser, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Relu", [evil], ["y"], evil)], evil, [value(evil, TensorProto.FLOAT, [2])],
+                              [value("y", TensorProto.FLOAT, [2])])
+    path = tmp_path / "evil&amp;.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    made = Server(tmp_path / "workspace", str(path), "--devices", "HETERO:CPU")
+    made.start()
+    page = browser.new_page()
+    alerts: list[str] = []
+    page.on("dialog", lambda d: alerts.append(d.message))
+    page.goto(made.url)
+    ready(page)
+    html = urllib.request.urlopen(page.url).read().decode()
+    assert "&lt;img src=x onerr" in html and "<img" not in html and "evil&amp;amp;.onnx" in html
+    assert not alerts
+    page.close()
+    made.stop()
+
+
+def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
+    page.goto(server.url + "/open")
+    page.get_by_role("heading", name="Examples").wait_for()
+    assert page.locator("#first-look").count() == 0
+
+
+def test_bends_lead_edges_around_nodes(page: Page, tmp_path: Path) -> None:
+    """A long edge beside a chain runs clear of the chain's nodes."""
+    made = Server(tmp_path / "workspace", str(EXAMPLES / "models" / "resnet50.onnx"), "--define", "batch=1",
+                  "--devices", "HETERO:GPU,CPU")
+    made.start()
+    page.goto(made.url)
+    ready(page)
+    under = page.evaluate("""() => {
+        const boxes = heteroCy.nodes().map((n) => n.boundingBox({ includeLabels: false }));
+        return heteroCy.edges('.bent').map((e) => e.segmentPoints() || []).flat().filter((p) =>
+            boxes.some((b) => p.x > b.x1 && p.x < b.x2 && p.y > b.y1 && p.y < b.y2)).length;
+    }""")
+    assert page.evaluate("heteroCy.edges('.bent').length") > 0
+    assert under == 0
+    made.stop()
+
+
+def test_static_files_are_compressed_once_and_stay_the_same(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    html = urllib.request.urlopen(server.url).read().decode()
+    script = next(s for s in re.findall(r'src="([^"]+)"', html) if "dash_ag_grid" in s)
+
+    def get(**headers: str) -> tuple[bytes, str | None]:
+        answer = urllib.request.urlopen(urllib.request.Request(server.url + script, headers=headers))
+        return answer.read(), answer.headers.get("content-encoding")
+
+    packed = {get(**{"Accept-Encoding": "gzip"}) for _ in range(3)}
+    plain = {get() for _ in range(2)}
+    assert len(packed) == len(plain) == 1
+    ((small, encoding),), ((large, none),) = packed, plain
+    assert encoding == "gzip" and none is None and len(small) * 3 < len(large)
