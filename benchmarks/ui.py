@@ -174,7 +174,8 @@ def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat
                 del tools[tool]
             else:
                 found[tool].append(seconds)
-    seen, live = (statistics.median(each[i] for each in found.pop("ours")) for i in (0, 1))
+    mine = found.pop("ours")
+    seen, live = (statistics.median(each[i] for each in mine) for i in (0, 1))
     said = [f"ours seen {seen:5.2f} s, live {live:5.2f} s"]
     for tool, each in found.items():
         value = statistics.median(first for first, _ in each) if each else None
