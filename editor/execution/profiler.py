@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
+from editor.execution.calibrate import calibrate
 from editor.execution.executor import CompiledPlan, compile_partition, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.lineage import cones, lineage
@@ -116,6 +117,11 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
             profile = _scaled(measured[device.name].profile, totals.get(device.name))
             save_profile(graph, device, profile)
             found[device.name] = profile
+    if report:
+        report("trying the best split", len(real), len(real))
+    profiled = [d for d in real if d.name in measured]
+    found |= calibrate(graph, profiled, {n: p for n, p in found.items() if isinstance(p, DeviceProfile)},
+                       {name: m.plan for name, m in measured.items() if len(m.plan.steps) == 1}, values, seconds / 2, threads)
     return {device.name: found[device.name] for device in real}
 
 
