@@ -50,14 +50,15 @@ def calibrate(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
     found = dict(profiles)
     if len(found) < 2 or not alone:
         return found
-    rival = alone[min(alone, key=lambda name: found[name].total)]
+    fastest = min(alone, key=lambda name: found[name].total)
     for _ in range(_ROUNDS):
         costs = costs_of(graph, devices, "measured")
         split = solve(graph, devices, Settings("optimal", {"costs": "measured"}))
         values_handed_over = _arrivals(graph, costs, split)
         if not values_handed_over:
             break
-        excess = _excess(graph, costs, split, rival, values, seconds, threads)
+        believed = found[fastest].total + found[fastest].call
+        excess = _excess(graph, costs, split, alone[fastest], believed, values, seconds, threads)
         if excess <= 0:
             break
         for device in devices:
@@ -76,9 +77,12 @@ def _placed(partition: Partition) -> np.ndarray:
     return np.flatnonzero(partition.constraints.placed)
 
 
-def _excess(graph: Graph, costs: Costs, partition: Partition, rival: CompiledPlan, values: Mapping[str, Value],
-            seconds: float, threads: int) -> float:
-    """Seconds that a split takes beyond its prediction, 0 where it beats its rival all the same."""
+def _excess(graph: Graph, costs: Costs, partition: Partition, rival: CompiledPlan, believed: float,
+            values: Mapping[str, Value], seconds: float, threads: int) -> float:
+    """Seconds that a split takes beyond its prediction, and at least as many as its rival is believed to be faster.
+
+    0 where the split beats its rival.
+    """
     try:
         split = compile_partition(partition, threads)
         mine, other = _in_turns(split, rival, values, seconds)
@@ -88,7 +92,7 @@ def _excess(graph: Graph, costs: Costs, partition: Partition, rival: CompiledPla
     if mine < _WIN * other:
         return 0.0
     predicted = price(graph, costs, partition.assignment.device, _placed(partition)).total
-    return max(mine - predicted, 0.1 * other)  # always something, so that the next answer is another one
+    return max(mine, believed) - predicted + 0.01 * other  # always more than nothing: the next answer is another one
 
 
 def _in_turns(first: CompiledPlan, second: CompiledPlan, values: Mapping[str, Value], seconds: float) -> tuple[float, float]:
