@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 from typing import Any
 
@@ -246,7 +246,10 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         return found
 
     steps = None
-    if not as_cut and _is_cpu_only(real[s.device] for s in partition.subgraphs):
+    if not as_cut and len(partition.subgraphs) == 1:
+        whole = replace(cutter.whole(), label="subgraph 0")  # uncut: what the runtime sees is then the model as it is
+        steps = steps_of([whole]) if whole.outputs else None
+    elif not as_cut and _is_cpu_only(real[s.device] for s in partition.subgraphs):
         optimised = optimised_parts(partition, cutter)
         try:
             steps = steps_of(optimised) if optimised else None
