@@ -27,6 +27,11 @@
     cy.on("mouseout", "node.op, edge", () => { cy.container().style.cursor = ""; editor.hoverOut(); });
     cy.on("tapstart", editor.hoverOut);
     cy.on("viewport", editor.hoverMoved);
+    let later = null;
+    cy.on("viewport", () => {                // a reload of the page comes back to this place
+      clearTimeout(later);
+      later = setTimeout(() => editor.remember({ view: { zoom: cy.zoom(), pan: { ...cy.pan() } } }), 250);
+    });
     let width = cy.width(), height = cy.height();
     cy.on("resize", () => {                  // what was in the middle stays there when a panel grows
       cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
@@ -158,10 +163,17 @@
       if (page.keep) { keepPlace(cy, page.keep); page.keep = null; }
       else if (before && detail && before.mode !== detail.mode) firstView(cy);
       if (page.fitNext) { page.fitNext = false; firstView(cy); }
+      comeBack();
       editor.reselect();
       if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; editor.goTo("op" + op); }
     }, 30);
     return window.dash_clientside.no_update;
+  }
+
+  /* To where this document was looked at before the page was loaded again. */
+  function comeBack() {
+    if (page.cy && page.back) page.cy.viewport({ zoom: page.back.zoom, pan: page.back.pan });
+    page.back = null;
   }
 
   /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */
@@ -198,6 +210,6 @@
                                     y: (cy.height() + top) / 2 - (box.y1 + box.y2) / 2 * zoom }, duration: 160 });
   }
 
-  Object.assign(editor, { zoomToSelection, colour, hold, centre, zoom, fit });
+  Object.assign(editor, { comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
   editor.callbacks({ apply, redrawn });
 })(window.hetero);

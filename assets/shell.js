@@ -76,7 +76,9 @@
   function recall() {
     const was = viewed();
     if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
+    page.back = was.view;
     if (was.detail && page.detail !== undefined && was.detail.mode) editor.askDetail({ do: "restore", detail: was.detail });
+    else editor.comeBack();
   }
 
   /* ---- dragging devices changes their priority ---- */

@@ -1,6 +1,6 @@
 """What it costs to cut a model: CPU time of k contiguous subgraphs against the unsplit model.
 
-    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--openvino]
+    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--narrow] [--openvino]
 
 ONNX Runtime CPU on both sides, interleaved in one process in random order; ratios are medians of per-round
 process CPU times. Where memory happens to lie makes two sessions of the same model differ by up to 0.03, so everything
@@ -93,6 +93,27 @@ def contiguous(graph: Graph, count: int) -> np.ndarray:
     return part
 
 
+def narrow(graph: Graph, count: int) -> np.ndarray:
+    """[op] subgraph number: about equal numbers of ops, each cut where the fewest bytes cross nearby."""
+    placed = graph.order[~graph.op_is_constant[graph.order]]
+    place = np.full(len(graph), -1, np.int64)
+    place[placed] = np.arange(len(placed))
+    producer, consumer, tensor = graph.edges
+    crossing = np.zeros(len(placed) + 1)
+    for t in np.unique(tensor):
+        of = tensor == t
+        if place[producer[of]].min() >= 0:
+            crossing[place[producer[of]].min() + 1:place[consumer[of]].max() + 1] += max(graph.tensor_bytes[t], 0)
+    cuts, reach = [], len(placed) / count / 2
+    for i in range(1, count):
+        low = max(round(i * len(placed) / count - reach), cuts[-1] + 1 if cuts else 1)
+        high = max(round(i * len(placed) / count + reach), low + 1)
+        cuts.append(low + int(np.argmin(crossing[low:high])))
+    part = np.full(len(graph), -1, np.int64)
+    part[placed] = np.searchsorted(cuts, np.arange(len(placed)), side="right")
+    return part
+
+
 def plain_session(graph: Graph, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
     """The model as anybody would run it: one session with default settings but for the threads."""
     import onnxruntime as ort
@@ -168,6 +189,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10, help="per instance")
     parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument("--narrow", action="store_true", help="move each cut to where the fewest bytes cross")
     parser.add_argument("--plain", action="store_true", help="also cut the model's own graph")
     parser.add_argument("--openvino", action="store_true")
     options = parser.parse_args()
@@ -180,7 +202,7 @@ def main() -> None:
             for _ in range(options.instances):
                 works = {"uncut": compile_whole(graph, devices[0], options.threads).run}
                 for count in options.parts:
-                    part = contiguous(graph, count)
+                    part = (narrow if options.narrow else contiguous)(graph, count)
                     partition = layout(graph, devices, np.maximum(part, 0) % 2, part)
                     for as_cut in (False, True) if options.plain else (False,):
                         label = f"{count}{' plain' if as_cut else ''}"

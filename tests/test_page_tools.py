@@ -177,6 +177,53 @@ def test_devices_are_dragged_and_panels_remember_their_size(fresh: Page) -> None
     assert high and again and abs(high["height"] - again["height"]) < 2 and again["y"] < handle["y"] - 60
 
 
+def test_arrow_keys_walk_along_edges_and_space_paints(fresh: Page) -> None:
+    page = fresh
+    chosen = "window.heteroCy.nodes('.op:selected').map((n) => n.data('op'))"
+
+    def press(key: str) -> int:
+        page.keyboard.press(key)
+        page.wait_for_timeout(60)
+        found = page.evaluate(chosen)
+        assert len(found) == 1
+        return int(found[0])
+
+    page.locator("#graph").click(position={"x": 30, "y": 200})  # nothing: the keys belong to the graph
+    start = press("ArrowDown")
+    below = press("ArrowDown")
+    assert page.evaluate(f"window.heteroCy.edges('[source = \"op{start}\"][target = \"op{below}\"]').length") == 1
+    assert press("ArrowUp") == start
+    page.keyboard.press("2")
+    page.keyboard.press("Space")
+    wait_for_figure(page, "pins", 1)
+
+
+def test_arrow_keys_move_within_a_row(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    page.get_by_role("button", name="ResNet-50 122 ops").click()
+    ready(page)
+    y = "heteroCy.nodes(':selected')[0].position('y')"
+    page.evaluate("""() => {
+        const ops = heteroCy.nodes('.op'), beside = (n) => ops.filter((m) => m !== n && m.position('y') === n.position('y'));
+        ops.filter((n) => beside(n).some((m) => m.position('x') > n.position('x')))[0].select();
+    }""")
+    left, height = page.evaluate("heteroCy.nodes(':selected')[0].id()"), page.evaluate(y)
+    page.locator("body").press("ArrowRight")
+    right = page.evaluate("heteroCy.nodes(':selected')[0].id()")
+    assert right != left and page.evaluate(y) == height
+    page.locator("body").press("ArrowLeft")
+    assert page.evaluate("heteroCy.nodes(':selected').map((n) => n.id())") == [left]
+
+
+def test_a_reload_comes_back_to_the_same_place(fresh: Page) -> None:
+    page = fresh
+    page.evaluate("heteroCy.viewport({ zoom: 0.9, pan: { x: -40, y: -2000 } })")
+    page.wait_for_timeout(400)
+    page.reload()
+    ready(page)
+    assert page.evaluate("[heteroCy.zoom(), heteroCy.pan('x'), heteroCy.pan('y')]") == pytest.approx([0.9, -40, -2000], abs=1)
+
+
 def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     page = fresh
     page.click("#bench-open")

@@ -149,6 +149,7 @@ def _panes() -> list[Any]:
 
 
 _KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpin brush"), ("shift-drag", "box"),
+         ("arrows", "along the edges, and in a row"), ("Space", "paint the selection with the brush"),
          ("R", "connected region of one colour"), ("B", "everything between two ops"), ("T", "all ops of this type"),
          ("L", "the same op in every layer"), ("K", "its block"), ("S", "its subgraph"), ("A / D", "all before / after"),
          ("N", "neighbours"), ("Delete", "unpin the selection"), ("Ctrl+Z / Ctrl+Shift+Z", "undo / redo"),
