@@ -77,7 +77,8 @@ class _Elements:
             self.edges.setdefault((source, target), []).append(tensor)
 
     def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> dict[str, Any]:
-        data: dict[str, Any] = {"id": f"e{number}", "source": pair[0], "target": pair[1]}
+        size = sum(max(int(self.graph.tensor_bytes[t]), 0) for t in set(self.edges[pair]))
+        data: dict[str, Any] = {"id": f"e{number}", "source": pair[0], "target": pair[1], "size": size}
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:

@@ -12,6 +12,7 @@ from typing import Any
 
 from editor.web.blocks import first_detail, shown_elements
 from editor.web.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
+from editor.web.styles import WIDEST_BYTES
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
@@ -147,7 +148,8 @@ class _Picture:
         known = [(self.index[a], self.index[b]) for a, b in pairs if a in self.index and b in self.index]
         moves = any(self.view["device"][a] != self.view["device"][b] for a, b in known)
         crosses = any(self.view["part"][a] != self.view["part"][b] for a, b in known)
-        kind = ' class="moves"' if moves else ' class="crosses"' if crosses else ""
+        width = 2.4 + 5.6 * min(data.get("size", data.get("bytes", 0)) / WIDEST_BYTES, 1)
+        kind = f' class="moves" style="stroke-width:{width:.1f}"' if moves else ' class="crosses"' if crosses else ""
         return f'<polyline{kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from editor.web.elements import NODE_HEIGHT, NODE_WIDTH
 
+WIDEST_BYTES = 8_000_000
+"""From here on, edges are as wide as they get."""
 _COLOURS = {
     "light": {"edge": "#b4bac2", "cross": "#343a40", "ink": "#212529", "terminal": "#eef0f3", "terminal_line": "#adb5bd",
               "pin": "#111418", "select": "#111418", "halo": "#1c7ed6"},
@@ -41,7 +43,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge.bent", "style": {
             "curve-style": "segments", "edge-distances": "node-position", "segment-weights": "data(weights)",
             "segment-distances": "data(distances)"}},
-        {"selector": "edge[bytes]", "style": {"width": "mapData(bytes, 0, 8000000, 1.2, 6)", "curve-style": "bezier"}},
+        {"selector": "edge[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
         # Hubs are read by many ops far apart: their edges would be a grey wall, so they show with their ends only.
         {"selector": "edge.faint", "style": {"visibility": "hidden", "width": 1, "target-arrow-shape": "none"}},
         {"selector": "edge.faint.lit, edge.faint.mark", "style": {"visibility": "visible", "opacity": 0.8,
@@ -49,6 +51,8 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge.boundary", "style": {"line-style": "dashed", "line-dash-pattern": [6, 4], "width": 1.6}},
         {"selector": "edge.transfer", "style": {"line-style": "solid", "line-color": c["cross"], "width": 3,
                                                 "target-arrow-color": c["cross"], "opacity": 1}},
+        {"selector": "edge.transfer[size]", "style": {"width": f"mapData(size, 0, {WIDEST_BYTES}, 2.4, 8)"}},
+        {"selector": "edge.transfer[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 2.4, 8)"}},
         {"selector": "edge.faint.transfer", "style": {"visibility": "visible", "width": 1, "opacity": 0.14}},
         {"selector": "node.dim", "style": {"opacity": 0.28}},
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
