@@ -151,7 +151,7 @@ class Job:
                 self.events.append(event)
                 continue
             self._worker = event["worker"]
-            if self.done:  # it started just when it was taken off the list
+            if self.done and self.cancelled:  # it started just when it was taken off the list
                 self._service._end_worker_of(self)
 
     def _finish(self, ok: bool, value: Any) -> None:

@@ -40,7 +40,7 @@ class DeviceProfile:
     call: float
     """seconds to start a subgraph"""
     hop: float
-    """seconds to hand one value over from host memory"""
+    """seconds to hand one value over from host memory, and what a split that was tried took beyond its prediction"""
     byte: float
     """and seconds for each of its bytes"""
     leave_hop: float

@@ -13,6 +13,8 @@ from editor.web.security import Receive, Scope, Send
 log = logging.getLogger(__name__)
 
 _KEPT = ("/_dash-component-suites/", "/assets/")
+_MOST = 300
+"""Answers; whoever makes up addresses cannot fill the memory."""
 _LINK = re.compile(r'(?:src|href)="(/[^"]+)"')
 
 
@@ -41,7 +43,7 @@ class Shelf:
                 await send(message)
 
             await self.app(scope, receive, listen)
-            if messages and messages[0].get("status") == 200:
+            if messages and messages[0].get("status") == 200 and len(self._kept) < _MOST:
                 self._kept[key] = messages
             return
         for message in self._kept[key]:
