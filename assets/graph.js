@@ -70,7 +70,7 @@
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
       const look = editor.byId("first-look");
-      if (look) requestAnimationFrame(() => requestAnimationFrame(() => look.remove()));
+      if (look) whenSeen(() => look.remove());
     }
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run
@@ -80,6 +80,7 @@
       editor.recall();
       editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
+      whenSeen(() => editor.showTables());
     }
     editor.drawRules(view.rules);
     editor.legend();
@@ -88,6 +89,9 @@
     editor.showMode();
     return view.version;
   }
+
+  /* Once what is drawn now has been painted. */
+  const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
   function colour(cy, view) {
     cy.batch(() => {
@@ -211,5 +215,11 @@
   }
 
   Object.assign(editor, { comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
-  editor.callbacks({ apply, redrawn });
+  /* The page comes with the light style; setting it again would work out all styles once more. */
+  function restyle(scheme, now, styles) {
+    const wanted = styles && (styles[scheme] || styles.light);
+    return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;
+  }
+
+  editor.callbacks({ apply, redrawn, restyle, inFlight: (mode) => mode !== "throughput" });
 })(window.hetero);

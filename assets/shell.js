@@ -14,6 +14,10 @@
     Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, clamped(name, sizes[name]) + "px"); });
   }
 
+  /* The tables come after the graph; once seen, they stay as they are when another tab is looked at. */
+  function showTables() { if (!document.querySelector('#tabs [role="tab"][data-active]')) editor.set("tabs", { value: "subgraphs" }); }
+  const keepTable = (shown, own) => (shown === own ? true : window.dash_clientside.no_update);
+
   /* Dash's upload fields have no labels of their own. */
   function labelFields() {
     document.querySelectorAll("input[type=file]:not([aria-label])").forEach((field) => field.setAttribute("aria-label", "Choose a file"));
@@ -178,5 +182,6 @@
            + ground + '"/>' + out.join("") + "</svg>";
   }
 
-  Object.assign(editor, { labelFields, remember, recall, restorePanels, openLink, showLink, copy, copyLink, picture });
+  Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink, picture });
+  editor.callbacks({ keepTable });
 })(window.hetero);

@@ -14,6 +14,7 @@ from typing import Any
 from editor.devices.formats import Spec, load_devices
 from editor.errors import ModelError, PlanError, UnboundSymbolError
 from editor.execution import tasks
+from editor.execution.head_start import HeadStart
 from editor.execution.jobs import Job, JobService
 from editor.graph.graph import Graph
 from editor.partition.partition import Settings, solve
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 120
 """Longest time that reading a model or asking the runtimes may take."""
+PAGE_SECONDS = 20
+"""Longest wait for the page to be shown, before the worker of later jobs starts and takes a processor."""
 _MAX_OPEN = 12
 
 
@@ -52,13 +55,26 @@ class BenchmarkState:
 class Desk:
     """Everything that callbacks share. Its methods block; callbacks call them in threads."""
 
-    def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path) -> None:
+    def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path,
+                 head_start: HeadStart | None = None) -> None:
+        """State of a server that has just started.
+
+        Args:
+            store: where documents are kept.
+            jobs: for long work.
+            start: what the command line named.
+            examples: folder of the bundled models.
+            head_start: reads what the command line named already.
+        """
         self.store, self.jobs, self.start, self.examples = store, jobs, start, examples
+        self._head_start = head_start
         self.benchmarks: dict[str, BenchmarkState] = {}
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
         self._first: Future[Document] | None = None
         self._opening: set[Job] = set()
+        self._shown = threading.Event()
+        self._closed = False
 
     def begin(self) -> None:
         """Starts the worker and opens what the command line named, while the page still loads."""
@@ -68,15 +84,21 @@ class Desk:
 
     def _begin(self, first: Future[Document] | None) -> None:
         try:
-            if first is None or self.start is None:
+            if first is not None and self.start is not None:
+                try:
+                    first.set_result(self.open(self.start))
+                    self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
+                    self._shown.wait(PAGE_SECONDS)
+                except Exception as error:
+                    first.set_exception(error)
+            if not self._closed:
                 self.jobs.run(tasks.warm_up)
-            else:
-                first.set_result(self.open(self.start))
         except Exception as error:
-            if first is not None:
-                first.set_exception(error)
-            else:
-                log.warning("%s", error)
+            log.log(logging.DEBUG if self._closed else logging.WARNING, "%s", error)
+
+    def page_shown(self) -> None:
+        """A page has drawn its graph: from now on others may have the processors."""
+        self._shown.set()
 
     def open_first(self) -> Document | None:
         """What the command line named; None where it named nothing.
@@ -150,6 +172,10 @@ class Desk:
 
     def close(self) -> None:
         """Ends all jobs."""
+        self._closed = True
+        self._shown.set()
+        if self._head_start is not None:
+            self._head_start.cancel()
         self.jobs.close()
 
     def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int) -> BenchmarkState:
@@ -180,6 +206,8 @@ class Desk:
 
     def cancel_opening(self) -> None:
         """Stops whatever is being opened; those who wait for it get a ``JobError``."""
+        if (head_start := self._head_start) is not None:
+            head_start.cancel()
         for job in list(self._opening):
             job.cancel()
 
@@ -208,7 +236,12 @@ class Desk:
     def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name an .onnx file first.")
-        graph: Graph = self._wait(tasks.load_graph, str(path.resolve()), dict(define))
+        asked = (str(path.resolve()), dict(define))
+        early = self._head_start
+        graph = early.graph(*asked, OPEN_SECONDS) if early is not None else None
+        if graph is None:
+            graph = self._wait(tasks.load_graph, *asked)
+        assert graph is not None
         if graph.unbound:
             raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
                                      f"{', '.join(graph.unbound)}.", graph.unbound)
@@ -217,7 +250,10 @@ class Desk:
     def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
         table = load_devices(devices)
         entries = [dict(d.entry) for d in table]
-        answers = self._wait(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries)
+        early = self._head_start
+        answers = early.capabilities(graph, entries, OPEN_SECONDS) if early is not None else None
+        if answers is None:
+            answers = self._wait(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries)
         return {d.name: a for d, a in zip(table, answers, strict=True)}
 
     def _keep(self, document: Document) -> Document:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
+from editor.execution.head_start import HeadStart
 from editor.execution.jobs import JobService
 from editor.places import place
 from editor.web.request import OpenRequest
@@ -37,10 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler for jobs; default: an embedded one")
     options = parser.parse_args(arguments)
 
-    jobs = JobService(options.scheduler)
-    threading.Thread(target=_start, args=(jobs,), daemon=True).start()  # its process starts while the web layer is imported
-    from editor.web.server import serve
-
     define = {}
     for text in options.define:
         name, equals, value = text.rpartition("=")
@@ -49,10 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         define[name] = int(value)
     devices = options.devices or str(place("examples") / "devices" / "runtimes.yaml")
     start = OpenRequest(str(Path(options.model).resolve()), devices, define) if options.model else None
+    jobs = JobService(options.scheduler)
+    early = None
+    if start is not None and not start.path.endswith(".json"):
+        early = HeadStart(start.path, start.define, start.devices)
+    if early is None:
+        threading.Thread(target=_start, args=(jobs,), daemon=True).start()
+    from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile
+
     desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
     try:
         show = open_window if options.window else open_tab if desktop and not options.no_browser else None
-        serve(start, options.host, options.port, show, options.workspace, jobs)
+        serve(start, options.host, options.port, show, options.workspace, jobs, early)
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

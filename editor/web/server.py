@@ -15,6 +15,7 @@ from dash import Dash, dcc, html
 from fastapi.responses import HTMLResponse, Response
 
 from editor.errors import EditorError
+from editor.execution.head_start import HeadStart
 from editor.execution.jobs import JobService
 from editor.places import place
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
@@ -88,7 +89,7 @@ def create_app(desk: Desk) -> Dash:
 
 
 def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
-          jobs: JobService) -> None:
+          jobs: JobService, early: HeadStart | None = None) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Args:
@@ -97,11 +98,12 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
         show: opens a browser.
         workspace: folder or database URL.
         jobs: for long work; closed at the end.
+        early: reads the model of ``start`` already.
 
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    desk = Desk(Store(workspace), jobs, start, place("examples"))
+    desk = Desk(Store(workspace), jobs, start, place("examples"), early)
     desk.begin()
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)

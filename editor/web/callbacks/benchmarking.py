@@ -50,6 +50,7 @@ def register(app: Dash, desk: Desk) -> None:
                   persistent=True)
     async def follow(_stream, document_id: str, scheme: str | None):
         """Runs from the start of a job, or from the load of a page whose document has one, to its end."""
+        desk.page_shown()
         state = desk.benchmarks.get(document_id)
         if state is None:
             return
@@ -58,10 +59,6 @@ def register(app: Dash, desk: Desk) -> None:
         await _follow(document, state, scheme)
         if desk.benchmarks.get(document_id) is state:
             _show_end(document, state, scheme)
-
-    @app.callback(Output("bench-requests", "disabled"), Input("bench-mode", "value"))
-    def in_flight(mode: str):
-        return mode != "throughput"
 
     @app.callback(Output("bench-chart-box", "children", allow_duplicate=True), Input("scheme", "data"), State("doc", "data"),
                   prevent_initial_call=True)

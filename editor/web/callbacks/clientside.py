@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 
-from editor.web.styles import stylesheet
-
 
 def register(app: Dash) -> None:
     """Adds the callbacks."""
@@ -32,9 +30,11 @@ def register(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),
                                 prevent_initial_call=True)
+        app.clientside_callback(ClientsideFunction("hetero", "keepTable"), Output(f"tab-{table}", "keepMounted"),
+                                Input("tabs", "value"), State(f"tab-{table}", "value"), prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "openBenchmark"), Output("tabs", "value"),
                             Input("bench-open", "n_clicks"), State("bench-start", "disabled"), prevent_initial_call=True)
-
-    @app.callback(Output("graph", "stylesheet"), Input("scheme", "data"))
-    def restyle(scheme: str | None):
-        return stylesheet(scheme or "light")
+    app.clientside_callback(ClientsideFunction("hetero", "inFlight"), Output("bench-requests", "disabled"),
+                            Input("bench-mode", "value"))
+    app.clientside_callback(ClientsideFunction("hetero", "restyle"), Output("graph", "stylesheet"), Input("scheme", "data"),
+                            State("graph", "stylesheet"), State("styles", "data"))
