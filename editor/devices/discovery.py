@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from editor.devices.device import RUNTIME_NAMES
 
@@ -44,13 +44,23 @@ PROVIDER_NAMES = {
 }
 
 
-@cache
 def available_devices() -> tuple[AvailableDevice, ...]:
     """Every runtime and device of this machine, best known names first.
 
     Runtimes that are not installed are simply absent.
     """
-    return (*_onnxruntime(), *_openvino(), *_tvm(), *_interpreter())
+    if not _known:
+        _known.extend((*_onnxruntime(), *_openvino(), *_tvm(), *_interpreter()))
+    return tuple(_known)
+
+
+def take_over(found: Sequence[AvailableDevice]) -> None:
+    """Believes another process of this machine, instead of loading all runtimes once more."""
+    _known[:] = found
+
+
+_known: list[AvailableDevice] = []
+"""The interpreter is always there, so this is empty only until somebody asks."""
 
 
 def _onnxruntime() -> list[AvailableDevice]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import pickle
+import queue
 import signal
 import threading
 import time
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from editor.errors import EditorError, JobError
 
 if TYPE_CHECKING:  # whoever starts it does not wait for these
+    from editor.devices.discovery import AvailableDevice
     from editor.devices.formats import Spec
     from editor.graph.graph import Graph
     from editor.runtimes.base import Capability
@@ -44,10 +47,19 @@ class HeadStart:
         self._lock = threading.Lock()
         self._cancelled = False
         context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks as they stand
-        self._pipe, theirs = context.Pipe(duplex=False)
+        self._heard: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        """What it sent, and None when it has ended."""
+        mine, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=_read, args=(theirs, *self._question, devices), daemon=True)
         self._process.start()
         theirs.close()  # so that its death is the end of the pipe
+        threading.Thread(target=self._listen, args=(mine,), daemon=True).start()  # a full pipe would make it wait
+
+    def machine(self, seconds: float) -> Sequence[AvailableDevice]:
+        """Runtimes and devices that are here; nothing when the process died."""
+        with contextlib.suppress(EditorError):  # said by whoever asks for the graph
+            return self._answer("machine", seconds) or ()
+        return ()
 
     def graph(self, model: str, define: Mapping[str, int], seconds: float) -> Graph | None:
         """The model; None when it is another one, the file has changed since, or the process died.
@@ -76,19 +88,28 @@ class HeadStart:
         with self._lock:
             while kind not in self._answers and "error" not in self._answers:
                 try:
-                    if not self._pipe.poll(max(end - time.monotonic(), 0)):
-                        self._process.kill()
-                        raise JobError(f"gave up after {seconds:.0f} s (last step: "
-                                       f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})")
-                    name, value = self._pipe.recv()
-                except (EOFError, OSError):
+                    sent = self._heard.get(timeout=max(end - time.monotonic(), 0))
+                except queue.Empty:
+                    self._process.kill()
+                    raise JobError(f"gave up after {seconds:.0f} s (last step: "
+                                   f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})") from None
+                if sent is None:
+                    self._heard.put(None)  # for whoever asks next
                     if self._cancelled:
-                        raise JobError("cancelled") from None
+                        raise JobError("cancelled")
                     return None
+                name, value = pickle.loads(sent)
                 self._answers[name] = value
             if kind not in self._answers:
                 raise self._answers["error"]
             return self._answers[kind]
+
+    def _listen(self, pipe: Connection) -> None:
+        try:
+            while True:
+                self._heard.put(pipe.recv_bytes())
+        except (EOFError, OSError):
+            self._heard.put(None)
 
     def cancel(self) -> None:
         """Ends the process; whoever waits for it gets a ``JobError``."""
@@ -108,8 +129,10 @@ def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -
     """Runs in the process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the server's
     _limit_memory()
+    from editor.devices.discovery import available_devices
     from editor.graph.loading import load_model
 
+    pipe.send(("machine", available_devices()))
     try:
         graph = load_model(model, define)
         pipe.send(("graph", graph))

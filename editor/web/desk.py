@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from editor.devices.discovery import take_over
 from editor.devices.formats import Spec, load_devices
 from editor.errors import ModelError, PlanError, UnboundSymbolError
 from editor.execution import tasks
@@ -86,6 +87,8 @@ class Desk:
         try:
             if first is not None and self.start is not None:
                 try:
+                    if self._head_start is not None and (machine := self._head_start.machine(OPEN_SECONDS)):
+                        take_over(machine)
                     first.set_result(self.open(self.start))
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)

@@ -46,8 +46,10 @@ FIT = """<script>(function () {
   if (place.dataset.wait === undefined) { fit(); return; }
   fetch("/_first-look").then(function (answer) { return answer.ok ? answer.text() : ""; }).then(function (html) {
     if (!html || window.heteroCy || !document.getElementById("first-look")) { place.remove(); return; }
-    place.outerHTML = html;
+    place.insertAdjacentHTML("afterend", html);
+    place.remove();
     fit();
+    requestAnimationFrame(function () { setTimeout(function () { place.dispatchEvent(new Event("seen")); }, 0); });
   }, function () { place.remove(); });
 })();</script>"""
 # A second of scripts would come before the first paint otherwise: they are fetched now and run, in order, after it.
@@ -71,9 +73,11 @@ STARTER = """<script>(function () {
     }
   }
   function start() { if (!started) { started = true; next(0); } }
-  if (document.hidden || !document.querySelector("#first-look svg")) { start(); return; }
-  requestAnimationFrame(function () { setTimeout(start, 0); });
-  setTimeout(start, 400);
+  var look = document.getElementById("first-look");
+  if (document.hidden || !look) { start(); return; }
+  if (look.querySelector("svg")) requestAnimationFrame(function () { setTimeout(start, 0); });
+  else look.addEventListener("seen", start);      // it is on its way
+  setTimeout(start, 500);
 })();</script>"""
 WAIT = '<div id="first-look" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
