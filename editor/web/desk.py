@@ -17,10 +17,13 @@ from editor.errors import ModelError, PlanError, UnboundSymbolError
 from editor.execution import tasks
 from editor.execution.head_start import HeadStart
 from editor.execution.jobs import Job, JobService
+from editor.graph.costs import op_flops
 from editor.graph.graph import Graph
 from editor.partition.partition import Settings, solve
 from editor.runtimes.base import Capability
+from editor.web.blocks import first_detail, shown_elements
 from editor.web.request import OpenRequest
+from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
 from editor.workspace.store import Revision, Store
@@ -89,7 +92,9 @@ class Desk:
                 try:
                     if self._head_start is not None and (machine := self._head_start.machine(OPEN_SECONDS)):
                         take_over(machine)
-                    first.set_result(self.open(self.start))
+                    document = self.open(self.start)
+                    view_of(document), shown_elements(document, first_detail(document.graph))  # most of it is remembered
+                    first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)
                 except Exception as error:
@@ -254,6 +259,9 @@ class Desk:
         table = load_devices(devices)
         entries = [dict(d.entry) for d in table]
         early = self._head_start
+        if early is not None:  # while the devices are asked: what the page needs of the graph, and then remembers
+            first_detail(graph)
+            op_flops(graph)
         answers = early.capabilities(graph, entries, OPEN_SECONDS) if early is not None else None
         if answers is None:
             answers = self._wait(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries)
