@@ -30,6 +30,12 @@
     askDetail({ do: "close", ops: nodes.map((n) => editor.opsOf(n)[0]) });
   }
 
-  Object.assign(editor, { askDetail, open, close });
+  /* An open block is closed from its frame as it was opened: by a double click. */
+  function closeFrame(frame) {
+    page.keep = { ops: new Set([frame.data("op")]), at: frame.renderedPosition() };
+    askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });
+  }
+
+  Object.assign(editor, { askDetail, open, close, closeFrame });
   editor.callbacks({ detailMode });
 })(window.hetero);

@@ -17,7 +17,9 @@
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.open([event.target]));
     cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
-    cy.on("tap", (event) => { if (event.target === cy) editor.unmark(); });
+    cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
+    cy.on("tap", "node.frame", () => cy.elements(":selected").unselect());      // as the ground that it lies on
+    cy.on("tap", (event) => { if (event.target === cy || event.target.hasClass("frame")) editor.unmark(); });
     cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
@@ -49,7 +51,7 @@
       const box = cy.elements().boundingBox();
       const width = Math.min(box.w + 80, Math.max(cy.width() / 0.85, 400));
       const zoom = Math.min(0.75, Math.max(0.55, cy.width() / width));
-      const sources = cy.nodes().roots();
+      const sources = cy.nodes().not(".frame").roots();
       const middle = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
       cy.zoom(zoom);
       cy.pan({ x: cy.width() / 2 - middle * zoom, y: 28 - box.y1 * zoom });
@@ -96,6 +98,7 @@
   function colour(cy, view) {
     cy.batch(() => {
       page.groupOf = new Map();
+      cy.nodes(".frame").unselectify();
       cy.nodes(".op").forEach((node) => {
         if (node.hasClass("group")) { colourGroup(node, view); return; }
         const i = page.index.get(node.data("op"));

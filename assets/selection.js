@@ -135,7 +135,7 @@
     const cy = page.cy;
     cy.batch(() => {
       cy.elements(".mark, .dim").removeClass("mark dim");
-      cy.elements().not(elements).addClass("dim");
+      cy.elements().not(elements).not(".frame").addClass("dim");
       if (marked) marked.addClass("mark");
     });
     bring(elements);
@@ -183,7 +183,7 @@
       return;
     }
     const wanted = text.trim().toLowerCase();
-    const hits = page.cy.nodes().filter((n) => n.data("find").includes(wanted));
+    const hits = page.cy.nodes().not(".frame").filter((n) => n.data("find").includes(wanted));
     if (hits.empty()) { editor.flash(editor.byId("find")); editor.say("Nothing is called “" + text.trim() + "”."); return; }
     page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
     editor.say((page.found + 1) + " of " + hits.length);

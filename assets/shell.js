@@ -1,4 +1,4 @@
-/* Panels that can be resized, devices that can be dragged, links, copies and pictures. */
+/* Panels that can be resized, devices that can be dragged, links and copies. */
 (function (editor) {
   "use strict";
 
@@ -139,49 +139,6 @@
 
   const copyLink = () => { showLink(editor.selectedOps()); copy(window.location.href, "Link copied"); };
 
-  /* ---- a picture of the view ---- */
-
-  function picture(form) {
-    const cy = page.cy;
-    if (!cy) return;
-    const ground = getComputedStyle(document.body).getPropertyValue("--ground").trim();
-    const blob = form === "png" ? cy.png({ output: "blob", full: false, scale: 2, bg: ground })
-      : new Blob([svgOf(cy, ground)], { type: "image/svg+xml" });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = (document.querySelector(".model-name").textContent.replace(/\.[a-z]+$/, "") || "view") + "." + form;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 5000);
-  }
-
-  const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
-
-  /* What the viewport shows, as shapes that can be scaled and edited. */
-  function svgOf(cy, ground) {
-    const w = cy.width(), h = cy.height(), z = cy.zoom(), out = [];
-    const inside = (b) => b.x2 > 0 && b.y2 > 0 && b.x1 < w && b.y1 < h;
-    cy.edges().forEach((edge) => {
-      if (edge.style("display") === "none" || !inside(edge.renderedBoundingBox())) return;
-      const points = [edge.renderedSourceEndpoint(), ...(edge.hasClass("bent") ? edge.renderedSegmentPoints() : []), edge.renderedTargetEndpoint()];
-      out.push('<polyline fill="none" stroke="' + edge.style("line-color") + '" stroke-width="' + (parseFloat(edge.style("width")) * z).toFixed(2)
-               + '" opacity="' + edge.style("opacity") + '" points="' + points.map((p) => p.x.toFixed(1) + "," + p.y.toFixed(1)).join(" ") + '"/>');
-    });
-    cy.nodes().forEach((node) => {
-      const box = node.renderedBoundingBox({ includeLabels: false, includeUnderlays: false, includeOverlays: false });
-      if (!inside(box)) return;
-      const nw = node.renderedWidth(), nh = node.renderedHeight(), p = node.renderedPosition(), lines = String(node.data("label")).split("\n");
-      out.push('<g><rect x="' + (p.x - nw / 2).toFixed(1) + '" y="' + (p.y - nh / 2).toFixed(1) + '" width="' + nw.toFixed(1) + '" height="' + nh.toFixed(1)
-               + '" rx="' + (5 * z).toFixed(1) + '" fill="' + node.style("background-color") + '" stroke="' + node.style("border-color")
-               + '" stroke-width="' + (parseFloat(node.style("border-width")) * z).toFixed(1) + '"/>');
-      lines.forEach((line, k) => out.push('<text x="' + p.x.toFixed(1) + '" y="' + (p.y + (k - (lines.length - 1) / 2) * 15 * z).toFixed(1)
-               + '" font-family="Inter, system-ui, sans-serif" font-size="' + (12 * z).toFixed(1) + '" fill="' + node.style("color")
-               + '" text-anchor="middle" dominant-baseline="central">' + escaped(line) + "</text>"));
-      out.push("</g>");
-    });
-    return '<svg xmlns="http://www.w3.org/2000/svg" width="' + w + '" height="' + h + '" viewBox="0 0 ' + w + " " + h + '"><rect width="100%" height="100%" fill="'
-           + ground + '"/>' + out.join("") + "</svg>";
-  }
-
-  Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink, picture });
+  Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
   editor.callbacks({ keepTable });
 })(window.hetero);

@@ -16,7 +16,7 @@
     const at = node.position();
     if (key === "ArrowDown") return nearest(node.outgoers("node"), at);
     if (key === "ArrowUp") return nearest(node.incomers("node"), at);
-    const beside = page.cy.nodes().filter((n) => Math.abs(n.position("y") - at.y) < ROW
+    const beside = page.cy.nodes().not(".frame").filter((n) => Math.abs(n.position("y") - at.y) < ROW
       && (key === "ArrowLeft" ? n.position("x") < at.x : n.position("x") > at.x));
     return nearest(beside, at);
   }

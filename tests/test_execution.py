@@ -345,6 +345,21 @@ def test_benchmark_measures_plan_parts_and_baselines(mobilenet: Graph, mode: str
     assert "Total time: " in text and "microseconds (estimated" in text
 
 
+def test_a_plan_that_is_one_device_alone_is_its_baseline(mobilenet: Graph) -> None:
+    """They are the same thing, so they are measured as one and cannot differ by chance."""
+    whole = editor.partition(mobilenet, REAL[:2])
+    other = editor.partition(mobilenet, [REAL[1], REAL[0]])
+    events: list[dict[str, Any]] = []
+    results = Benchmark({"ort": whole.partition, "ov": other.partition, "again": whole.partition}, 0.3,
+                        on_event=events.append).run()
+    for result, device in zip(results, ("ort", "ov", "ort"), strict=True):
+        baseline = {b.device: b for b in result.baselines}[device]
+        assert len(result.subgraphs) == 1 and baseline.time == result.total
+    assert results[0].total == results[2].total != results[1].total
+    samples = [(e["name"], e["plan"]) for e in events if e["kind"] == "sample"]
+    assert {("ort", 0), ("again", 2), ("ort", None), ("ov", 1), ("ov", None)} == set(samples), "the live page hears of all"
+
+
 def test_a_baseline_that_cannot_run_the_model_says_why() -> None:
     graph = editor.load_model(ODDITIES / "string_tensors.onnx")
     result = editor.partition(graph, "HETERO:CPU,openvino").benchmark(seconds=0.1)

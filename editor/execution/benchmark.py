@@ -56,6 +56,8 @@ class _Contender:
     busy_seconds: float = 0.0
     clones: list[CompiledPlan] = field(default_factory=list)
     too_slow: bool = False
+    also: list[tuple[str, int | None]] = field(default_factory=list)
+    """Name and number of what is the very same: another plan, or the baseline that a plan of one subgraph is."""
 
 
 class Benchmark:
@@ -88,9 +90,9 @@ class Benchmark:
             ExecutionError: a plan does not compile or run.
             JobError: cancelled.
         """
-        plans = [_Contender(name, self._compile(name, p), i) for i, (name, p) in enumerate(self.partitions.items())]
-        baselines = self._baselines()
-        contenders = [*plans, *baselines.values()]
+        contenders: list[_Contender] = []
+        plans = [_entered(contenders, name, self._compile(name, p), i) for i, (name, p) in enumerate(self.partitions.items())]
+        baselines = self._baselines(contenders)
         self._phase("warming up")
         outputs = {id(c): self._warm_up(c) for c in contenders}
         begin = perf_counter()
@@ -120,14 +122,14 @@ class Benchmark:
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once: a plan of one subgraph and the baseline are the same thing.
 
-        Two compiled copies of one model differ by up to 5 % in time by where their memory happens to lie.
+        They are measured once, too. Two copies would differ by up to 5 % in time by where their memory happens to lie.
         """
         key = _settings_of(device)
         if key not in self._wholes:
             self._wholes[key] = compile_whole(self.graph, device, self.threads, fed=self.fed)
         return self._wholes[key]
 
-    def _baselines(self) -> dict[str, _Contender]:
+    def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
         """The whole model on every real device that can run all of it; reasons for the others."""
         found: dict[str, _Contender] = {}
         for device in self._real_devices():
@@ -138,7 +140,7 @@ class Benchmark:
                 self.baseline_problems[device.name] = f"cannot run the whole model: {able.reasons[stuck[0]]}"
                 continue
             try:
-                found[device.name] = _Contender(device.name, self._whole(device), None)
+                found[device.name] = _entered(contenders, device.name, self._whole(device), None)
             except ExecutionError as error:
                 self.baseline_problems[device.name] = str(error)
         return found
@@ -173,7 +175,7 @@ class Benchmark:
         return result
 
     def _measure_latency(self, contenders: Sequence[_Contender]) -> None:
-        racing = [c for c in contenders if not c.too_slow and c.name not in self.baseline_problems]
+        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         begin = perf_counter()
         rounds = 0
         order = random.Random(0)
@@ -188,7 +190,7 @@ class Benchmark:
             rounds += 1
 
     def _measure_throughput(self, contenders: Sequence[_Contender]) -> None:
-        racing = [c for c in contenders if not c.too_slow and c.name not in self.baseline_problems]
+        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         for contender in racing:
             contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
         begin = perf_counter()
@@ -291,10 +293,11 @@ class Benchmark:
         return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput, "")
 
     def _sample(self, contender: _Contender, times: RunTimes, at: float) -> None:
-        self.on_event({"kind": "sample", "plan": contender.plan, "name": contender.name, "at": at,
-                       "total": times.total, "subgraphs": times.subgraphs,
-                       "transfers": sum(t.seconds for t in times.transfers),
-                       "progress": min(at / self.seconds, 1.0)})
+        for name, plan in ((contender.name, contender.plan), *contender.also):
+            self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at,
+                           "total": times.total, "subgraphs": times.subgraphs,
+                           "transfers": sum(t.seconds for t in times.transfers),
+                           "progress": min(at / self.seconds, 1.0)})
 
     def _phase(self, text: str, done: int = 0, total: int = 0) -> None:
         self._check_stop()
@@ -303,6 +306,16 @@ class Benchmark:
     def _check_stop(self) -> None:
         if self.should_stop():
             raise JobError("cancelled")
+
+
+def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, plan: int | None) -> _Contender:
+    """The contender that runs this compiled model: a new one, or the one that runs it already."""
+    twin = next((c for c in contenders if c.compiled is compiled), None)
+    if twin is not None:
+        twin.also.append((name, plan))
+        return twin
+    contenders.append(_Contender(name, compiled, plan))
+    return contenders[-1]
 
 
 def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:

@@ -186,6 +186,7 @@ class JobService:
             for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)  # a killed worker is reported by the job
             dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": True,
+                             "distributed.worker.preload": ["editor.execution.worker_setup"],
                              "distributed.admin.low-level-log-length": 0})
             try:
                 if self.scheduler:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from editor.errors import EditorError
+from editor.graph.scopes import Scopes, scopes_of
 from editor.partition.costs import price
 from editor.partition.partition import Partition, solve
 from editor.partition.profile import costs_of
 from editor.partition.subgraphs import Boundary
 
-_TRANSFERS, _TRIALS = 6, 24
+_TRANSFERS, _TRIALS = 6, 36
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def hints(partition: Partition, source: str = "estimate", most: int = 5) -> list
 
 
 def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int]]:
-    """For the largest transfers: one side's ops, or its whole subgraph, to the device of the other side."""
+    """For the largest transfers: one side's ops, here or in every layer, or its whole subgraph, to the other side's device."""
+    scopes = scopes_of(partition.graph)
     graph, part = partition.graph, partition.division.part
     number = {d.name: i for i, d in enumerate(partition.devices)}
     device_of = {s.id: number[s.device] for s in partition.subgraphs}
@@ -76,13 +78,19 @@ def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int
         readers = [op for op in graph.readers[tensor].tolist() if part[op] >= 0]
         for away in {device_of[t] for t in boundary.targets} - {home}:
             targets = [t for t in boundary.targets if device_of[t] == away]
-            sides = [([maker], away), ([r for r in readers if part[r] in targets], home),
+            near = [([maker], away), ([r for r in readers if part[r] in targets], home)]
+            sides = [*((_everywhere(scopes, part, ops), device) for ops, device in near), *near,
                      (_ops_of(part, [boundary.source]), away), (_ops_of(part, targets), home)]
             for ops, device in sides:
                 able = bool(partition.constraints.able[ops, device].all())
                 if ops and able and (tuple(ops), device) not in seen:
                     seen.add((tuple(ops), device))
                     yield boundary, ops, device
+
+
+def _everywhere(scopes: Scopes, part: np.ndarray[tuple[int], np.dtype[np.int64]], ops: Sequence[int]) -> list[int]:
+    """The same ops in every repetition of their block: what costs in one layer costs in all."""
+    return sorted({twin for op in ops for twin in scopes.in_every_twin(op) if part[twin] >= 0})
 
 
 def _ops_of(part: np.ndarray[tuple[int], np.dtype[np.int64]], numbers: Sequence[int]) -> list[int]:

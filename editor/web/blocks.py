@@ -11,7 +11,7 @@ import numpy as np
 from editor.graph.drawing import draw
 from editor.graph.graph import Graph
 from editor.graph.scopes import Scopes, scopes_of
-from editor.web.elements import NODE_WIDTH, elements, visible_ops
+from editor.web.elements import NODE_HEIGHT, NODE_WIDTH, elements, visible_ops
 from editor.workspace.document import Document
 
 MOST_SHOWN = 1200
@@ -21,6 +21,9 @@ FIRST_SHOWN = 160
 OPS_AT_ONCE = 800
 """Models up to this size open with every op."""
 _PAIRS = 24
+_FRAME_SIDE, _FRAME_PAD, _FRAME_LABEL = 16, 7, 13
+_MOST_FRAMED = 0.9
+"""Share of all nodes that a frame may hold."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
 
@@ -104,10 +107,48 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
         scopes = scopes_of(graph)
         names = {s.number: s.label for s in scopes.scopes}
         twins = {s.number: len(s.twins) for s in scopes.scopes}
-        return _grouped(graph, owners(graph, detail.get("open", ())), names, "g", twins)
+        opened = detail.get("open", ())
+        shown = _grouped(graph, owners(graph, opened), names, "g", twins)
+        return [*frames(scopes, opened, [e for e in shown if "position" in e]), *shown]
     if len(visible_ops(graph)) > MOST_SHOWN * 5:
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
     return elements(graph)
+
+
+def frames(scopes: Scopes, opened: Iterable[int], nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A labelled frame around the nodes of each open block, outer ones first.
+
+    None where it would hold most of the picture, or nodes of other blocks as well.
+    """
+    x = np.array([n["position"]["x"] for n in nodes])
+    y = np.array([n["position"]["y"] for n in nodes])
+    inside: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        data = node["data"]
+        around = scopes.ancestors(data["unit"])[1:] if "unit" in data else scopes.ancestors(scopes.of_op[data["op"]])
+        for number in around:
+            inside.setdefault(number, []).append(i)
+    wanted = sorted(number for number in set(opened) & set(inside) if 1 < len(inside[number]) < len(nodes) * _MOST_FRAMED)
+    nested = {number: sum(other != number and number in scopes.ancestors(other) for other in wanted) for number in wanted}
+    found = []
+    for number in wanted:
+        own = np.array(inside[number])
+        more = 6 * min(nested[number], 3)
+        beside = NODE_WIDTH / 2 + _FRAME_SIDE + more
+        left, right = x[own].min() - beside, x[own].max() + beside
+        top = y[own].min() - NODE_HEIGHT / 2 - _FRAME_PAD - _FRAME_LABEL - more
+        bottom = y[own].max() + NODE_HEIGHT / 2 + _FRAME_PAD + more
+        touched = ((x + NODE_WIDTH / 2 > left) & (x - NODE_WIDTH / 2 < right)
+                   & (y + NODE_HEIGHT / 2 > top) & (y - NODE_HEIGHT / 2 < bottom))
+        if int(touched.sum()) == len(own):
+            scope = scopes.scopes[number]
+            twins = f" ×{len(scope.twins)}" if len(scope.twins) > 1 else ""
+            wide, high, middle, centre = (round(float(v), 1) for v in (right - left, bottom - top, (left + right) / 2,
+                                                                       (top + bottom) / 2))
+            found.append({"data": {"id": f"f{number}", "label": scope.label + twins, "find": "", "scope": number,
+                                   "op": min(scope.ops), "w": wide, "h": high},
+                          "classes": "frame", "position": {"x": middle, "y": centre}})
+    return found
 
 
 def _grouped(graph: Graph, owner: Sequence[int], names: dict[int, str], prefix: str,

@@ -88,19 +88,20 @@ def first_look(document: Document) -> str:
     if not visible_ops(document.graph):
         return ""
     drawn = shown_elements(document, first_detail(document.graph))
-    nodes = [e for e in drawn if "position" in e]
+    nodes = [e for e in drawn if "position" in e and e["classes"] != "frame"]
     view = view_of(document)
     picture = _Picture(nodes, view)
+    frames = [e for e in drawn if e["classes"] == "frame"]
     edges = "".join(picture.edge(e) for e in drawn if "position" not in e)
-    x0, x1, y0, y1 = picture.bounds
+    x0, x1, y0, y1 = picture.bounds(frames)
     source = {e["data"]["target"] for e in drawn if "position" not in e}
     first = next((n for n in nodes if n["data"]["id"] not in source), nodes[0])["position"]["x"]
     return (f'<div id="first-look" aria-hidden="true"><header><span class="logo"></span>'
             f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
             f'{escape(document.title)}</div><div class="model-what">'
             f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="first-tools"></div>'
-            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"><g>'
-            f'{edges}{"".join(picture.node(n) for n in nodes)}</g></svg>'
+            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}">{_TIPS}<g>'
+            f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g></svg>'
             f'<div class="first-inspector"></div><div class="first-dock"></div></div>')
 
 
@@ -111,9 +112,13 @@ class _Picture:
         self.at = {n["data"]["id"]: (n["position"]["x"], n["position"]["y"]) for n in nodes}
         self.size = {n["data"]["id"]: _SIZES[n["classes"].split()[-1]] for n in nodes}
         self.ops = {n["data"]["id"]: n["data"].get("ops", [n["data"]["op"]] if "op" in n["data"] else []) for n in nodes}
+
+    def bounds(self, frames: list[dict[str, Any]]) -> tuple[float, float, float, float]:
+        """Left, right, top and bottom of all there is."""
         boxes = [(x, y, *self.size[name]) for name, (x, y) in self.at.items()]
-        self.bounds = (min(x - w / 2 for x, _, w, _ in boxes), max(x + w / 2 for x, _, w, _ in boxes),
-                       min(y - h / 2 for _, y, _, h in boxes), max(y + h / 2 for _, y, _, h in boxes))
+        boxes += [(f["position"]["x"], f["position"]["y"], f["data"]["w"], f["data"]["h"]) for f in frames]
+        return (min(x - w / 2 for x, _, w, _ in boxes), max(x + w / 2 for x, _, w, _ in boxes),
+                min(y - h / 2 for _, y, _, h in boxes), max(y + h / 2 for _, y, _, h in boxes))
 
     def node(self, node: dict[str, Any]) -> str:
         """A rectangle in the colours of its devices, with its name and theirs."""
@@ -155,6 +160,19 @@ class _Picture:
         width = 2.4 + 5.6 * min(data.get("size", data.get("bytes", 0)) / WIDEST_BYTES, 1)
         kind = f' class="moves" style="stroke-width:{width:.1f}"' if moves else ' class="crosses"' if crosses else ""
         return f'<polyline{kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+
+
+_TIPS = "<defs>" + "".join(
+    f'<marker id="tip{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" markerHeight="{size}" '
+    f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8Z"/></marker>' for kind, size in (("", 8), ("-moves", 13))
+) + "</defs>"
+
+
+def _frame(frame: dict[str, Any]) -> str:
+    """The border of an open block, with its name."""
+    (x, y), (w, h) = (frame["position"][c] for c in "xy"), (frame["data"][c] for c in "wh")
+    return (f'<path class="frame" d="M{x - w / 2:.1f} {y - h / 2:.1f}h{w}v{h}h-{w}Z"/>'
+            f'<text class="frame" x="{x}" y="{y - h / 2 + 10:.1f}">{escape(frame["data"]["label"])}</text>')
 
 
 def _bends(start: tuple[float, float], end: tuple[float, float], data: dict[str, Any]) -> list[tuple[float, float]]:

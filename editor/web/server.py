@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 
@@ -117,6 +119,10 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     shelf.warm()
     config = uvicorn.Config(Guard(shelf, host, token), log_level="warning", ws_max_size=1 << 24,
                             timeout_graceful_shutdown=2)
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:

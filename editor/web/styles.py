@@ -29,6 +29,11 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "node.group", "style": {"shape": "round-rectangle", "height": 46, "border-width": 1.5,
                                              "width": NODE_WIDTH + 14, "border-style": "double",
                                              "border-color": c["terminal_line"]}},
+        {"selector": "node.frame", "style": {
+            "width": "data(w)", "height": "data(h)", "background-color": c["ink"], "background-opacity": 0.035,
+            "border-width": 1.2, "border-style": "dashed", "border-color": c["terminal_line"], "text-valign": "top",
+            "text-margin-y": 17, "font-size": 13, "font-weight": 600, "z-compound-depth": "bottom", "text-wrap": "ellipsis",
+            "text-max-width": "data(w)"}},
         {"selector": "node.mixed", "style": {
             "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
             "background-gradient-stop-colors": "data(colours)", "background-gradient-stop-positions": "data(stops)",

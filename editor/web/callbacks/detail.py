@@ -79,6 +79,8 @@ def changed_detail(document: Document, what: str, wanted: dict[str, Any], detail
         return {**detail, "open": list(dict.fromkeys([*opened, *units]))}
     if what == "close" and detail["mode"] == "blocks":
         inner = [n for op in wanted["ops"] for n in scopes.ancestors(scopes.of_op.get(int(op), 0)) if n in opened][:1]
+        if wanted.get("scope") in opened:  # from the frame of an open block
+            inner = [int(wanted["scope"])]
         gone = {n for number in inner for n in (number, *_below(scopes.scopes, number))}
         return {**detail, "open": [n for n in opened if n not in gone]}
     if what == "restore":

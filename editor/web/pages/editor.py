@@ -81,22 +81,30 @@ def _header(document: Document) -> html.Header:
     ], id="header")
 
 
+_EXPORTS = (
+    ("Graph", (("affinity.dot", "Affinities, DOT"), ("affinity.svg", "Affinities, SVG"), ("subgraphs.dot", "Subgraphs, DOT"),
+               ("subgraphs.svg", "Subgraphs, SVG"), ("picture:png", "Picture of the view, PNG"),
+               ("picture:svg", "Picture of the view, SVG"))),
+    ("Plan and report", (("plan.json", "Plan, JSON"), ("bundle:html", "Page to attach, HTML"),
+                         ("bundle:md", "Report, Markdown"), ("bundle:csv", "Ops, CSV"), ("bundle:json", "Report, JSON"))),
+    ("For other tools", (("bundle:openvino", "OpenVINO: model, affinities, script"),
+                         ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
+                         ("bundle:onnx", "ONNX device configurations"), ("bundle:glow", "Glow: device table, partition config"),
+                         ("partition.log", "Glow: partition log"), ("bundle:tvm", "TVM: annotation, script"),
+                         ("bundle:split", "One model per subgraph, runner"))))
+
+
 def _export_menu() -> dmc.Menu:
-    items = [("affinity.dot", "Affinities, DOT"), ("subgraphs.dot", "Subgraphs, DOT"), ("affinity.svg", "Affinities, SVG"),
-             ("subgraphs.svg", "Subgraphs, SVG"), ("plan.json", "Plan, JSON"), ("partition.log", "Partition log (Glow)")]
-    bundles = [("html", "Page to attach, HTML"), ("md", "Report, Markdown"), ("csv", "Ops, CSV"), ("json", "Report, JSON"),
-               ("openvino", "OpenVINO: model, affinities, script"), ("onnxruntime", "ONNX Runtime: annotated model, settings"),
-               ("onnx", "ONNX device configurations"), ("glow", "Glow: device table, partition config"),
-               ("tvm", "TVM: annotation, script"), ("split", "One model per subgraph, runner")]
+    def item(what: str, label: str) -> dmc.MenuItem:
+        kind, _, form = what.partition(":")
+        return (dmc.MenuItem(label, **{"data-picture": form}) if kind == "picture"
+                else dmc.MenuItem(label, id={"type": "export", "what": what}))
+
+    columns = [html.Div([dmc.MenuLabel(title), *(item(*each) for each in items)], className="menu-column")
+               for title, items in _EXPORTS]
     return dmc.Menu([
         dmc.MenuTarget(dmc.Button("Export", id="export", size="xs", variant="default", leftSection=icon("download"))),
-        dmc.MenuDropdown([dmc.MenuLabel("Files"),
-                          *(dmc.MenuItem(label, id={"type": "export", "what": what}) for what, label in items),
-                          *(dmc.MenuItem(f"Picture of the view, {form.upper()}", **{"data-picture": form})
-                            for form in ("png", "svg")),
-                          dmc.MenuDivider(), dmc.MenuLabel("For other tools"),
-                          *(dmc.MenuItem(label, id={"type": "export", "what": f"bundle:{what}"}) for what, label in bundles)],
-                         style={"maxHeight": "80vh", "overflow": "auto"})],
+        dmc.MenuDropdown(html.Div(columns, className="menu-columns"), style={"maxHeight": "85vh", "overflow": "auto"})],
         shadow="md", position="bottom-end")
 
 
@@ -153,7 +161,7 @@ _KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpi
          ("R", "connected region of one colour"), ("B", "everything between two ops"), ("T", "all ops of this type"),
          ("L", "the same op in every layer"), ("K", "its block"), ("S", "its subgraph"), ("A / D", "all before / after"),
          ("N", "neighbours"), ("Delete", "unpin the selection"), ("Ctrl+Z / Ctrl+Shift+Z", "undo / redo"),
-         ("E, Enter, double click", "open a block"), ("C", "close the block around"),
+         ("E, Enter, double click", "open a block"), ("C, double click on its frame", "close the block around"),
          ("Shift+E / Shift+C", "one level deeper / all closed"),
          ("M", "map of the whole model"), ("F", "fit"), ("Z", "zoom to the selection"), ("+ / −", "zoom"),
          ("Ctrl+K", "all commands, found by typing"),

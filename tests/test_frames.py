@@ -1,0 +1,132 @@
+"""Open blocks have a frame with their name, which closes them again; pictures show it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from pages import Server, ready
+from playwright.sync_api import Browser, Page, expect
+
+import editor
+from editor.graph.scopes import scopes_of
+from editor.web.blocks import frames, shown_elements
+from editor.web.elements import NODE_HEIGHT, NODE_WIDTH
+from editor.workspace.document import Document
+
+LAYERS = 40
+
+
+def layered(path: Path) -> Path:
+    """Layers of two branches each; enough ops to open with closed blocks."""
+    nodes, before = [], "x"
+    for layer in range(LAYERS):
+        scope = f"/model/layers.{layer}/"
+        for branch in ("left", "right"):
+            last = before
+            for step in range(12):
+                nodes.append(helper.make_node("Neg", [last], [f"{scope}{branch}/{step}"], f"{scope}{branch}/Neg_{step}"))
+                last = f"{scope}{branch}/{step}"
+        nodes.append(helper.make_node("Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"))
+        before = scope + "out"
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return layered(tmp_path_factory.mktemp("layered") / "layered.onnx")
+
+
+@pytest.fixture
+def opened(model: Path, tmp_path: Path, browser: Browser) -> Iterator[Page]:
+    server = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
+    server.start()
+    page = browser.new_page()
+    page.goto(server.url)
+    ready(page)
+    yield page
+    page.close()
+    server.stop()
+
+
+@given(st.data())
+def test_a_frame_holds_its_own_nodes_and_no_others(model: Path, data: st.DataObject) -> None:
+    graph = editor.load_model(model)
+    scopes = scopes_of(graph)
+    chosen = data.draw(st.lists(st.integers(1, len(scopes.scopes) - 1), max_size=8))
+    around = [n for number in chosen for n in scopes.ancestors(number)]
+    document = _Drawn(graph)
+    shown = shown_elements(document, {"mode": "blocks", "open": around})  # type: ignore[arg-type]
+    nodes = [e for e in shown if "position" in e and e["classes"] != "frame"]
+    found = [e for e in shown if e["classes"] == "frame"]
+    assert found == frames(scopes, around, nodes) and len({e["data"]["id"] for e in shown}) == len(shown)
+    for frame in found:
+        number = frame["data"]["scope"]
+        assert number in around and frame["data"]["label"].startswith(scopes.scopes[number].label)
+        assert frame["data"]["op"] in scopes.scopes[number].ops
+        own = 0
+        for node in nodes:
+            ops = node["data"].get("ops", [node["data"].get("op")])
+            dx = abs(node["position"]["x"] - frame["position"]["x"]) - (frame["data"]["w"] + NODE_WIDTH) / 2
+            dy = abs(node["position"]["y"] - frame["position"]["y"]) - (frame["data"]["h"] + NODE_HEIGHT) / 2
+            touches = dx < -0.2 and dy < -0.2
+            assert touches == (ops[0] in scopes.scopes[number].ops)
+            own += touches
+        assert 1 < own < len(nodes)
+
+
+class _Drawn:
+    """As much of a document as drawing its blocks needs."""
+
+    def __init__(self, graph: editor.Graph) -> None:
+        self.graph = graph
+        self.partition: Document | None = None
+
+
+def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: Path) -> None:
+    page = opened
+    labels = "heteroCy.nodes('.frame').map((n) => n.data('label'))"
+    assert page.evaluate(labels) == []
+    before = page.evaluate("heteroCy.nodes().length")
+
+    def double_click(x: float, y: float) -> None:
+        page.mouse.dblclick(x, y)
+        page.wait_for_timeout(700)
+
+    box = page.evaluate("""() => { const n = heteroCy.nodes('.group')[1], p = n.renderedPosition(),
+        c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
+    double_click(*box)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    assert page.evaluate(labels) == [f"layers.1 ×{LAYERS}"]
+    assert page.evaluate("heteroCy.nodes().length") > before
+
+    page.click("#export")
+    with page.expect_download() as download:
+        page.click("text=Picture of the view, SVG")
+    download.value.save_as(tmp_path / "view.svg")
+    drawn = ET.parse(tmp_path / "view.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert f"layers.1 ×{LAYERS}" in [t.text for t in drawn.iter(space + "text")]
+    assert len(list(drawn.iter(space + "polygon"))) >= 3, "edges end in arrowheads"
+
+    ground = page.evaluate("""() => {
+        const box = heteroCy.nodes('.frame')[0].renderedBoundingBox({ includeLabels: false });
+        const at = heteroCy.container().getBoundingClientRect();
+        return [box.x1 + at.left + 4, (box.y1 + box.y2) / 2 + at.top];
+    }""")
+    expect(page.locator(".menu-columns")).to_be_hidden()
+    page.mouse.click(*ground)
+    assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is no op"
+    double_click(*ground)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 0")
+    assert page.evaluate("heteroCy.nodes().length") == before
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
