@@ -129,6 +129,26 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
 
 
+def test_ops_that_openvino_breaks_up_keep_their_time(tmp_path: Path) -> None:
+    """Its importer makes transposes and a GRUSequence of a GRU, under names of its own; their time is the GRU's."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 576, 192), "r": (1, 576, 192), "b": (1, 1152)}
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32) / 14, n) for n, s in shapes.items()]
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node("Neg", ["x"], ["a"], "before"), node("GRU", ["a", "w", "r", "b"], ["y", "last"], "gru", hidden_size=192),
+         node("Neg", ["y"], ["out"], "after"), node("Abs", ["last"], ["end"], "end")], "recurrent",
+        [value("x", onnx.TensorProto.FLOAT, [64, 1, 192])],
+        [value("out", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)], weights)
+    path = tmp_path / "recurrent.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path)
+    model = editor.load_model(path)
+    gru = model.op_keys[list(model.op_types).index("GRU")]
+    for name, profile in profile_all(model, editor.load_devices(BOX), 0.3).items():
+        assert not isinstance(profile, str), profile
+        assert profile.seconds[gru] > 0.6 * profile.total, name
+
+
 def test_a_model_without_inputs_to_make_up_is_not_profiled() -> None:
     graph = editor.load_model(Path(__file__).parent / "data" / "oddities" / "sequence_input.onnx")
     found = profile_all(graph, editor.load_devices(BOX), 0.1)

@@ -251,6 +251,7 @@ def _openvino_kernels(graph: Graph, part: SubModel, device: Device, arguments: S
                       threads: int) -> Times:
     counted = replace(device, properties={**device.properties, "PERF_COUNT": "YES"})
     request: Any = runtime_of("openvino").compile(part, counted, CompileOptions(threads))
+    works_for: dict[str, str] = request.works_for
     index = {f"op{i}": i for i in range(len(graph))}
     origins: dict[str, tuple[int, ...]] = {}
     mine = {int(node.name[2:]) for node in part.model.graph.node}
@@ -267,6 +268,7 @@ def _openvino_kernels(graph: Graph, part: SubModel, device: Device, arguments: S
     for kernel, found in names.items():  # "op5/WithoutBiases" is op 5, unless "op5" is a kernel by itself
         whole = [name for name in found if name in index] or [
             base for name in found if (base := name.partition("/")[0]) in index and base not in claimed]
+        whole = whole or [works_for[name] for name in found if works_for.get(name) in index]
         origins[kernel] = tuple(dict.fromkeys(index[name] for name in whole))
     # Names of ops that were fused into others are often gone.
     regions = cones(graph, list(origins.values()))

@@ -63,10 +63,14 @@ class OpenVino:
             properties["INFERENCE_NUM_THREADS"] = options.threads
         properties |= device.properties
         try:
-            compiled = _core().compile_model(_read(part), device.provider, properties)
+            model = _read(part)
+            compiled = _core().compile_model(model, device.provider, properties)
         except Exception as error:
             raise ExecutionError(f"{part.label} on {device.name}: OpenVINO: {_cause(error)}") from error
-        return _Request(compiled, part, device)
+        request = _Request(compiled, part, device)
+        if "PERF_COUNT" in properties:
+            request.works_for = _works_for(model, part)
+        return request
 
 
 class _Request:
@@ -76,6 +80,8 @@ class _Request:
         self.held: list[Value] = []
         self.ports = _ports(list(compiled.inputs), part.inputs)
         self.results = list(compiled.outputs)
+        self.works_for: dict[str, str] = {}
+        """Of a request that counts: names that the importer made up, with the node that each works for."""
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the request; outputs are the request's own tensors."""
@@ -138,6 +144,28 @@ def _read(part: SubModel) -> Any:
         return _core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _works_for(model: Any, part: SubModel) -> dict[str, str]:
+    """Names that the importer made up, with the node of the sub-model that each works for.
+
+    One ONNX node may become several (a GRU: transposes, slices and a GRUSequence). The last of them keeps its name, with
+    that of the output where there are several; the others are found by following who reads them. Another import would
+    make up other names.
+    """
+    nodes = part.model.graph.node
+    known = {name: node.name for node in nodes for name in (node.name, *(f"{node.name}_{made}" for made in node.output))}
+    works_for: dict[str, str] = {}
+    for op in reversed(model.get_ordered_ops()):
+        name = op.get_friendly_name()
+        if name in known:
+            works_for[name] = known[name]
+            continue
+        readers = (target.get_node().get_friendly_name() for out in op.outputs() for target in out.get_target_inputs())
+        found = next((works_for[reader] for reader in readers if reader in works_for), None)
+        if found is not None:
+            works_for[name] = found
+    return {name: node for name, node in works_for.items() if name != node}
 
 
 def _put(source: Path, target: Path) -> bool:
