@@ -39,6 +39,7 @@ from onnx import numpy_helper
 from onnx.backend.test.runner import Runner
 
 SECONDS_PER_CASE = 120
+"""Unless ``--limit`` says otherwise: thousands of subgraphs are compiled at 5 to 30 ms each."""
 DIFFERS = "differs"
 """How the detail of a result begins that is wrong, rather than missing."""
 
@@ -278,20 +279,20 @@ def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int) -> None:
             print(json.dumps({"name": case.name, "verdict": verdict, "detail": detail[:400]}), flush=True)
 
 
-def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int) -> dict[str, dict[str, str]]:
-    """The parent: runs children until every case has a verdict."""
+def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: float) -> dict[str, dict[str, str]]:
+    """The parent: runs children until every case has a verdict; each has ``limit`` seconds."""
     results: dict[str, dict[str, str]] = {}
     start, name = 0, ""
     while start < count:
         command = [sys.executable, __file__, "--worker", str(folder), "--mode", mode, "--seed", str(seed),
                    "--start", str(start), *(["--as-cut"] if as_cut else [])]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        timer = threading.Timer(SECONDS_PER_CASE, child.kill)
+        timer = threading.Timer(limit, child.kill)
         assert child.stdout is not None
         for line in child.stdout:
             message = json.loads(line)
             timer.cancel()
-            timer = threading.Timer(SECONDS_PER_CASE, child.kill)
+            timer = threading.Timer(limit, child.kill)
             timer.start()
             if "start" in message:
                 start, name = message["start"] + 1, message["name"]
@@ -314,6 +315,7 @@ def main() -> None:
     parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimised graph")
     parser.add_argument("--only", nargs="*", help="names of cases")
     parser.add_argument("--models", type=Path, help="a folder of models instead of the package's cases")
+    parser.add_argument("--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one case")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
@@ -327,7 +329,7 @@ def main() -> None:
         chosen = [c for c in every if not options.only or c.name in options.only]
         for i, case in enumerate(chosen):
             (folder / f"{i:05}.case").write_bytes(pickle.dumps(case))
-        results = drive(folder, options.mode, options.seed, options.as_cut, len(chosen))
+        results = drive(folder, options.mode, options.seed, options.as_cut, len(chosen), options.limit)
     print(file=sys.stderr)
     for name, result in results.items():
         if result["verdict"].startswith("failed") or result["verdict"] == "passes only fused":

@@ -68,7 +68,7 @@ class CompiledPlan:
         self._again, self._other = again, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        self._hops, self._dead = _traffic(steps, self._outputs)
+        self._hops, self._dead = _traffic(steps, set(self._outputs))
         self._sizes: dict[str, tuple[Value, int]] = {}
         self._packed = False
         self._expected = expected_arrays(graph, fed)
@@ -181,7 +181,7 @@ class CompiledPlan:
         return {name: _owned(values[name]) for name in self._outputs}
 
 
-def _traffic(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[list[list[tuple[int, int, bool]]], list[list[str]]]:
+def _traffic(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[list[tuple[int, int, bool]]], list[list[str]]]:
     """Per step: inputs that come from another device (position, source, converted?), and what nobody needs after it."""
     home: dict[str, Step] = {}
     last: dict[str, int] = {}
@@ -196,8 +196,11 @@ def _traffic(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[list[list[t
                 found.append((position, source.id, _home(here) != _home(there)))
         hops.append(found)
         home.update(dict.fromkeys(step.part.outputs, step))
-    kept = set(outputs)
-    return hops, [[name for name, at in last.items() if at == i and name not in kept] for i in range(len(steps))]
+    dead: list[list[str]] = [[] for _ in steps]
+    for name, at in last.items():
+        if name not in outputs:
+            dead[at].append(name)
+    return hops, dead
 
 
 def _home(device: Device) -> tuple[object, ...]:
