@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from test_frames import layered
 
 import editor
 from editor.graph.graph import Graph
@@ -39,6 +41,15 @@ def test_every_hint_saves_what_it_says(painted: Partition) -> None:
         assert len(painted.subgraphs) - len(after.subgraphs) == hint.subgraphs
         assert painted.division.bytes_moved - after.division.bytes_moved == hint.bytes
         assert hint.estimated
+
+
+def test_what_costs_in_every_layer_is_hinted_at_once(tmp_path: Path) -> None:
+    graph = editor.load_model(layered(tmp_path / "layered.onnx"))
+    adds = [op for op in range(len(graph)) if graph.op_types[op] == "Add"]
+    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).partition
+    best = hints(split)[0]
+    assert list(best.ops) == adds and best.device == BOX[0]["name"]
+    assert best.subgraphs == len(split.subgraphs) - 1 and best.bytes == split.division.bytes_moved
 
 
 def test_nothing_to_hint_at_without_transfers(mobilenet: Graph) -> None:
