@@ -6,11 +6,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 import pytest
+from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 from pages import Server, ready
 from playwright.sync_api import Browser, Page, expect
 
@@ -20,30 +19,10 @@ from editor.web.blocks import frames, shown_elements
 from editor.web.elements import NODE_HEIGHT, NODE_WIDTH
 from editor.workspace.document import Document
 
-LAYERS = 40
-
-
-def layered(path: Path) -> Path:
-    """Layers of two branches each; enough ops to open with closed blocks."""
-    nodes, before = [], "x"
-    for layer in range(LAYERS):
-        scope = f"/model/layers.{layer}/"
-        for branch in ("left", "right"):
-            last = before
-            for step in range(12):
-                nodes.append(helper.make_node("Neg", [last], [f"{scope}{branch}/{step}"], f"{scope}{branch}/Neg_{step}"))
-                last = f"{scope}{branch}/{step}"
-        nodes.append(helper.make_node("Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"))
-        before = scope + "out"
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return layered(tmp_path_factory.mktemp("layered") / "layered.onnx")
+    return write_layers(tmp_path_factory.mktemp("layered") / "layered.onnx")
 
 
 @pytest.fixture

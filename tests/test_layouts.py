@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_frames import layered
+from conftest import write_layers
 
 import editor
 from editor.graph.graph import Graph
@@ -44,7 +44,7 @@ def test_every_hint_saves_what_it_says(painted: Partition) -> None:
 
 
 def test_what_costs_in_every_layer_is_hinted_at_once(tmp_path: Path) -> None:
-    graph = editor.load_model(layered(tmp_path / "layered.onnx"))
+    graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     adds = [op for op in range(len(graph)) if graph.op_types[op] == "Add"]
     split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).partition
     best = hints(split)[0]
