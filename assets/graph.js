@@ -2,7 +2,7 @@
 (function (editor) {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page, LIT = 3;
 
   function liveGraph() {
     const element = editor.byId("graph");
@@ -23,8 +23,10 @@
     cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
-    cy.on("mouseover select", "node", (event) => event.target.connectedEdges(".faint").addClass("lit"));
-    cy.on("mouseout unselect", "node", (event) => { if (!event.target.selected()) event.target.connectedEdges(".faint").removeClass("lit"); });
+    cy.on("mouseover", "node", (event) => event.target.connectedEdges(".faint").addClass("lit"));
+    cy.on("mouseout", "node", () => light(cy));
+    let waiting = null;
+    cy.on("select unselect", "node", () => { clearTimeout(waiting); waiting = setTimeout(() => light(cy), 0); });
     cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });
     cy.on("mouseout", "node.op, edge", () => { cy.container().style.cursor = ""; editor.hoverOut(); });
     cy.on("tapstart", editor.hoverOut);
@@ -41,6 +43,12 @@
     });
     firstView(cy);
     editor.showMode();
+  }
+
+  /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
+  function light(cy) {
+    const chosen = cy.nodes(":selected"), lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
+    cy.batch(() => { cy.edges(".lit").not(lit).removeClass("lit"); lit.addClass("lit"); });
   }
 
   function firstView(cy) {
@@ -84,6 +92,7 @@
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
       whenSeen(() => editor.showTables());
     }
+    setTimeout(() => editor.showRow(editor.selectedOps()), 150);     // a stroke may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
     editor.enable("undo", view.undo);

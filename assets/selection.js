@@ -70,16 +70,19 @@
       page.wanted = ops[0];
       setTimeout(() => { if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; bringIfShown(op); } }, 250);
     }
-    const grid = editor.gridApi("subgraphs");
-    if (grid && page.view && ops.length) {
-      const part = page.view.part[page.index.get(ops[0])];
-      const row = grid.getRowNode(String(part));
-      if (row && !row.isSelected()) {
-        row.setSelected(true, true);
-        grid.ensureNodeVisible(row);
-      }
-    }
+    showRow(ops);
     return ops.length;
+  }
+
+  /* The row of the subgraph that the first of some ops is in. */
+  function showRow(ops) {
+    const grid = editor.gridApi("subgraphs");
+    if (!grid || !page.view || !ops.length) return;
+    const row = grid.getRowNode(String(page.view.part[page.index.get(ops[0])]));
+    if (row && !row.isSelected()) {
+      row.setSelected(true, true);
+      grid.ensureNodeVisible(row);
+    }
   }
 
   /* Nothing of a selection in sight: brings its first node. */
@@ -190,6 +193,6 @@
     goTo(hits[page.found % hits.length].id());
   }
 
-  Object.assign(editor, { reselect, selectNothing, showPart, opId, opsOf, nodesOf, selectedOps, reportSelection, unmark, bringOp, goTo, find });
+  Object.assign(editor, { reselect, selectNothing, showPart, opId, opsOf, nodesOf, selectedOps, showRow, reportSelection, unmark, bringOp, goTo, find });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);

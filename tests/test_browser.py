@@ -132,7 +132,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     for label, name in (("Affinities, DOT", "hetero_affinity_mobilenetv2.dot"),
                         ("Subgraphs, DOT", "hetero_subgraphs_mobilenetv2.dot"),
                         ("Affinities, SVG", "hetero_affinity_mobilenetv2.svg"), ("Plan, JSON", "plan.json"),
-                        ("Partition log (Glow)", "partition.log")):
+                        ("Glow: partition log", "partition.log")):
         page.click("#export")
         with page.expect_download() as download:
             page.click(f"text={label}")

@@ -100,8 +100,8 @@ def first_look(document: Document) -> str:
             f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
             f'{escape(document.title)}</div><div class="model-what">'
             f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="first-tools"></div>'
-            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}">{_TIPS}<g>'
-            f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g></svg>'
+            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"><g>'
+            f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>'
             f'<div class="first-inspector"></div><div class="first-dock"></div></div>')
 
 

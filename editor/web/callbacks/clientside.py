@@ -30,8 +30,8 @@ def register(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),
                                 prevent_initial_call=True)
-        app.clientside_callback(ClientsideFunction("hetero", "keepTable"), Output(f"tab-{table}", "keepMounted"),
-                                Input("tabs", "value"), State(f"tab-{table}", "value"), prevent_initial_call=True)
+        app.clientside_callback(ClientsideFunction("hetero", "keepTable"), Output(f"tabs-panel-{table}", "keepMounted"),
+                                Input("tabs", "value"), State(f"tabs-panel-{table}", "value"), prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "openBenchmark"), Output("tabs", "value"),
                             Input("bench-open", "n_clicks"), State("bench-start", "disabled"), prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "inFlight"), Output("bench-requests", "disabled"),

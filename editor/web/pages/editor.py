@@ -180,8 +180,8 @@ def _dock(document: Document) -> html.Section:
         dmc.TabsList([dmc.TabsTab(name.capitalize(), value=name) for name in
                       ("subgraphs", "transfers", "benchmark", "rules", "compare")]),
         # The grids' script is as large as all others together: it comes once the graph is there (showTables).
-        dmc.TabsPanel(subgraph_table(document), value="subgraphs", id="tab-subgraphs"),
-        dmc.TabsPanel(transfer_table(document), value="transfers", id="tab-transfers"),
+        dmc.TabsPanel(subgraph_table(document), value="subgraphs", id="tabs-panel-subgraphs"),
+        dmc.TabsPanel(transfer_table(document), value="transfers", id="tabs-panel-transfers"),
         dmc.TabsPanel(benchmark_panel(document), value="benchmark", keepMounted=True),
         dmc.TabsPanel(rules_panel(), value="rules", keepMounted=True),
         dmc.TabsPanel(compare_panel(), value="compare", keepMounted=True),
