@@ -52,18 +52,19 @@ def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
 LAYERS = 40
 
 
-def write_layers(path: Path) -> Path:
-    """Layers of two branches each; enough ops to open with closed blocks."""
+def write_layers(path: Path, towers: Sequence[str] = ("model",)) -> Path:
+    """Towers of 40 layers of two branches each, with slash names; enough ops to open with closed blocks."""
     nodes, before = [], "x"
-    for layer in range(LAYERS):
-        scope = f"/model/layers.{layer}/"
-        for branch in ("left", "right"):
-            last = before
-            for step in range(12):
-                nodes.append(helper.make_node("Neg", [last], [f"{scope}{branch}/{step}"], f"{scope}{branch}/Neg_{step}"))
-                last = f"{scope}{branch}/{step}"
-        nodes.append(helper.make_node("Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"))
-        before = scope + "out"
+    for tower in towers:
+        for layer in range(LAYERS):
+            scope = f"/{tower}/layers.{layer}/"
+            for branch in ("left", "right"):
+                last = before
+                for step in range(12):
+                    nodes.append(helper.make_node("Neg", [last], [f"{scope}{branch}/{step}"], f"{scope}{branch}/Neg_{step}"))
+                    last = f"{scope}{branch}/{step}"
+            nodes.append(helper.make_node("Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"))
+            before = scope + "out"
     value = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)

@@ -11,7 +11,7 @@ from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import Server, ready
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 import editor
 from editor.graph.scopes import scopes_of
@@ -109,3 +109,31 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     page.wait_for_function("heteroCy.nodes('.frame').length === 0")
     assert page.evaluate("heteroCy.nodes().length") == before
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_the_first_picture_has_the_frames_of_the_live_graph(browser: Browser, tmp_path: Path) -> None:
+    """Two towers of layers open as towers: each in its frame, in the picture that comes first and in the graph."""
+    model = write_layers(tmp_path / "towers.onnx", ("encoder", "decoder"))
+    server = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
+    server.start()
+    page = browser.new_page()
+    held: list[Route] = []
+    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    page.goto(server.url, wait_until="commit")
+    page.wait_for_selector("#first-look g[transform] text")
+    names = page.locator("#first-look text.frame").all_text_contents()
+    boxes = page.evaluate("""[...document.querySelectorAll('#first-look path.frame')]
+        .map((path) => path.getBoundingClientRect().toJSON())""")
+    for route in held:
+        route.continue_()
+    ready(page)
+    page.wait_for_function("!document.getElementById('first-look')")
+    live = page.evaluate("""heteroCy.nodes('.frame').map((n) => {
+        const box = n.renderedBoundingBox({ includeLabels: false }), at = heteroCy.container().getBoundingClientRect();
+        return { label: n.data('label'), x: box.x1 + at.left, y: box.y1 + at.top, width: box.w, height: box.h };
+    })""")
+    page.close()
+    server.stop()
+    assert names == [each["label"] for each in live] and len(names) == 2
+    for box, each in zip(boxes, live, strict=True):
+        assert all(abs(box[side] - each[side]) < 5 for side in ("x", "y", "width", "height")), (box, each)
