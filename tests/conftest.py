@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import settings
 from onnx import TensorProto, helper
 
 import editor
 from editor.graph.graph import Graph
+
+settings.register_profile("suite", deadline=None)  # machines are busy at times; no test is about time
+settings.load_profile("suite")
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
