@@ -92,6 +92,10 @@
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
       whenSeen(() => editor.showTables());
     }
+    document.querySelectorAll("[data-hint]").forEach((button) => {            // done, or undone
+      const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
+      button.disabled = button.dataset.hint.split(",").map(Number).every(done);
+    });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150);     // a stroke may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
@@ -157,8 +161,8 @@
     });
     const many = [...devices].sort((a, b) => b[1] - a[1]);
     const words = many.length === 1 ? editor.short(view.devices[many[0][0]].name, 15) + " " + total
-      : many.map(([d, n]) => editor.short(view.devices[d].name, many.length > 2 ? 3 : 7) + " " + Math.round(100 * n / total) + "%").join(" · ");
-    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words, 24),
+      : many.map(([d, n]) => editor.short(view.devices[d].name, many.length > 2 ? 3 : 5) + " " + Math.round(100 * n / total) + "%").join(" · ");
+    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words, 22),
                 colours: colours.join(" "), stops: stops.join(" ") });
     node.toggleClass("mixed", parts.length > 1);
     node.toggleClass("pinned", pinned > 0);

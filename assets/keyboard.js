@@ -33,6 +33,7 @@
     else if (key === "r") editor.setRegion("region");
     else if (key === "b") editor.setRegion("between");
     else if (key === "escape" && editor.closePanes()) return;
+    else if (key === "escape" && document.querySelector(".mantine-Menu-dropdown")) return;      // the menu closes
     else if (key === "escape") { editor.byId("help").hidden = true; page.region = null; editor.setBrush("select"); editor.unmark(); editor.selectNothing(); }
     else if (key === "?" || key === "h") toggleHelp();
     else if (GROW[key]) editor.grow(GROW[key]);

@@ -68,10 +68,20 @@
     if (selection.nothing) editor.flash(editor.byId("find"));
     if (selection.go && ops.length && page.wanted === undefined) {
       page.wanted = ops[0];
-      setTimeout(() => { if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; bringIfShown(op); } }, 250);
+      setTimeout(() => bringWanted(40), 250);
     }
     showRow(ops);
     return ops.length;
+  }
+
+  /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
+  function bringWanted(tries) {
+    const op = page.wanted;
+    if (op === undefined) return;                // redrawn has brought it
+    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById("op" + op).empty();
+    if (coming && tries) { setTimeout(() => bringWanted(tries - 1), 100); return; }
+    page.wanted = undefined;
+    bringIfShown(op);
   }
 
   /* The row of the subgraph that the first of some ops is in. */

@@ -79,9 +79,13 @@
 
   function recall() {
     const was = viewed();
+    if (page.detail === undefined) {             // the first elements are still on their way
+      if (was.detail || was.view) setTimeout(recall, 40);
+      return;
+    }
     if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
     page.back = was.view;
-    if (was.detail && page.detail !== undefined && was.detail.mode) editor.askDetail({ do: "restore", detail: was.detail });
+    if (was.detail && was.detail.mode) editor.askDetail({ do: "restore", detail: was.detail });
     else editor.comeBack();
   }
 

@@ -105,6 +105,14 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     expect(page.locator(".menu-columns")).to_be_hidden()
     page.mouse.click(*ground)
     assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is no op"
+    before_drag = page.evaluate("heteroCy.pan()")
+    page.mouse.move(*ground)
+    page.mouse.down()
+    page.mouse.move(ground[0] + 40, ground[1] + 30, steps=4)
+    page.mouse.up()
+    moved = page.evaluate("heteroCy.pan()")
+    assert moved["x"] - before_drag["x"] > 20 and moved["y"] - before_drag["y"] > 10, "dragged by it as by the ground"
+    ground = [ground[0] + moved["x"] - before_drag["x"], ground[1] + moved["y"] - before_drag["y"]]
     double_click(*ground)
     page.wait_for_function("heteroCy.nodes('.frame').length === 0")
     assert page.evaluate("heteroCy.nodes().length") == before
@@ -137,3 +145,31 @@ def test_the_first_picture_has_the_frames_of_the_live_graph(browser: Browser, tm
     assert names == [each["label"] for each in live] and len(names) == 2
     for box, each in zip(boxes, live, strict=True):
         assert all(abs(box[side] - each[side]) < 5 for side in ("x", "y", "width", "height")), (box, each)
+
+
+def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
+    page = opened
+    page.evaluate("heteroCy.nodes('.group')[2].emit('dbltap')")
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    page.evaluate("heteroCy.panBy({ x: 30, y: -60 })")
+    page.wait_for_timeout(600)
+    where = "[heteroCy.nodes().length, heteroCy.zoom(), heteroCy.pan().x, heteroCy.pan().y]"
+    before = page.evaluate(where)
+    page.reload()
+    ready(page)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    page.wait_for_function("(x) => Math.abs(heteroCy.pan().x - x) < 1", arg=before[2])
+    assert page.evaluate(where) == pytest.approx(before)
+
+
+def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
+    page = opened
+    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    expect(page.locator("#inspector")).to_contain_text("25 ops selected")
+    page.click("#export")
+    expect(page.locator(".menu-columns")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".menu-columns")).to_be_hidden()
+    assert page.evaluate("heteroCy.$(':selected').length") == 1
+    page.keyboard.press("Escape")
+    page.wait_for_function("heteroCy.$(':selected').length === 0")

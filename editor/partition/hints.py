@@ -15,6 +15,8 @@ from editor.partition.profile import costs_of
 from editor.partition.subgraphs import Boundary
 
 _TRANSFERS, _TRIALS = 6, 36
+_WORTH = 1e-3
+"""Of the latency: what is saved below this share drowns in the noise of any measurement."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def hints(partition: Partition, source: str = "estimate", most: int = 5) -> list
         except EditorError:
             continue
         saved = now - price(graph, costs, after.assignment.device, placed).total
-        if saved > 1e-9:
+        if saved > max(1e-9, _WORTH * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
                         len(partition.subgraphs) - len(after.subgraphs),
                         partition.division.bytes_moved - after.division.bytes_moved, costs.estimated)

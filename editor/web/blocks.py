@@ -147,7 +147,7 @@ def frames(scopes: Scopes, opened: Iterable[int], nodes: Sequence[dict[str, Any]
                                                                        (top + bottom) / 2))
             found.append({"data": {"id": f"f{number}", "label": scope.label + twins, "find": "", "scope": number,
                                    "op": min(scope.ops), "w": wide, "h": high},
-                          "classes": "frame", "position": {"x": middle, "y": centre}})
+                          "pannable": True, "classes": "frame", "position": {"x": middle, "y": centre}})
     return found
 
 

@@ -17,7 +17,7 @@ from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _SIZES = {"group": (NODE_WIDTH + 14, 46), "terminal": (NODE_WIDTH, 26), "op": (NODE_WIDTH, NODE_HEIGHT)}
-_NAME, _WORDS = 12, 24
+_NAME, _WORDS = 12, 22
 
 # As firstView of assets/graph.js: all of it, or its top where it would be too small to read.
 FIT = """<script>(function () {
@@ -201,7 +201,7 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
         return f"{_short(devices[0][0], 15)} {total}"
-    length = 3 if len(devices) > 2 else 7
+    length = 3 if len(devices) > 2 else 5
     return _short(" · ".join(f"{_short(name, length)} {round(100 * n / total)}%" for name, n in devices), _WORDS)
 
 

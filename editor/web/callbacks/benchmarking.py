@@ -13,7 +13,8 @@ from editor.text import human_seconds
 from editor.web.desk import BenchmarkState, Desk
 from editor.web.figures import live_figure
 from editor.web.panels.benchmark import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
-from editor.web.view import colours_of
+from editor.web.panels.status import status
+from editor.web.view import colours_of, view_of
 from editor.workspace.document import Document
 
 _REFRESH_SECONDS = 0.25
@@ -120,6 +121,8 @@ def _show_end(document: Document, state: BenchmarkState, scheme: str) -> None:
     set_props("bench-progress", {"value": 100, "color": "teal", "animated": False, "striped": False})
     if state.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
+        set_props("view", {"data": view_of(document)})  # costs are measured now, and with them colours and the prediction
+        set_props("status", {"children": status(document)})
         set_props("bench-chart-box", {"children": None})
         set_props("bench-result", {"children": profile_view(document, result)})
         return

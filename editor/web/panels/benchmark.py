@@ -190,7 +190,7 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         predicted = "—" if result.predicted is None else (
             f"{human_seconds(result.predicted)}{' est.' if result.predicted_from == 'estimate' else ''}")
         rows.append(html.Tr([
-            html.Td([html.B(result.plan) if not place else result.plan,
+            html.Td([html.B(result.plan) if not place else "the plan before" if result.plan == "this plan" else result.plan,
                      planned_badge() if result.estimated else None]),
             html.Td(human_seconds(result.total.median)), html.Td(predicted), html.Td(f"{result.throughput:.1f}"),
             html.Td(str(len(result.subgraphs))),

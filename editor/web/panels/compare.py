@@ -8,6 +8,8 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import html
 
+from editor.graph.graph import Graph
+from editor.graph.scopes import scopes_of
 from editor.partition.hints import Hint
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import planned_badge, swatch
@@ -111,7 +113,7 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in found:
-        what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else f"{len(hint.ops)} ops"
+        what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else _named(graph, hint.ops)
         changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
         if hint.subgraphs:
             changes.append((-hint.subgraphs, f"{abs(hint.subgraphs)} subgraphs"))
@@ -127,3 +129,11 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))
     return [html.Table(html.Tbody(rows), className="plain", id="hints-table")]
+
+
+def _named(graph: Graph, ops: Sequence[int]) -> str:
+    """Many ops in few words: their type where it is one, and whether they are one op in every layer."""
+    types = {graph.op_types[op] for op in ops}
+    what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
+    everywhere = sorted(scopes_of(graph).in_every_twin(ops[0])) == sorted(ops)
+    return f"{what}, in every layer," if everywhere else what
