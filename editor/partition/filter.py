@@ -84,5 +84,7 @@ def _compare(kind: ast.cmpop, left: Any, right: Any) -> bool:
         return same == isinstance(kind, ast.Eq)
     order = _ORDER.get(type(kind))
     if order is None or isinstance(left, str) or isinstance(right, str):
-        raise EditorError("a filter compares numbers with < <= > >=, and anything with == and !=")
+        text = next((side for side in (left, right) if isinstance(side, str)), None)
+        wrong = "" if text is None else f"{text!r} is no number, and the fields are {', '.join(FIELDS)}; "
+        raise EditorError(f"{wrong}a filter compares numbers with < <= > >=, and anything with == and !=")
     return order(left, right)

@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from editor.exports.palette import DEVICE_COLOURS
-
 _MAX_POINTS = 400
 _PLAN = "this plan"
+_PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
+"""Of plans side by side; none is a device's."""
 
 
 def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
@@ -33,29 +33,39 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
     for sample in samples:
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
     several = len({name for is_baseline, name in by_name if not is_baseline}) > 1
-    for number, ((is_baseline, name), mine) in enumerate(by_name.items()):
+    plan_colours: dict[str, str] = {}
+    same: dict[tuple[float, float], str] = {}
+    """Plans by their first sample: a plan that is one device alone is measured as one with that baseline."""
+    for (is_baseline, name), mine in by_name.items():
+        first = (float(mine[0]["at"]), float(mine[0]["total"]))
+        if several and is_baseline and first in same:
+            continue  # its line would lie on the plan's
+        same.setdefault(first, name)
         step = max(1, len(mine) // _MAX_POINTS)
         shown = mine[::step]
         label = f"unsplit on {name}" if is_baseline else (name if several else _PLAN) + mark
         line = {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")} if is_baseline else {
             "width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
         if several and not is_baseline:
-            line = {"width": 2.2, "color": DEVICE_COLOURS[(number + 3) % len(DEVICE_COLOURS)]}
+            plan_colours[name] = _PLAN_COLOURS[len(plan_colours) % len(_PLAN_COLOURS)]
+            line = {"width": 2.2, "color": plan_colours[name]}
         figure.add_trace(go.Scatter(x=[s["at"] for s in shown], y=[s["total"] * 1e3 for s in shown], name=label,
                                     mode="lines+markers" if len(shown) < 40 else "lines", line=line,
                                     hovertemplate="%{y:.2f} ms<extra>" + _escape(label) + "</extra>"), 1, 1)
     if several:
-        _add_medians(figure, by_name)
+        _add_medians(figure, by_name, plan_colours)
     else:
         _add_shares(figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours)
     return _dress(figure, scheme)
 
 
-def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[str, Any]]]) -> None:
+def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[str, Any]]],
+                 colours: dict[str, str]) -> None:
     rows = [(name, float(np.median([s["total"] for s in mine])) * 1e3) for (base, name), mine in by_name.items() if not base]
     rows.sort(key=lambda row: -row[1])
     figure.add_trace(go.Bar(x=[value for _, value in rows], y=[name for name, _ in rows], orientation="h", showlegend=False,
-                            marker={"color": "#868e96"}, text=[f"{name}: {value:.2f}" for name, value in rows],
+                            marker={"color": [colours[name] for name, _ in rows]},
+                            text=[f"{name}: {value:.2f}" for name, value in rows],
                             textposition="inside", insidetextanchor="start",
                             hovertemplate="%{y}: %{x:.3f} ms<extra></extra>"), 1, 2)
     figure.layout.annotations[1].text = "Median so far, ms"

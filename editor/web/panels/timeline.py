@@ -66,13 +66,13 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
              for i in range(_TICKS + 1)]
     axis = html.Div([html.Div(className="gantt-name"), html.Div(ticks, className="gantt-axis"),
                      html.Div(className="gantt-share")], className="gantt-row")
-    return html.Div([html.H3("One request on the devices (median of every step, in order)"), *rows, axis], className="gantt",
-                    id="gantt")
+    title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
+    return html.Div([html.H3(title), *rows, axis], className="gantt", id="gantt")
 
 
 def _bar(step: Step, whole: float, fill: str) -> html.Button:
     share = step.seconds / whole
-    said = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of the run{' (estimated)' if step.estimated else ''}"
+    said = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{' (estimated)' if step.estimated else ''}"
     style: dict[str, Any] = {"left": f"{100 * step.start / whole:.3f}%", "width": f"max(2px, {100 * share:.3f}%)",
                              "backgroundColor": fill, "color": text_colour(fill)}
     return html.Button("" if step.tensor or share < _LEAST_LABEL else f"s{step.part}", title=said, style=style,
