@@ -93,7 +93,8 @@ class Desk:
                     if self._head_start is not None and (machine := self._head_start.machine(OPEN_SECONDS)):
                         take_over(machine)
                     document = self.open(self.start)
-                    view_of(document), shown_elements(document, first_detail(document.graph))  # most of it is remembered
+                    view_of(document)  # the page asks for both at once; most of what they need is then remembered
+                    shown_elements(document, first_detail(document.graph))
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)

@@ -34,13 +34,12 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
     several = len({name for is_baseline, name in by_name if not is_baseline}) > 1
     plan_colours: dict[str, str] = {}
-    same: dict[tuple[float, float], str] = {}
-    """Plans by their first sample: a plan that is one device alone is measured as one with that baseline."""
+    drawn: set[tuple[float, float]] = set()  # first samples: a plan that is one device alone is measured as one with it
     for (is_baseline, name), mine in by_name.items():
         first = (float(mine[0]["at"]), float(mine[0]["total"]))
-        if several and is_baseline and first in same:
+        if several and is_baseline and first in drawn:
             continue  # its line would lie on the plan's
-        same.setdefault(first, name)
+        drawn.add(first)
         step = max(1, len(mine) // _MAX_POINTS)
         shown = mine[::step]
         label = f"unsplit on {name}" if is_baseline else (name if several else _PLAN) + mark
