@@ -12,7 +12,7 @@
   function attach(cy) {
     page.cy = cy;
     window.heteroCy = cy;
-    page.region = page.first = null;
+    page.region = page.first = page.groupOf = null;
     tune(cy);
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.open([event.target]));
@@ -110,7 +110,6 @@
 
   function colour(cy, view) {
     cy.batch(() => {
-      page.groupOf = new Map();
       cy.nodes(".frame").unselectify();
       cy.nodes(".op").forEach((node) => {
         if (node.hasClass("group")) { colourGroup(node, view); return; }
@@ -141,17 +140,15 @@
 
   /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
   function colourGroup(node, view) {
-    const shares = new Map(), devices = new Map();
+    const shares = new Map(), devices = new Map(), ops = editor.opsOf(node), total = ops.length;
     let pinned = 0;
-    node.data("ops").forEach((op) => {
-      const i = page.index.get(op);
-      page.groupOf.set(op, node.id());
-      const look = editor.lookOf(view, i)[0];
-      shares.set(look.fill, { look: look, count: (shares.get(look.fill) || { count: 0 }).count + 1 });
+    ops.forEach((op) => {
+      const i = page.index.get(op), look = editor.lookOf(view, i)[0], share = shares.get(look.fill);
+      if (share) share.count += 1; else shares.set(look.fill, { look: look, count: 1 });
       devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
       if (view.pin[i]) pinned += 1;
     });
-    const parts = [...shares.values()].sort((a, b) => b.count - a.count), total = node.data("ops").length;
+    const parts = [...shares.values()].sort((a, b) => b.count - a.count);
     const colours = [], stops = [];
     let done = 0;
     parts.forEach((part) => {
@@ -173,9 +170,9 @@
     const before = page.detail;
     page.detail = detail;
     if (before) editor.remember({ detail: detail });
-    setTimeout(() => {
-      const cy = liveGraph();
-      if (!cy || !page.view) return;
+    whenDrawn(elements, (cy) => {
+      if (!page.view) return;
+      page.groupOf = null;
       if (cy !== page.cy) attach(cy);
       colour(cy, page.view);
       tune(cy);
@@ -186,8 +183,15 @@
       comeBack();
       editor.reselect();
       if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; editor.goTo("op" + op); }
-    }, 30);
+    });
     return window.dash_clientside.no_update;
+  }
+
+  /* Once the graph has taken over new elements: its component does so a little after they came. */
+  function whenDrawn(elements, then, tries = 100) {
+    const cy = liveGraph(), all = cy && cy.elements();
+    const done = all && all.length === elements.length && [0, all.length - 1].every((i) => cy.getElementById(elements[i].data.id).nonempty());
+    if (done || !tries) { if (cy) then(cy); } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
   }
 
   /* To where this document was looked at before the page was loaded again. */

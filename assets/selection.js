@@ -5,12 +5,33 @@
   const page = editor.page;
 
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-  const opsOf = (node) => node.data("ops") || [node.data("op")];
+  const known = new Map(), MOST_KNOWN = 5000;
+
+  /* The ops that a node stands for; a block has them as ranges: "3-5 9". */
+  function opsOf(node) {
+    const text = node.data("ops");
+    if (text === undefined) return [node.data("op")];
+    let ops = known.get(text);
+    if (!ops) {
+      ops = [];
+      text.split(" ").forEach((part) => {
+        const ends = part.split("-").map(Number);
+        for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
+      });
+      if (known.size > MOST_KNOWN) known.clear();
+      known.set(text, ops);
+    }
+    return ops;
+  }
 
   /* The node that shows an op: its own, or the block that it is in. */
   function nodeOf(op) {
     const own = page.cy.getElementById("op" + op);
-    if (own.nonempty() || !page.groupOf) return own;
+    if (own.nonempty()) return own;
+    if (!page.groupOf) {
+      page.groupOf = new Map();
+      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((inner) => page.groupOf.set(inner, node.id())));
+    }
     return page.cy.getElementById(page.groupOf.get(op) || "");
   }
 

@@ -9,7 +9,7 @@ paint a grey wall over the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,31 +39,42 @@ class Drawing:
     """Edges of hubs, drawn faint and straight."""
 
 
-def draw(count: int, source: Ints, target: Ints, width: float) -> Drawing:
+def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: Floats | None = None,
+         above: Collection[int] = (), below: Collection[int] = ()) -> Drawing:
     """Lays out an acyclic graph.
 
     Args:
         count: number of nodes.
         source, target: the edges.
-        width: width of every node.
+        width: width of every node, or of each.
+        taller: by how much each node is higher than a usual one, which a layer has room for; it grows downwards.
+        above, below: nodes without predecessors, and without successors, that get the first and the last layer for
+            themselves; they have no say in the layers of the others.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
-    layer = _layers(count, source, target)
+    layer = _layers(count, source, target, above, below)
     lanes = _Lanes(count, source, target, layer)
     order = _order(lanes)
-    x = _positions(lanes, order, width)
-    bends = {edge: [(float(x[v]), float(lanes.layer[v]) * LAYER_GAP) for v in chain]
+    x = _positions(lanes, order, np.broadcast_to(np.asarray(width, np.float64), count))
+    level, more = layer.astype(np.int64), np.zeros(count) if taller is None else taller
+    room = np.zeros(int(level.max()) + 1)
+    np.maximum.at(room, level, more)
+    top = np.arange(len(room)) * LAYER_GAP + np.cumsum(room) - room
+    bends = {edge: [(float(x[v]), float(top[lanes.layer[v]] + down)) for v in chain
+                    for down in dict.fromkeys((0.0, float(room[lanes.layer[v]])))]  # straight down beside a tall node
              for edge, chain in lanes.chain_of_edge.items() if chain}
-    return Drawing(x[:count], layer * LAYER_GAP, bends, frozenset(lanes.faint))
+    return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
 
 
-def _layers(count: int, source: Ints, target: Ints) -> Floats:
+def _layers(count: int, source: Ints, target: Ints, above: Collection[int], below: Collection[int]) -> Floats:
     after: list[list[int]] = [[] for _ in range(count)]
     before: list[list[int]] = [[] for _ in range(count)]
+    apart = {*above, *below}
     for s, t in zip(source.tolist(), target.tolist(), strict=True):
-        after[s].append(t)
-        before[t].append(s)
+        if s not in apart and t not in apart:
+            after[s].append(t)
+            before[t].append(s)
     waiting = [len(b) for b in before]
     order = [v for v in range(count) if not waiting[v]]
     layer = [0] * count
@@ -79,7 +90,11 @@ def _layers(count: int, source: Ints, target: Ints) -> Floats:
             # A source, or a link of a chain that starts at one, moves down to its consumer.
             if not before[v] or (lowest > layer[v] and _starts_at_source(v, before)):
                 layer[v] = lowest
-    return np.array(layer, np.float64)
+    found = np.array(layer, np.float64) + bool(above)
+    if apart:
+        found[list(above)] = 0
+        found[list(below)] = found.max() + 1
+    return found
 
 
 def _starts_at_source(v: int, before: list[list[int]], limit: int = 16) -> bool:
@@ -156,8 +171,8 @@ def _number(row: Sequence[int], place: list[float]) -> None:
         place[v] = i - middle
 
 
-def _positions(lanes: _Lanes, rows: list[list[int]], width: float) -> Floats:
-    half = [width / 2 + NODE_GAP / 2 if v < lanes.real else LANE_WIDTH / 2 for v in range(len(lanes.layer))]
+def _positions(lanes: _Lanes, rows: list[list[int]], width: Floats) -> Floats:
+    half = [*(width / 2 + NODE_GAP / 2).tolist(), *[LANE_WIDTH / 2] * (len(lanes.layer) - lanes.real)]
     x = [0.0] * len(lanes.layer)
     for row in rows:
         at = 0.0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from editor.graph.drawing import draw
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, Ints
+from editor.graph.nested import Box, draw_nested
 from editor.graph.scopes import Scopes, scopes_of
-from editor.web.elements import NODE_HEIGHT, NODE_WIDTH, elements, visible_ops
+from editor.web.elements import NODE_HEIGHT, NODE_WIDTH, elements, segments, visible_ops
+from editor.web.spans import spans
 from editor.workspace.document import Document
 
 MOST_SHOWN = 1200
@@ -21,9 +23,10 @@ FIRST_SHOWN = 160
 OPS_AT_ONCE = 800
 """Models up to this size open with every op."""
 _PAIRS = 24
-_FRAME_SIDE, _FRAME_PAD, _FRAME_LABEL = 16, 7, 13
 _MOST_FRAMED = 0.9
-"""Share of all nodes that a frame may hold."""
+"""Share of all nodes that the frame of a block may hold which is open from the start."""
+_FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
+"""Average width of a letter of a frame's name, and its distance from the frame's left border."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
 
@@ -48,12 +51,17 @@ def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
     return wider if len(_units(graph, wider)) <= MOST_SHOWN else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
 
 
-def owners(graph: Graph, opened: Iterable[int]) -> list[int]:
+def owners(graph: Graph, opened: Iterable[int]) -> Ints:
     """Per visible op: the closed block that stands for it, or -1-op where it stands for itself."""
-    scopes, opens = scopes_of(graph), {0, *opened}
-    owner_of_scope = _owner_of_scope(scopes, opens)
-    return [owner_of_scope[scopes.of_op[op]] if owner_of_scope[scopes.of_op[op]] >= 0 else -1 - op
-            for op in visible_ops(graph)]
+    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[_homes(graph)]
+    return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
+
+
+@lru_cache(maxsize=8)
+def _homes(graph: Graph) -> Ints:
+    """Per visible op: the innermost block around it."""
+    of_op = scopes_of(graph).of_op
+    return np.array([of_op[op] for op in visible_ops(graph)], np.int64)
 
 
 def _owner_of_scope(scopes: Scopes, opens: set[int]) -> list[int]:
@@ -66,7 +74,7 @@ def _owner_of_scope(scopes: Scopes, opens: set[int]) -> list[int]:
 
 
 def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
-    return set(owners(graph, opened))
+    return set(np.unique(owners(graph, opened)).tolist())
 
 
 @lru_cache(maxsize=16)
@@ -100,100 +108,107 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
     graph = document.graph
     mode = detail.get("mode", "ops")
     if mode == "subgraphs":
-        parts = document.partition.division.part[visible_ops(graph)].tolist()
-        titles = {s.id: f"subgraph {s.id}" for s in document.partition.subgraphs}
-        return _grouped(graph, [int(p) for p in parts], titles, "s", {})
+        parts = document.partition.division.part[visible_ops(graph)].astype(np.int64)
+        return _grouped(graph, parts, lambda part: (f"subgraph {part}", 1), "s")
     if mode == "blocks":
-        scopes = scopes_of(graph)
-        names = {s.number: s.label for s in scopes.scopes}
-        twins = {s.number: len(s.twins) for s in scopes.scopes}
-        opened = detail.get("open", ())
-        shown = _grouped(graph, owners(graph, opened), names, "g", twins)
-        return [*frames(scopes, opened, [e for e in shown if "position" in e]), *shown]
+        scopes, opened = scopes_of(graph), detail.get("open", ())
+        owner = owners(graph, opened)
+        return _grouped(graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner))
     if len(visible_ops(graph)) > MOST_SHOWN * 5:
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
     return elements(graph)
 
 
-def frames(scopes: Scopes, opened: Iterable[int], nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A labelled frame around the nodes of each open block, outer ones first.
+def _title(scopes: Scopes, number: int) -> tuple[str, int]:
+    """A block's name, and how often it repeats."""
+    return scopes.scopes[number].label, len(scopes.scopes[number].twins)
 
-    None where it would hold most of the picture, or nodes of other blocks as well.
+
+def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple[int, ...]]:
+    """Per owner the open blocks around it that get a frame, outermost first.
+
+    That is all that a person opened. One that is open from the start gets none where it would hold nearly everything.
     """
-    x = np.array([n["position"]["x"] for n in nodes])
-    y = np.array([n["position"]["y"] for n in nodes])
-    inside: dict[int, list[int]] = {}
-    for i, node in enumerate(nodes):
-        data = node["data"]
-        around = scopes.ancestors(data["unit"])[1:] if "unit" in data else scopes.ancestors(scopes.of_op[data["op"]])
-        for number in around:
-            inside.setdefault(number, []).append(i)
-    wanted = sorted(number for number in set(opened) & set(inside) if 1 < len(inside[number]) < len(nodes) * _MOST_FRAMED)
-    nested = {number: sum(other != number and number in scopes.ancestors(other) for other in wanted) for number in wanted}
-    found = []
-    for number in wanted:
-        own = np.array(inside[number])
-        more = 6 * min(nested[number], 3)
-        beside = NODE_WIDTH / 2 + _FRAME_SIDE + more
-        left, right = x[own].min() - beside, x[own].max() + beside
-        top = y[own].min() - NODE_HEIGHT / 2 - _FRAME_PAD - _FRAME_LABEL - more
-        bottom = y[own].max() + NODE_HEIGHT / 2 + _FRAME_PAD + more
-        touched = ((x + NODE_WIDTH / 2 > left) & (x - NODE_WIDTH / 2 < right)
-                   & (y + NODE_HEIGHT / 2 > top) & (y - NODE_HEIGHT / 2 < bottom))
-        if int(touched.sum()) == len(own):
-            scope = scopes.scopes[number]
-            twins = f" ×{len(scope.twins)}" if len(scope.twins) > 1 else ""
-            wide, high, middle, centre = (round(float(v), 1) for v in (right - left, bottom - top, (left + right) / 2,
-                                                                       (top + bottom) / 2))
-            found.append({"data": {"id": f"f{number}", "label": scope.label + twins, "find": "", "scope": number,
-                                   "op": min(scope.ops), "w": wide, "h": high},
-                          "pannable": True, "classes": "frame", "position": {"x": middle, "y": centre}})
-    return found
+    scopes, first, opened = scopes_of(graph), set(_open_for(graph, FIRST_SHOWN)), set(opened)
+    units = np.unique(owner).tolist()
+    innermost = {unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units}
+    around = {unit: [n for n in reversed(scopes.ancestors(number)) if n in opened] for unit, number in innermost.items()}
+    held = Counter(number for numbers in around.values() for number in numbers)
+    drawn = {n for n, count in held.items() if n not in first or 1 < count < len(around) * _MOST_FRAMED}
+    return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
 
 
-def _grouped(graph: Graph, owner: Sequence[int], names: dict[int, str], prefix: str,
-             twins: dict[int, int]) -> list[dict[str, Any]]:
-    """One node per owner; negative owners are ops by themselves."""
-    ops = visible_ops(graph)
-    members: dict[int, list[int]] = {}
-    for op, unit in zip(ops, owner, strict=True):
-        members.setdefault(unit, []).append(op)
-    units = sorted(members, key=lambda unit: members[unit][0])
-    place = {unit: i for i, unit in enumerate(units)}
-    unit_of = {op: place[unit] for op, unit in zip(ops, owner, strict=True)}
+def _frame(scopes: Scopes, number: int, box: Box) -> dict[str, Any]:
+    """A labelled frame around what is in an open block."""
+    name, times = _title(scopes, number)
+    label = f"{name} ×{times}" if times > 1 else name
+    room = box.width - 2 * _FRAME_MARGIN
+    wide = min(len(label) * _FRAME_LETTER, room)
+    return {"data": {"id": f"f{number}", "label": label, "find": "", "scope": number, "op": min(scopes.scopes[number].ops),
+                     "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
+                     "beside": round((wide - box.width) / 2 + _FRAME_MARGIN, 1)},
+            "pannable": True, "classes": "frame", "position": {"x": round(box.x, 1), "y": round(box.y, 1)}}
+
+
+def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
+             around: Mapping[int, tuple[int, ...]] | None = None) -> list[dict[str, Any]]:
+    """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
+
+    Args:
+        graph: the model.
+        owner: per visible op.
+        name_of: an owner's name, and how often it repeats.
+        prefix: of the nodes' ids.
+        around: per owner the blocks whose frames it is in, outermost first.
+    """
+    ops = np.flatnonzero(~graph.op_is_constant)
+    units, unit_of = _in_order_of_appearance(owner)
+    members = np.split(ops[np.argsort(unit_of, kind="stable")], np.cumsum(np.bincount(unit_of))[:-1])
+    place = np.full(len(graph), -1)
+    place[ops] = unit_of
     producer, consumer, tensor = graph.edges
-    pairs: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for p, c, t in zip(producer.tolist(), consumer.tolist(), tensor.tolist(), strict=True):
-        a, b = unit_of.get(p), unit_of.get(c)
-        if a is not None and b is not None and a != b:
-            pairs.setdefault((a, b), []).append((p, c, t))
+    between = (place[producer] >= 0) & (place[consumer] >= 0) & (place[producer] != place[consumer])
+    producer, consumer, tensor = producer[between], consumer[between], tensor[between]
+    keys, edge_of = _in_order_of_appearance(place[producer] * len(units) + place[consumer])
+    source, target = keys // len(units), keys % len(units)
     order = np.empty(len(graph), np.int64)
     order[graph.order] = np.arange(len(graph))
-    first = [int(order[members[u]].min()) for u in units]
-    keys = list(pairs)
-    # Blocks need not be convex: for the layout an edge runs with the order of execution of its blocks.
-    ends = [(a, b) if (first[a], a) <= (first[b], b) else (b, a) for a, b in keys]
-    drawing = draw(len(units), np.array([a for a, _ in ends], np.int64), np.array([b for _, b in ends], np.int64), NODE_WIDTH)
-    nodes = [_node(graph, unit, members[unit], names, prefix, twins, (float(drawing.x[i]), float(drawing.y[i])))
-             for i, unit in enumerate(units)]
-    identities = [n["data"]["id"] for n in nodes]
-    return nodes + [_edge(graph, identities[a], identities[b], pairs[a, b], i in drawing.faint)
-                    for i, (a, b) in enumerate(keys)]
+    rank = np.full(len(units), len(graph))
+    np.minimum.at(rank, unit_of, order[ops])
+    boxes = [around[unit] if around else () for unit in units.tolist()]
+    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
+    places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
+    nodes = [_node(graph, int(unit), members[i], name_of, prefix, places[i]) for i, unit in enumerate(units)]
+    reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
+    of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
+    edges = []
+    for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else {}
+        edges.append(_edge(graph, nodes[a]["data"]["id"], nodes[b]["data"]["id"], of_edge[i], i in drawing.faint, bends))
+    return [*(_frame(scopes_of(graph), number, box) for number, box in drawing.boxes.items()), *nodes, *edges]
 
 
-def _node(graph: Graph, unit: int, ops: list[int], names: dict[int, str], prefix: str, twins: dict[int, int],
+def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
+    """Different values in the order in which they first appear, and for every place the number of its value."""
+    found, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(found), np.int64)
+    number[order] = np.arange(len(found))
+    return found[order], number[inverse]
+
+
+def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
           at: tuple[float, float]) -> dict[str, Any]:
     position = {"x": round(at[0], 1), "y": round(at[1], 1)}
     if unit < 0:
-        op = ops[0]
+        op = int(ops[0])
         return {"data": {"id": f"op{op}", "label": graph.op_types[op], "name": graph.op_types[op], "op": op,
                          "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
                 "classes": "op", "position": position}
-    repeated = f" ×{twins[unit]}" if twins.get(unit, 1) > 1 else ""
-    name = names[unit]
+    name, times = name_of(unit)
     shown = _short(name)
-    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + repeated, "ops": ops, "unit": unit,
-                     "find": name.lower()}, "classes": "op group", "position": position}
+    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": f"{shown} ×{times}" if times > 1 else shown,
+                     "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
 
 
 def _short(name: str) -> str:
@@ -208,9 +223,9 @@ def _short(name: str) -> str:
     return brief if len(brief) <= _NAME else brief[:_NAME - 1] + "…"
 
 
-def _edge(graph: Graph, source: str, target: str, pairs: list[tuple[int, int, int]],
-          faint: bool) -> dict[str, Any]:
-    tensors = {t for _, _, t in pairs}
-    size = int(sum(max(int(graph.tensor_bytes[t]), 0) for t in tensors))
+def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: dict[str, str]) -> dict[str, Any]:
+    """``reads``: producer, consumer and tensor, a row each."""
+    size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
     return {"data": {"id": f"{source}-{target}", "source": source, "target": target, "bytes": size,
-                     "pairs": [[p, c] for p, c, _ in pairs[:_PAIRS]]}, "classes": "faint" if faint else ""}
+                     "pairs": reads[:_PAIRS, :2].tolist(), **bends},
+            "classes": "faint" if faint else "bent" if bends else ""}

@@ -82,23 +82,22 @@ class _Elements:
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
-            start, end = (np.array([drawing.x[self.index[i]], drawing.y[self.index[i]]]) for i in pair)
-            weights, distances = _segments(start, end, bends)
-            data |= {"weights": weights, "distances": distances}
+            start, end = ((float(drawing.x[self.index[i]]), float(drawing.y[self.index[i]])) for i in pair)
+            data |= segments(start, end, bends)
             classes = "bent"
         return {"data": data, "classes": classes}
 
 
-def _segments(start: Any, end: Any, bends: list[tuple[float, float]]) -> tuple[str, str]:
+def segments(start: tuple[float, float], end: tuple[float, float], bends: list[tuple[float, float]]) -> dict[str, str]:
     """Bend points relative to the straight line, as Cytoscape's ``segments`` edges want them."""
-    along = end - start
+    along = np.array(end) - start
     length = float(np.hypot(*along)) or 1.0
     weights, distances = [], []
     for point in bends:
         offset = np.array(point) - start
         weights.append(f"{float(offset @ along) / length ** 2:.4f}")
         distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
-    return " ".join(weights), " ".join(distances)
+    return {"weights": " ".join(weights), "distances": " ".join(distances)}
 
 
 def _short(text: str) -> str:

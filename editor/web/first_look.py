@@ -12,6 +12,7 @@ from typing import Any
 
 from editor.web.blocks import first_detail, shown_elements
 from editor.web.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
+from editor.web.spans import ops_of
 from editor.web.styles import WIDEST_BYTES
 from editor.web.view import view_of
 from editor.workspace.document import Document
@@ -111,7 +112,7 @@ class _Picture:
         self.index = {op: i for i, op in enumerate(view["ops"])}
         self.at = {n["data"]["id"]: (n["position"]["x"], n["position"]["y"]) for n in nodes}
         self.size = {n["data"]["id"]: _SIZES[n["classes"].split()[-1]] for n in nodes}
-        self.ops = {n["data"]["id"]: n["data"].get("ops", [n["data"]["op"]] if "op" in n["data"] else []) for n in nodes}
+        self.ops = {n["data"]["id"]: _ops(n["data"]) for n in nodes}
 
     def bounds(self, frames: list[dict[str, Any]]) -> tuple[float, float, float, float]:
         """Left, right, top and bottom of all there is."""
@@ -162,6 +163,11 @@ class _Picture:
         return f'<polyline{kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
 
 
+def _ops(data: dict[str, Any]) -> list[int]:
+    """The ops that a node stands for: none for inputs and outputs of the model."""
+    return ops_of(data["ops"]) if "ops" in data else [data["op"]] if "op" in data else []
+
+
 _TIPS = "<defs>" + "".join(
     f'<marker id="tip{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" markerHeight="{size}" '
     f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8Z"/></marker>' for kind, size in (("", 8), ("-moves", 13))
@@ -172,7 +178,8 @@ def _frame(frame: dict[str, Any]) -> str:
     """The border of an open block, with its name."""
     (x, y), (w, h) = (frame["position"][c] for c in "xy"), (frame["data"][c] for c in "wh")
     return (f'<path class="frame" d="M{x - w / 2:.1f} {y - h / 2:.1f}h{w}v{h}h-{w}Z"/>'
-            f'<text class="frame" x="{x}" y="{y - h / 2 + 10:.1f}">{escape(frame["data"]["label"])}</text>')
+            f'<text class="frame" x="{x + frame["data"]["beside"]:.1f}" y="{y - h / 2 + 11:.1f}">'
+            f'{escape(frame["data"]["label"])}</text>')
 
 
 def _bends(start: tuple[float, float], end: tuple[float, float], data: dict[str, Any]) -> list[tuple[float, float]]:

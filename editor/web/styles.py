@@ -32,8 +32,8 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "node.frame", "style": {
             "width": "data(w)", "height": "data(h)", "background-color": c["ink"], "background-opacity": 0.035,
             "border-width": 1.2, "border-style": "dashed", "border-color": c["terminal_line"], "text-valign": "top",
-            "text-margin-y": 17, "font-size": 13, "font-weight": 600, "z-compound-depth": "bottom", "text-wrap": "ellipsis",
-            "text-max-width": "data(w)"}},
+            "text-margin-x": "data(beside)", "text-margin-y": 18, "font-size": 13, "font-weight": 600,
+            "z-compound-depth": "bottom", "text-wrap": "ellipsis", "text-max-width": "data(room)"}},
         {"selector": "node.mixed", "style": {
             "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
             "background-gradient-stop-colors": "data(colours)", "background-gradient-stop-positions": "data(stops)",
@@ -45,10 +45,10 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge", "style": {
             "width": 1.4, "line-color": c["edge"], "target-arrow-color": c["edge"], "target-arrow-shape": "triangle",
             "arrow-scale": 0.8, "curve-style": "straight"}},
+        {"selector": "edge[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
         {"selector": "edge.bent", "style": {
             "curve-style": "segments", "edge-distances": "node-position", "segment-weights": "data(weights)",
             "segment-distances": "data(distances)"}},
-        {"selector": "edge[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
         # Hubs are read by many ops far apart: their edges would be a grey wall, so they show with their ends only.
         {"selector": "edge.faint", "style": {"visibility": "hidden", "width": 1, "target-arrow-shape": "none"}},
         {"selector": "edge.faint.lit, edge.faint.mark", "style": {"visibility": "visible", "opacity": 0.8,
