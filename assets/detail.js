@@ -24,6 +24,18 @@
     askDetail({ do: "open", units: units });
   }
 
+  /* With a brush in hand clicks paint, double clicks too: the block under the pointer is opened by key then. */
+  function openTapped(node) {
+    if (editor.painting() || page.region) editor.say("Clicks paint now; E opens the block under the pointer.");
+    else open([node]);
+  }
+
+  function openByKey() {
+    const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [], under = page.under;
+    const pointed = under && under.inside() && under.hasClass("group") ? [under] : [];
+    open(chosen.length && !editor.painting() ? chosen : pointed.length ? pointed : chosen);
+  }
+
   function close(nodes) {
     if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
     page.keep = { ops: new Set(editor.opsOf(nodes[0])), at: nodes[0].renderedPosition() };
@@ -36,6 +48,6 @@
     askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });
   }
 
-  Object.assign(editor, { askDetail, open, close, closeFrame });
+  Object.assign(editor, { askDetail, openTapped, openByKey, close, closeFrame });
   editor.callbacks({ detailMode });
 })(window.hetero);

@@ -15,7 +15,7 @@
     page.region = page.first = page.groupOf = null;
     tune(cy);
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
-    cy.on("dbltap", "node.group", (event) => editor.open([event.target]));
+    cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
     cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
     cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
     cy.on("tap", "node.frame", () => cy.elements(":selected").unselect());      // as the ground that it lies on
@@ -23,8 +23,8 @@
     cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
     cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
-    cy.on("mouseover", "node", (event) => event.target.connectedEdges(".faint").addClass("lit"));
-    cy.on("mouseout", "node", () => light(cy));
+    cy.on("mouseover", "node", (event) => { page.under = event.target; event.target.connectedEdges(".faint").addClass("lit"); });
+    cy.on("mouseout", "node", () => { page.under = null; light(cy); });
     let waiting = null;
     cy.on("select unselect", "node", () => { clearTimeout(waiting); waiting = setTimeout(() => light(cy), 0); });
     cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });

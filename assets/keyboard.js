@@ -40,7 +40,7 @@
     else if (key === "m") editor.toggleMap();
     else if (key === "e" && event.shiftKey) editor.askDetail({ do: "level", deeper: true });
     else if (key === "c" && event.shiftKey) editor.askDetail({ do: "level", deeper: false });
-    else if (key === "e" || key === "enter") editor.open(page.cy ? page.cy.nodes(".group:selected").toArray() : []);
+    else if (key === "e" || key === "enter") editor.openByKey();
     else if (key === "c") editor.close(page.cy ? page.cy.nodes(".op:selected").toArray() : []);
     else if (key === "f") editor.fit();
     else if (key === "z") editor.zoomToSelection();
@@ -93,5 +93,5 @@
 
   const closeNotice = () => editor.set("notice", { children: null });
 
-  Object.assign(editor, { toggleHelp,  });
+  Object.assign(editor, { toggleHelp });
 })(window.hetero);

@@ -55,6 +55,7 @@
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
+    ["subgraphs", "transfers"].forEach((table) => { const grid = editor.gridApi(table); if (grid) grid.deselectAll(); });
     if (page.cy) page.cy.elements(":selected").unselect();
     editor.set("selection", { data: { ops: [] } });
   }
@@ -148,9 +149,10 @@
     return row.id;
   }
 
-  /* Brings a subgraph into view and dims the rest. */
+  /* Selects a subgraph, brings it into view and dims the rest. */
   function showPart(part) {
     if (!page.cy) return;
+    editor.set("selection", { data: { ops: page.view.ops.filter((op, i) => page.view.part[i] === part), select: true } });
     const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
   }

@@ -79,7 +79,8 @@
     const hint = editor.byId("mode-hint");
     hint.textContent = text;
     hint.classList.add("shown");
-    setTimeout(showMode, 2200);
+    page.saidUntil = Date.now() + 2200;
+    setTimeout(showMode, 2210);
   }
 
   /* Grows the selection; with a brush in hand, what it grows to is painted. */
@@ -96,12 +97,14 @@
   function setBrush(name) {
     page.brush = name;
     page.first = null;
+    page.saidUntil = 0;
     showMode();
   }
 
   function setRegion(name) {
     page.region = page.region === name ? null : name;
     page.first = null;
+    page.saidUntil = 0;
     if (page.cy) page.cy.elements(".mark").removeClass("mark");
     showMode();
   }
@@ -116,7 +119,7 @@
       if (b !== document.body) b.setAttribute("aria-pressed", String(b.dataset.region === page.region));
     });
     const hint = editor.byId("mode-hint");
-    if (!hint) return;
+    if (!hint || Date.now() < page.saidUntil) return;
     const look = page.view && device() !== null ? page.view.devices[device()] : null;
     const act = page.brush === "unpin" ? "unpin" : look ? "paint with " + look.name : "select";
     let text = "";

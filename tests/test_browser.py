@@ -335,7 +335,7 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     page.click("role=option[name='Blocks']")
     page.wait_for_function(f"window.heteroCy.nodes('.op').length < {every} && window.heteroCy.nodes('.group').length > 0")
     few = page.evaluate("window.heteroCy.nodes('.op').length")
-    page.evaluate("(() => { const n = window.heteroCy.nodes('.group').max((n) => n.data('ops').length).ele; n.select(); })()")
+    page.evaluate("(() => { const n = window.heteroCy.nodes('.group').max((n) => hetero.opsOf(n).length).ele; n.select(); })()")
     page.wait_for_timeout(200)
     page.keyboard.press("e")
     page.wait_for_function(f"window.heteroCy.nodes('.op').length > {few} && window.heteroCy.nodes(':selected').length > 1")

@@ -173,3 +173,42 @@ def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     assert page.evaluate("heteroCy.$(':selected').length") == 1
     page.keyboard.press("Escape")
     page.wait_for_function("heteroCy.$(':selected').length === 0")
+
+
+def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_on(opened: Page) -> None:
+    page = opened
+    at = page.evaluate("""() => { const n = heteroCy.nodes('.group')[1], p = n.renderedPosition(),
+        c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
+    page.keyboard.press("2")
+    page.mouse.dblclick(*at)
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
+    expect(page.locator("#mode-hint")).to_contain_text("E opens")
+    assert page.evaluate("heteroCy.nodes('.frame').length") == 0
+    page.keyboard.press("e")
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == f"layers.1 ×{LAYERS}"
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
+    page.keyboard.press("Control+z")
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
+    page = opened
+    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    inspector = page.locator("#inspector")
+    expect(inspector).to_contain_text("layers.1")
+    expect(inspector).to_contain_text(f"25 ops selected, one of {LAYERS} blocks alike")
+    expect(inspector.locator(".hover-row")).to_have_count(2)
+    expect(inspector).to_contain_text("time by itself, estimated")
+
+
+def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -> None:
+    page = opened
+    page.fill("#find", "layers.31/left/Neg_5")
+    page.keyboard.press("Enter")
+    page.wait_for_function("""() => {
+        const n = heteroCy.nodes(':selected'), p = n.nonempty() && n.renderedPosition();
+        return n.length === 1 && !n.hasClass('group') && heteroCy.nodes('.frame').length === 2
+            && p.x > 0 && p.y > 0 && p.x < heteroCy.width() && p.y < heteroCy.height() && heteroCy.zoom() > 0.5;
+    }""")
+    expect(page.locator("#inspector")).to_contain_text("/model/layers.31/left/Neg_5")

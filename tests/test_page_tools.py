@@ -241,6 +241,37 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     expect(page.locator("#runs-table tbody tr")).to_have_count(1)
 
 
+def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
+    page = fresh
+    page.locator("#subgraphs [row-id='0'] [col-id=device]").click()
+    expect(page.locator("#inspector")).to_contain_text("Subgraph 0")
+    assert page.evaluate("heteroCy.nodes('.op:selected').length") == page.evaluate("heteroCy.nodes('.op').not('.dim').length")
+    expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)
+    page.locator("#graph").click(position={"x": 12, "y": 200})
+    page.keyboard.press("Escape")
+    expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(0)
+    expect(page.locator("#inspector")).to_contain_text("Click an op")
+    assert page.evaluate("heteroCy.elements('.dim').length") == 0
+
+
+def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fresh: Page) -> None:
+    page = fresh
+    page.click("#bench-open")
+    page.click("#bench-profile")
+    expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
+    expect(page.locator("#status")).to_contain_text("measured")
+    tab(page, "Compare")
+    page.click("#hints-start")
+    hint = page.locator("[data-hint]").first
+    expect(hint).to_be_enabled(timeout=30_000)
+    hint.click()
+    page.wait_for_function("document.querySelector('[data-figure=pins]').dataset.value !== '0'")
+    expect(hint).to_be_disabled()
+    page.keyboard.press("Control+z")
+    wait_for_figure(page, "pins", 0)
+    expect(hint).to_be_enabled()
+
+
 # Mantine puts the state of a menu on a box around its button.
 KNOWN = {("aria-allowed-attr", "-target")}
 

@@ -34,7 +34,7 @@ def _op(document: Document, op: int) -> list[Any]:
                        for t in made[:2])
     why = document.partition.why(graph.op_keys[op])
     return [html.B(graph.type_label(op)), html.Div(graph.display_name(op), className="soft"), html.Div(f"→ {shapes}"),
-            *_costs(document, [op]), html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
+            *costs_on_devices(document, [op]), html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
 
 
 def _block(document: Document, ops: Sequence[int]) -> list[Any]:
@@ -45,10 +45,10 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     block = scopes.scopes[max(around)] if around else None
     alike = f", one of {len(block.twins)} alike" if block is not None and len(block.twins) > 1 else ""
     name = f"{block.label}{alike}" if block is not None else "several blocks"
-    return [html.B(name), html.Div(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *_costs(document, list(ops))]
+    return [html.B(name), html.Div(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *costs_on_devices(document, list(ops))]
 
 
-def _costs(document: Document, ops: list[int]) -> list[Any]:
+def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     """Time on each device of what it can run; the present devices in bold."""
     costs, source = op_costs(document)
     able, colours = document.partition.constraints.able, colours_of(document)

@@ -10,7 +10,10 @@ import numpy as np
 from dash import html
 
 from editor.exports.palette import text_colour
+from editor.graph.scopes import scopes_of
 from editor.text import human_bytes
+from editor.web.elements import visible_ops
+from editor.web.panels.hover import costs_on_devices
 from editor.web.parts import facts, heading, planned_badge, swatch
 from editor.web.rules import labels_of
 from editor.web.view import colours_of
@@ -82,7 +85,9 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
     for number in ops:
         types[graph.type_label(number)] = types.get(graph.type_label(number), 0) + 1
     top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
-    return [heading("Inspector"), html.H3(f"{len(ops)} ops selected", className="op-type"),
+    name, what = _called(document, ops)
+    return [heading("Inspector"), html.H3(name, className="op-type", title=name) if name else None,
+            html.Div(f"{len(ops)} ops selected{what}", className="op-name"),
             html.H4("On"), html.Ul([html.Li([swatch(colours[d.name]), f"{d.name}: {n}"]) for d, n in
                                     zip(document.devices, counts, strict=True) if n], className="verdicts"),
             html.H4("Pin all to"),
@@ -90,7 +95,23 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
                                   **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"})
                       for i, d in enumerate(document.devices)]
                      + [html.Button("Unpin", className="tool small", **{"data-do": "unpin"})], className="pin-to"),
-            _levels(document), html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+            _levels(document), html.H4("Time"), html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
+            html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+
+
+def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
+    """The name of the block or subgraph that a selection is, and more about it."""
+    scopes, chosen = scopes_of(document.graph), set(ops)
+    for number in scopes.ancestors(scopes.of_op.get(ops[0], 0)):
+        block = scopes.scopes[number]
+        if len(block.ops) == len(chosen) and chosen.issuperset(block.ops):
+            times = len(block.twins)
+            return block.label, f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
+    part = document.partition.division.part
+    here = {int(part[op]) for op in ops}
+    if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
+        return f"Subgraph {min(here)}", ""
+    return "", ""
 
 
 def _levels(document: Document) -> Any:
