@@ -61,8 +61,10 @@
       const zoom = Math.min(0.75, Math.max(0.55, cy.width() / width));
       const sources = cy.nodes().not(".frame").roots();
       const middle = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
+      const ends = [24 - box.x1 * zoom, cy.width() - 24 - box.x2 * zoom];       // beyond these there is nothing to see
+      const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), cy.width() / 2 - middle * zoom));
       cy.zoom(zoom);
-      cy.pan({ x: cy.width() / 2 - middle * zoom, y: 28 - box.y1 * zoom });
+      cy.pan({ x: x, y: 52 - box.y1 * zoom });
     }
   }
 
@@ -157,8 +159,9 @@
       done += part.count;
     });
     const many = [...devices].sort((a, b) => b[1] - a[1]);
+    const share = (n) => Math.round(100 * n / total) + "%";
     const words = many.length === 1 ? editor.short(view.devices[many[0][0]].name, 15) + " " + total
-      : many.map(([d, n]) => editor.short(view.devices[d].name, many.length > 2 ? 3 : 5) + " " + Math.round(100 * n / total) + "%").join(" · ");
+      : many.map(([d, n]) => (many.length > 2 ? "" : view.devices[d].name.slice(0, 4).trim() + " ") + share(n)).join(" · ");
     node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words, 22),
                 colours: colours.join(" "), stops: stops.join(" ") });
     node.toggleClass("mixed", parts.length > 1);

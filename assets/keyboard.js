@@ -52,6 +52,12 @@
 
   const GROW = { t: "type", l: "twins", s: "subgraph", a: "before", d: "after", n: "near", k: "block" };
 
+  /* After the mouse has chosen from a list over the graph, the keys belong to the graph again. */
+  document.addEventListener("click", (event) => {
+    const option = event.detail && event.target.closest("[role=option]");
+    if (option) setTimeout(() => { const list = document.activeElement; if (list && ["detail-mode", "colour-by"].includes(list.id)) list.blur(); }, 0);
+  });
+
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;

@@ -143,6 +143,12 @@
 
   const copyLink = () => { showLink(editor.selectedOps()); copy(window.location.href, "Link copied"); };
 
+  /* What was asked for may come below what the panel shows. */
+  function intoView(children, id) {
+    setTimeout(() => { const box = editor.byId(id); if (children && box) box.scrollIntoView({ block: "nearest" }); }, 50);
+    return window.dash_clientside.no_update;
+  }
+
   Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
-  editor.callbacks({ keepTable });
+  editor.callbacks({ keepTable, intoView });
 })(window.hetero);

@@ -28,7 +28,7 @@ from editor.partition.optimal import OBJECTIVES
 from editor.partition.partition import solve
 from editor.partition.policies import POLICIES
 from editor.partition.rules import load_rules
-from editor.text import human_bytes, human_seconds
+from editor.text import counted, human_bytes, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
@@ -211,7 +211,8 @@ def _print_summary(plan: Plan) -> None:
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} {word}{proof}")
     moved = plan.partition.division.bytes_moved
-    print(f"{len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {human_bytes(moved)} moved per run")
+    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}, "
+          f"{human_bytes(moved)} moved per run")
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -22,3 +22,8 @@ def human_seconds(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.3g} s"
+
+
+def counted(number: int, what: str) -> str:
+    """"1 subgraph", "3 subgraphs"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from editor.errors import EditorError, ExportError
+from editor.errors import ExportError
 from editor.exports.palette import device_colour, text_colour
 from editor.files import safe_stem, write_atomic
 from editor.graph.costs import op_bytes, op_flops
@@ -20,7 +20,7 @@ from editor.graph.drawing import draw
 from editor.partition.costs import price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Partition
-from editor.partition.profile import costs_of
+from editor.partition.profile import best_source, costs_of, word_for
 from editor.text import human_bytes
 
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
@@ -133,7 +133,7 @@ def standalone(layouts: Mapping[str, Partition], stamp: str = "") -> str:
             "key": [graph.op_keys[op] for op in ops], "devices": devices,
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
             "layouts": [_layout(name, p, ops, devices, reasons, stamp, source) for name, p in layouts.items()],
-            "reasons": list(reasons), "source": "measured" if source == "measured" else "estimated"}
+            "reasons": list(reasons), "source": word_for(costs_of(graph, first.devices, source), source)}
     # Whatever the names hold, nothing in the data may look like markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")
@@ -153,12 +153,7 @@ def _layout(name: str, partition: Partition, ops: list[int], devices: list[str],
 
 def _source(partitions: Iterable[Partition]) -> str:
     """``measured`` where every layout's devices have a profile, so that figures can be compared."""
-    try:
-        for partition in partitions:
-            costs_of(partition.graph, partition.devices, "measured")
-    except EditorError:
-        return "estimate"
-    return "measured"
+    return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in partitions) else "estimate"
 
 
 def _cell(text: str) -> str:

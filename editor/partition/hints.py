@@ -14,7 +14,7 @@ from editor.partition.partition import Partition, solve
 from editor.partition.profile import costs_of
 from editor.partition.subgraphs import Boundary
 
-_TRANSFERS, _TRIALS = 6, 36
+_TRANSFERS, _TRIALS, _MOST_REPEATED = 6, 48, 500
 _WORTH = 1e-3
 """Of the latency: what is saved below this share drowns in the noise of any measurement."""
 
@@ -67,7 +67,7 @@ def hints(partition: Partition, source: str = "estimate", most: int = 5) -> list
 
 
 def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int]]:
-    """For the largest transfers: one side's ops, here or in every layer, or its whole subgraph, to the other side's device."""
+    """For the largest transfers: one side's ops or its whole subgraph, here or in every layer, to the other side's device."""
     scopes = scopes_of(partition.graph)
     graph, part = partition.graph, partition.division.part
     number = {d.name: i for i, d in enumerate(partition.devices)}
@@ -81,8 +81,9 @@ def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int
         for away in {device_of[t] for t in boundary.targets} - {home}:
             targets = [t for t in boundary.targets if device_of[t] == away]
             near = [([maker], away), ([r for r in readers if part[r] in targets], home)]
-            sides = [*((_everywhere(scopes, part, ops), device) for ops, device in near), *near,
-                     (_ops_of(part, [boundary.source]), away), (_ops_of(part, targets), home)]
+            whole = [(_ops_of(part, [boundary.source]), away), (_ops_of(part, targets), home)]
+            sides = [(_everywhere(scopes, part, ops), device) for ops, device in (*near, *whole) if len(ops) <= _MOST_REPEATED]
+            sides += [*near, *whole]
             for ops, device in sides:
                 able = bool(partition.constraints.able[ops, device].all())
                 if ops and able and (tuple(ops), device) not in seen:

@@ -95,6 +95,17 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     return measured(graph, devices, profiles)
 
 
+def best_source(graph: Graph, devices: Sequence[Device]) -> str:
+    """``measured`` where every real device has a profile of the model, else ``estimate``."""
+    real = [d for d in devices if not d.planned]
+    return "measured" if real and all(load_profile(graph, d) is not None for d in real) else "estimate"
+
+
+def word_for(costs: Costs, source: str) -> str:
+    """What to call figures from such costs: planned devices beside profiled ones make them partly estimated."""
+    return "measured" if not costs.estimated else "estimated" if source == "estimate" else "partly estimated"
+
+
 def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
     """Costs with the profiled devices' columns replaced."""
     base = estimate(graph, devices)

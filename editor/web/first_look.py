@@ -38,8 +38,9 @@ FIT = """<script>(function () {
     var x = w / 2 - (x0 + x1) / 2 * zoom, y = h / 2 - (y0 + y1) / 2 * zoom;
     if (zoom < 0.55) {
       zoom = Math.min(0.75, Math.max(0.55, w / Math.min(x1 - x0 + 80, Math.max(w / 0.85, 400))));
-      x = w / 2 - +d.first * zoom;
-      y = 28 - y0 * zoom;
+      var ends = [24 - x0 * zoom, w - 24 - x1 * zoom];
+      x = Math.max(Math.min(ends[0], ends[1]), Math.min(Math.max(ends[0], ends[1]), w / 2 - +d.first * zoom));
+      y = 52 - y0 * zoom;
     }
     svg.firstElementChild.setAttribute("transform", "translate(" + x + " " + y + ") scale(" + zoom + ")");
   }
@@ -208,8 +209,10 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
         return f"{_short(devices[0][0], 15)} {total}"
-    length = 3 if len(devices) > 2 else 5
-    return _short(" · ".join(f"{_short(name, length)} {round(100 * n / total)}%" for name, n in devices), _WORDS)
+    # As stripes they stand in this order; for more than two names there is no room.
+    names = [f"{name[:4].strip()} " if len(devices) == 2 else "" for name, _ in devices]
+    shares = [f"{name}{int(100 * n / total + 0.5)}%" for name, (_, n) in zip(names, devices, strict=True)]
+    return _short(" · ".join(shares), _WORDS)
 
 
 def _short(text: str, length: int) -> str:

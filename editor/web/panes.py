@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from editor.exports.palette import text_colour
-from editor.text import human_seconds
+from editor.text import counted, human_seconds
 from editor.web.elements import visible_ops
 from editor.web.map import packed
 from editor.web.view import colours_of, op_costs
@@ -29,7 +29,8 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> dict[str, Any]:
         if partition is None:
             continue
         f = figures(partition, costs)
-        said = f"{f['subgraphs']} subgraphs · {f['transfers']} transfers · {human_seconds(f['predicted'])} {source}"
+        said = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
+                           f"{human_seconds(f['predicted'])} {source}"])
         found.append({"name": layout.name, "said": said, "device": packed(partition.assignment.device[ops], "u1"),
                       "part": packed(np.maximum(partition.division.part[ops], 0), "<u4")})
     devices = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]} for d in document.devices]

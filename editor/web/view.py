@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from editor.errors import EditorError
 from editor.exports.palette import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.graph.costs import Floats, op_bytes
 from editor.partition.costs import Costs, price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Settings
-from editor.partition.profile import costs_of
+from editor.partition.profile import best_source, costs_of, word_for
 from editor.text import human_bytes, human_seconds
 from editor.web.elements import visible_ops
 from editor.web.rules import rules_data
@@ -71,14 +70,10 @@ def codegen_value(settings: Settings) -> str:
 
 
 def op_costs(document: Document) -> tuple[Costs, str]:
-    """Costs of the model on the document's devices, measured where it has been profiled."""
-    for source in ("measured", "estimate"):
-        try:
-            costs = costs_of(document.graph, document.devices, source)
-        except EditorError:
-            continue
-        return costs, "estimated" if costs.estimated else "measured"
-    raise AssertionError("estimates need no profile")
+    """Costs of the model on the document's devices, measured where it has been profiled; and what to call them."""
+    source = best_source(document.graph, document.devices)
+    costs = costs_of(document.graph, document.devices, source)
+    return costs, word_for(costs, source)
 
 
 def colours_of(document: Document) -> dict[str, str]:

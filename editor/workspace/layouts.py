@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from editor.partition.costs import Costs, price
 from editor.partition.memory import device_bytes
 from editor.partition.partition import Partition, Settings, solve
 from editor.partition.problem import Problem
+from editor.partition.profile import best_source
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),
@@ -36,8 +37,15 @@ class Layout:
 
 
 def ready_made(now: Partition) -> list[Layout]:
-    """What other tools and other policies would do with the same model and devices."""
-    return [_layout(name, settings, now) for name, settings in READY_MADE.items()]
+    """What other tools and other policies would do with the same model and devices; costs are measured where they can be."""
+    source = best_source(now.graph, now.devices)
+    return [_layout(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
+
+
+def _with_costs(settings: Settings, source: str) -> Settings:
+    if settings.policy == "priority" or source == "estimate":
+        return settings
+    return replace(settings, policy_options={**settings.policy_options, "costs": source})
 
 
 def kept(now: Partition, decisions: Mapping[str, Settings]) -> list[Layout]:

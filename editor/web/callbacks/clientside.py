@@ -26,6 +26,8 @@ def register(app: Dash) -> None:
                             Input("panes-data", "data"), prevent_initial_call=True)
     app.clientside_callback(ClientsideFunction("hetero", "hoverShow"), Output("drawn", "data", allow_duplicate=True),
                             Input("hover", "children"), prevent_initial_call=True)
+    app.clientside_callback(ClientsideFunction("hetero", "intoView"), Output("drawn", "data", allow_duplicate=True),
+                            Input("hints-result", "children"), State("hints-result", "id"), prevent_initial_call=True)
     for table in ("subgraphs", "transfers"):
         app.clientside_callback(ClientsideFunction("hetero", f"{table}Row"),
                                 Output("linked", "data", allow_duplicate=True), Input(table, "cellClicked"),

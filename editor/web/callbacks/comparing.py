@@ -13,11 +13,11 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.exports.report import MOST_COMPARED, write_comparison
 from editor.partition.hints import hints
+from editor.partition.profile import best_source
 from editor.web.desk import Desk
 from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
 from editor.web.panes import panes_data
-from editor.web.view import op_costs
 from editor.workspace.document import Document
 
 
@@ -65,7 +65,7 @@ def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:
     try:
         document = desk.document(document_id)
         if what == "hints-start":
-            source = "estimate" if op_costs(document)[1] == "estimated" else "measured"
+            source = best_source(document.graph, document.devices)
             return no_update, hints_view(document, hints(document.partition, source))
         if what == "layout-keep":
             document.keep_layout(name)

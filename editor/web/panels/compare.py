@@ -11,11 +11,14 @@ from dash import html
 from editor.graph.graph import Graph
 from editor.graph.scopes import scopes_of
 from editor.partition.hints import Hint
-from editor.text import human_bytes, human_seconds
+from editor.text import counted, human_bytes, human_seconds
 from editor.web.parts import planned_badge, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures
+
+_LOOKED_AT = 24
+"""Ops of a hint that are asked where else they are; all, for all but the largest."""
 
 
 def compare_panel() -> html.Div:
@@ -116,7 +119,7 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
         what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else _named(graph, hint.ops)
         changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
         if hint.subgraphs:
-            changes.append((-hint.subgraphs, f"{abs(hint.subgraphs)} subgraphs"))
+            changes.append((-hint.subgraphs, counted(abs(hint.subgraphs), "subgraph")))
         if hint.bytes:
             changes.append((-hint.bytes, human_bytes(abs(hint.bytes))))
         fewer = [html.Span(f"{'−' if change < 0 else '+'}{text}", className="delta better" if change < 0 else "delta worse")
@@ -132,8 +135,10 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:
-    """Many ops in few words: their type where it is one, and whether they are one op in every layer."""
+    """Many ops in few words: their type where it is one, and whether they are the same ops in every layer."""
     types = {graph.op_types[op] for op in ops}
     what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
-    everywhere = sorted(scopes_of(graph).in_every_twin(ops[0])) == sorted(ops)
+    scopes, chosen = scopes_of(graph), set(ops)
+    twins = [scopes.in_every_twin(op) for op in ops[:_LOOKED_AT]]
+    everywhere = all(len(found) > 1 and chosen.issuperset(found) for found in twins)
     return f"{what}, in every layer," if everywhere else what

@@ -9,6 +9,7 @@ import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
+from editor.partition.profile import best_source
 from editor.text import human_bytes, human_seconds
 from editor.web.parts import heading, icon, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, figures_of, memory_of, policy_value
@@ -70,9 +71,12 @@ def outcome(document: Document) -> list[Any]:
     found = document.partition.assignment
     if found.objective is None:
         return []
+    options = document.partition.settings.policy_options
+    unused = options.get("costs", "estimate") == "estimate" and best_source(document.graph, document.devices) == "measured"
     bound = f"; no placement is below {human_seconds(found.bound)}" if found.bound is not None else ""
     return [html.P([f"{found.objective_name[:1].upper()}{found.objective_name[1:]} {human_seconds(found.objective)}{bound} ",
-                    planned_badge() if found.estimated else None], className="hint")]
+                    planned_badge() if found.estimated else None], className="hint"),
+            html.P("This model has been profiled: choose measured costs above.", className="hint") if unused else None]
 
 
 def device_list(document: Document) -> list[Any]:

@@ -34,7 +34,8 @@ def _op(document: Document, op: int) -> list[Any]:
                        for t in made[:2])
     why = document.partition.why(graph.op_keys[op])
     return [html.B(graph.type_label(op)), html.Div(graph.display_name(op), className="soft"), html.Div(f"→ {shapes}"),
-            *costs_on_devices(document, [op]), html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
+            *costs_on_devices(document, [op]),
+            html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
 
 
 def _block(document: Document, ops: Sequence[int]) -> list[Any]:
@@ -45,7 +46,8 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     block = scopes.scopes[max(around)] if around else None
     alike = f", one of {len(block.twins)} alike" if block is not None and len(block.twins) > 1 else ""
     name = f"{block.label}{alike}" if block is not None else "several blocks"
-    return [html.B(name), html.Div(f"{len(ops)} ops, {human_bytes(weights)} of constants"), *costs_on_devices(document, list(ops))]
+    what = f"{len(ops)} ops, {human_bytes(weights)} of constants"
+    return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
 
 
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
