@@ -98,6 +98,7 @@
       const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
       button.disabled = button.dataset.hint.split(",").map(Number).every(done);
     });
+    document.querySelectorAll("[data-step-of]").forEach((note) => { note.hidden = note.dataset.stepOf === view.step; });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150);     // a stroke may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();

@@ -412,5 +412,8 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.wait_for_timeout(500)
     page.click("[data-layout-use='three parts']")
     page.wait_for_function("document.querySelector('[data-figure=subgraphs]').dataset.value === '3'")
+    expect(page.locator(".outdated")).to_contain_text("compare again")
+    page.click("#compare-start")
+    expect(page.locator(".outdated")).to_be_hidden()
     page.click("#hints-start")
     expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"), timeout=20_000)

@@ -8,6 +8,7 @@ from functools import cache, partial
 from operator import is_
 from typing import Any
 
+import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
@@ -164,9 +165,13 @@ class _Session:
             self.binding.bind_ortvalue_input(name, value)
         return partial(self.session._sess.run_with_iobinding, self.binding._iobinding, _RUN_OPTIONS)
 
-    def bind(self, name: str, value: Value) -> None:
-        """Another value for one input of a launch."""
-        self.binding.bind_ortvalue_input(name, value if is_ort(value) else to_ort(value))
+    def bind(self, name: str, value: Value) -> bool:
+        """Another value for one input of a launch; says whether what is written into it later is seen by later runs."""
+        made = value if is_ort(value) else to_ort(value)
+        self.binding.bind_ortvalue_input(name, made)
+        if self.place != "cpu":  # copied to the device when it is bound
+            return False
+        return made is value or (isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr())
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""

@@ -49,8 +49,14 @@ def view_of(document: Document) -> dict[str, Any]:
         "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
         "codegen": codegen_value(partition.settings),
         "grouping": partition.settings.subgraphs, "rules": rules_data(document),
-        "undo": document.can_undo, "redo": document.can_redo,
+        "step": step_of(document, source), "undo": document.can_undo, "redo": document.can_redo,
     }
+
+
+def step_of(document: Document, source: str) -> str:
+    """What figures were worked out for: a step of the history, and the costs there were."""
+    labels, now = document.labels
+    return f"{now} {labels[now]} {source}"
 
 
 def policy_value(settings: Settings) -> str:

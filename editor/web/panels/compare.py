@@ -13,7 +13,7 @@ from editor.graph.scopes import scopes_of
 from editor.partition.hints import Hint
 from editor.text import counted, human_bytes, human_seconds
 from editor.web.parts import planned_badge, swatch
-from editor.web.view import colours_of, op_costs
+from editor.web.view import colours_of, op_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures
 
@@ -75,7 +75,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
-    return [html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
+    return [html.Div("The plan has changed since: compare again.", className="outdated", hidden=True, role="status",
+                     **{"data-step-of": step_of(document, source)}),
+            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
                       html.Button("Page to attach, HTML", className="tool small", id="panes-attach",
