@@ -223,9 +223,9 @@ _STROKE = """async (which) => {
 _EXPAND = """async () => {
     const cy = window.heteroCy, node = cy.nodes('node.group')[Math.floor(cy.nodes('node.group').length / 2)];
     if (!node) return null;
-    const start = performance.now(), count = cy.nodes().length;
+    const start = performance.now(), count = cy.nodes('node.op').length;
     node.emit('dbltap');
-    const opened = () => cy.nodes('[fill]').length > count;
+    const opened = () => cy.nodes('node.op').length > count && cy.nodes('node.op').length === cy.nodes('node.op[fill]').length;
     await new Promise((done) => { const look = () => (opened() ? done() : setTimeout(look, 4)); look(); });
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     return performance.now() - start;
