@@ -68,7 +68,7 @@
   function svgFrame(node, z) {
     const dashes = ' fill-opacity="' + node.style("background-opacity") + '" stroke-dasharray="' + fixed(4 * z) + " " + fixed(3 * z) + '"';
     return svgRect(node, z, node.style("background-color"), dashes)
-           + svgText(node.data("label"), node.renderedPosition("x"), svgBox(node).y + 10 * z, 13 * z, node.style("color"));
+           + svgText(node.data("label"), node.renderedPosition("x") + node.data("beside") * z, svgBox(node).y + 11 * z, 13 * z, node.style("color"));
   }
 
   /* A block on several devices has stripes, as on the screen. */

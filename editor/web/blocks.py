@@ -138,15 +138,18 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
     return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
 
 
-def _frame(scopes: Scopes, number: int, box: Box) -> dict[str, Any]:
-    """A labelled frame around what is in an open block."""
+def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
     name, times = _title(scopes, number)
     label = f"{name} ×{times}" if times > 1 else name
     room = box.width - 2 * _FRAME_MARGIN
     wide = min(len(label) * _FRAME_LETTER, room)
+    top = min(y for _, y in inside)
+    end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
+    begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
     return {"data": {"id": f"f{number}", "label": label, "find": "", "scope": number, "op": min(scopes.scopes[number].ops),
                      "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
-                     "beside": round((wide - box.width) / 2 + _FRAME_MARGIN, 1)},
+                     "beside": round(begin + wide / 2 - box.x, 1)},
             "pannable": True, "classes": "frame", "position": {"x": round(box.x, 1), "y": round(box.y, 1)}}
 
 
@@ -185,7 +188,11 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]
     for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
         bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else {}
         edges.append(_edge(graph, nodes[a]["data"]["id"], nodes[b]["data"]["id"], of_edge[i], i in drawing.faint, bends))
-    return [*(_frame(scopes_of(graph), number, box) for number, box in drawing.boxes.items()), *nodes, *edges]
+    inside: dict[int, list[tuple[float, float]]] = {}
+    for place_of_node, numbers in zip(places, boxes, strict=True):
+        for number in numbers:
+            inside.setdefault(number, []).append(place_of_node)
+    return [*(_frame(scopes_of(graph), number, box, inside[number]) for number, box in drawing.boxes.items()), *nodes, *edges]
 
 
 def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
