@@ -212,3 +212,14 @@ def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -
             && p.x > 0 && p.y > 0 && p.x < heteroCy.width() && p.y < heteroCy.height() && heteroCy.zoom() > 0.5;
     }""")
     expect(page.locator("#inspector")).to_contain_text("/model/layers.31/left/Neg_5")
+
+
+def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) -> None:
+    page = opened
+    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    page.keyboard.press("c")
+    page.wait_for_function("heteroCy.nodes('.group').length === 1")
+    assert page.evaluate("heteroCy.nodes('.group')[0].data('name')") == f"model ×{LAYERS}"
+    page.keyboard.press("2")
+    page.evaluate("heteroCy.nodes('.group')[0].emit('tap')")
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))

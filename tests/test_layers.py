@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, write_dag
+from conftest import LAYERS, ROOT, write_dag, write_layers
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -210,3 +210,10 @@ def test_exported_models_open_at_their_layers(name: str, layer: str, count: int,
     shown = list(shown_first(graph))
     assert [scopes.scopes[u].label for u in shown if u in scopes.repeated] == [f"{layer}.{i}" for i in range(count)]
     assert len(shown) - count <= others
+
+
+def test_a_closed_list_of_layers_says_how_many_it_holds(tmp_path: Path) -> None:
+    graph = editor.load_model(write_layers(tmp_path / "towers.onnx", ("encoder", "decoder")))
+    scopes = scopes_of(graph)
+    assert {scope.label: scopes.layers_in(scope.number) for scope in scopes.scopes if scopes.layers_in(scope.number)} \
+        == {"encoder": LAYERS, "decoder": LAYERS}

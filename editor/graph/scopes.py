@@ -89,6 +89,18 @@ class Scopes:
         found = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
         return frozenset(numbers[path] for path in found)
 
+    def layers_in(self, number: int) -> int:
+        """How many of the model's layers lie directly in a block, where they are most of it; else 0."""
+        block = self.scopes[number]
+        kinds: dict[str, list[int]] = {}
+        for child in block.children:
+            if is_numbered(self.scopes[child].path[-1]):
+                kinds.setdefault(self.scopes[child].pattern, []).append(child)
+        most = max(kinds.values(), key=len, default=[])
+        held = sum(len(self.scopes[child].ops) for child in most)
+        layers = len(most) > 2 and not self.repeated.isdisjoint(most)
+        return len(most) if layers and held >= _ALIKE * len(block.ops) else 0
+
     def ancestors(self, number: int) -> list[int]:
         """The block and those around it, innermost first, without the model itself."""
         found = []

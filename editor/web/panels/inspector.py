@@ -106,7 +106,9 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
         block = scopes.scopes[number]
         if len(block.ops) == len(chosen) and chosen.issuperset(block.ops):
             times = len(block.twins)
-            return block.label, f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
+            inside = scopes.layers_in(number)
+            more = f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
+            return block.label, more or (f", a list of {inside} layers" if inside else "")
     part = document.partition.division.part
     here = {int(part[op]) for op in ops}
     if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
