@@ -113,9 +113,11 @@
 
   /* Where the layouts begin to differ; at the beginning where they do not. */
   function firstLook() {
-    panes.charts[0].fit();
-    const first = [...page.scene.rows].find(differs);
-    if (first !== undefined) panes.charts[0].lookAt({ x: page.scene.x[first], y: page.scene.y[first], zoom: Math.max(panes.charts[0].zoom, 0.45) });
+    const chart = panes.charts[0], first = [...page.scene.rows].find(differs);
+    chart.fit();
+    if (first === undefined) return;
+    const zoom = Math.max(chart.zoom, 0.45), highest = page.scene.bounds.y0 + (chart.canvas.clientHeight / 2 - 16) / zoom;
+    chart.lookAt({ x: page.scene.x[first], y: Math.max(page.scene.y[first], highest), zoom: zoom });    // nothing lies above the model
   }
 
   /* Ops that differ in the same way and touch each other are one difference. */
