@@ -152,7 +152,7 @@ class FixedRun:
                 if name not in places:
                     inputs.setdefault(name, []).append(step.executable)
             places.update(zip(step.part.outputs, kept, strict=True))
-        if any(name not in places for name in outputs):
+        if any(name not in places or not is_numpy_type(places[name]) for name in outputs):
             return None
         return cls(launches, inputs, {name: places[name] for name in outputs})
 
