@@ -212,6 +212,32 @@ def test_an_array_that_is_written_into_between_runs_is_read_anew(mobilenet: Grap
     assert compiled._fixed is not None, "the quick way was tested"
 
 
+@pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT16", "BOOL", "INT4", "UINT4", "STRING"])
+def test_results_of_every_type_again_and_again(kind: str, tmp_path: Path) -> None:
+    """From the second run on a plan may take a quicker way, which must know the types that numpy lacks."""
+    number = getattr(onnx.TensorProto, kind)
+    nodes = [onnx.helper.make_node("Neg", ["x"], ["less"], "less"),
+             onnx.helper.make_node("Cast", ["less"], ["y"], "y", to=number),
+             onnx.helper.make_node("Add", ["x", "less"], ["z"], "z")]
+    infos = [onnx.helper.make_tensor_value_info(name, kind, [4])
+             for name, kind in (("x", onnx.TensorProto.FLOAT), ("y", number), ("z", onnx.TensorProto.FLOAT))]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "types", infos[:1], infos[1:]), ir_version=10,
+                                   opset_imports=[onnx.helper.make_opsetid("", 21)])
+    path = tmp_path / "types.onnx"
+    onnx.save(model, path)
+    two = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+    pins = {"less": "A", "y": "B", "z": "A"}
+    compiled = compile_partition(editor.partition(editor.load_model(path), two, pins=pins).partition, 1)
+    reference = onnx.reference.ReferenceEvaluator(model)
+    array = np.zeros(4, np.float32)
+    for values in ([1, -2, 0, 3], [1, -2, 0, 3], [-4, 5, 1, 0]):
+        for x in (array, np.zeros(4, np.float32)):  # an array that comes again, and one that does not
+            x[:] = values
+            found = compiled.run({"x": x})
+            for name, expected in zip("yz", reference.run(None, {"x": x}), strict=True):
+                assert list(map(float, found[name])) == list(map(float, expected))  # texts of numbers too
+
+
 def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "defaults.onnx"
     onnx.save(onnx.parser.parse_model(DEFAULTS), path)
