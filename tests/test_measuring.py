@@ -10,12 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from conftest import EXAMPLES
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import editor
 from editor.errors import JobError
-from editor.execution.buffers import Lifetime, pack
 from editor.execution.cut import Cutter
 from editor.execution.executor import compile_partition, compile_whole
 from editor.execution.fidelity import compare, precision_of
@@ -69,19 +66,6 @@ def test_read_only_arrays_reach_openvino() -> None:
     fixed = np.arange(4, dtype=np.float32)
     fixed.flags.writeable = False
     assert (to_numpy(to_openvino(fixed)) == fixed).all()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 12), st.integers(0, 6)), max_size=24))
-def test_buffers_that_live_together_never_overlap(rows: list[tuple[int, int, int]]) -> None:
-    lifetimes = [Lifetime(size, first, first + span) for size, first, span in rows]
-    offsets, total = pack(lifetimes)
-    for i, a in enumerate(lifetimes):
-        assert offsets[i] % 64 == 0 and offsets[i] + a.bytes <= total
-        for j, b in enumerate(lifetimes[:i]):
-            if a.first <= b.last and b.first <= a.last:
-                assert offsets[i] + a.bytes <= offsets[j] or offsets[j] + b.bytes <= offsets[i]
-    assert total <= sum(-(-t.bytes // 64) * 64 for t in lifetimes)
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])

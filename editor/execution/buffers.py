@@ -1,4 +1,4 @@
-"""One block of memory for the boundary tensors of a plan.
+"""One block of memory for the tensors of a plan.
 
 Tensors that never live at the same time share memory, so that what one subgraph wrote is still in the
 cache when the next reads it. Offsets by greedy best fit, largest tensor first (Pisarchyk and Lee,
@@ -7,13 +7,18 @@ cache when the next reads it. Offsets by greedy best fit, largest tensor first (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from onnx import ValueInfoProto, helper
 
+from editor.execution.lifetimes import Lifetimes
+from editor.execution.places import byte_size
 from editor.execution.step import Step
+from editor.graph.graph import Bools
 from editor.runtimes.base import Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.values import is_numpy_type
@@ -22,24 +27,18 @@ _ALIGNMENT = 64
 """Bytes: a cache line, and what vector instructions like."""
 
 
-@dataclass(frozen=True)
-class Lifetime:
-    """A tensor that needs memory from one step to another, both included."""
+def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
+    """Offset of every tensor, and bytes in all; tensors that meet do not overlap.
 
-    bytes: int
-    first: int
-    last: int
-
-
-def pack(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """Offset of every tensor, and bytes in all; tensors whose lifetimes meet do not overlap."""
-    offsets = [0] * len(lifetimes)
+    Args:
+        sizes: bytes of each.
+        meet: [tensor, tensor] True where both may hold values at the same time.
+    """
+    offsets = [0] * len(sizes)
     placed: list[int] = []
-    for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].bytes, lifetimes[i].first)):
-        mine = lifetimes[i]
-        size = _padded(mine.bytes)
-        busy = sorted((offsets[j], offsets[j] + _padded(lifetimes[j].bytes)) for j in placed
-                      if lifetimes[j].first <= mine.last and mine.first <= lifetimes[j].last)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        size = _padded(sizes[i])
+        busy = sorted((offsets[j], offsets[j] + _padded(sizes[j])) for j in placed if meet[i, j])
         best, room, end = -1, 0, 0
         for begin, finish in busy:
             gap = begin - end
@@ -48,26 +47,71 @@ def pack(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
             end = max(end, finish)
         offsets[i] = best if best >= 0 else end
         placed.append(i)
-    return offsets, max((o + _padded(t.bytes) for o, t in zip(offsets, lifetimes, strict=True)), default=0)
+    return offsets, max((o + _padded(size) for o, size in zip(offsets, sizes, strict=True)), default=0)
 
 
-def pack_buffers(steps: Sequence[Step], outputs: Sequence[str]) -> None:
+def place_outputs(steps: Sequence[Step], outputs: Sequence[str]) -> bool:
+    """Gives the tensors of optimised parts their places before the first run; False where some shape is not known yet."""
+    specs: dict[str, _Spec] = {}
+    for step in steps:
+        for info in step.part.model.graph.output:
+            if info.name in outputs:
+                continue
+            if not step.part.optimised or not byte_size(info):
+                return False
+            specs[info.name] = _Spec.of(info)
+    _move(steps, specs)
+    return True
+
+
+def move_outputs(steps: Sequence[Step], outputs: Sequence[str]) -> None:
     """Moves the boundary tensors that ONNX Runtime makes and reads on the CPU into one block, after a first run.
 
     Others stay: a tensor that another runtime reads may live on as a view in that runtime's outputs.
     """
+    reads: dict[str, list[Step]] = {}
+    for step in steps:
+        for name in step.part.inputs:
+            reads.setdefault(name, []).append(step)
+    specs = {}
+    for step in steps:
+        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
+            readers = reads.get(name, [])
+            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
+            if name not in outputs and plain and (readers or name in step.part.inner) and all(map(_on_cpu, readers)):
+                array = value.numpy()
+                specs[name] = _Spec(array.shape, array.dtype)
+    _move(steps, specs)
+
+
+@dataclass(frozen=True)
+class _Spec:
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, info: ValueInfoProto) -> _Spec:
+        kind = info.type.tensor_type
+        return cls(tuple(d.dim_value for d in kind.shape.dim), helper.tensor_dtype_to_np_dtype(kind.elem_type))
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _move(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
+    """Lays tensors into one block, and has the runtimes write there."""
     import onnxruntime
 
-    tensors = _movable(steps, outputs)
     places = _places(steps, tensors)
-    offsets, size = pack([_lifetime([tensors[name] for name in names]) for names in places])
+    offsets, size = pack([max(tensors[name].bytes for name in names) for names in places], Lifetimes(steps).meetings(places))
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     shift = -raw.ctypes.data % _ALIGNMENT
     buffers = {}
     for names, offset in zip(places, offsets, strict=True):
         for name in names:
-            array = tensors[name].array
-            view = raw[shift + offset:shift + offset + array.nbytes].view(array.dtype).reshape(array.shape)
+            spec = tensors[name]
+            view = raw[shift + offset:shift + offset + spec.bytes].view(spec.dtype).reshape(spec.shape)
             buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
     for step in steps:
         mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
@@ -75,45 +119,15 @@ def pack_buffers(steps: Sequence[Step], outputs: Sequence[str]) -> None:
             step.executable.move_outputs(mine)
 
 
-@dataclass(frozen=True)
-class _Movable:
-    array: np.ndarray
-    first: int
-    last: int
-    """Steps that make it and that read it last."""
-
-
-def _movable(steps: Sequence[Step], outputs: Sequence[str]) -> dict[str, _Movable]:
-    """Tensors that only ONNX Runtime on the CPU sees, with the arrays that they were first put into."""
-    reads: dict[str, list[int]] = {}
-    for i, step in enumerate(steps):
-        for name in step.part.inputs:
-            reads.setdefault(name, []).append(i)
-    found = {}
-    for i, step in enumerate(steps):
-        shared = {name for pair in step.part.in_place for name in pair}
-        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
-            readers = reads.get(name, [])
-            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
-            needed = readers or name in shared
-            if name not in outputs and needed and plain and all(_on_cpu(steps[r]) for r in readers):
-                found[name] = _Movable(value.numpy(), i, max(readers, default=i))
-    return found
-
-
-def _places(steps: Sequence[Step], tensors: Mapping[str, _Movable]) -> list[list[str]]:
+def _places(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> list[list[str]]:
     """Tensors by the memory that they share: results lie where their operands lay."""
     place = {name: [name] for name in tensors}
     for operand, result in (pair for step in steps for pair in step.part.in_place):
-        if operand in tensors and result in tensors and tensors[operand].array.nbytes == tensors[result].array.nbytes:
+        if operand in tensors and result in tensors and tensors[operand].bytes == tensors[result].bytes:
             for name in place[result]:
                 place[operand].append(name)
                 place[name] = place[operand]
     return list({id(names): names for names in place.values()}.values())
-
-
-def _lifetime(tensors: Sequence[_Movable]) -> Lifetime:
-    return Lifetime(max(t.array.nbytes for t in tensors), min(t.first for t in tensors), max(t.last for t in tensors))
 
 
 class FixedRun:
@@ -135,7 +149,7 @@ class FixedRun:
 
     @classmethod
     def of(cls, steps: Sequence[Step], outputs: Sequence[str]) -> FixedRun | None:
-        """After a first run and ``pack_buffers``; None unless all is ONNX Runtime in one memory, with fixed shapes."""
+        """After a first run, when all has its place; None unless all is ONNX Runtime in one memory, with fixed shapes."""
         places: dict[str, Value] = {}
         inputs: dict[str, list[Any]] = {}
         launches = []

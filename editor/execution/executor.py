@@ -12,7 +12,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.buffers import FixedRun, pack_buffers
+from editor.execution.buffers import FixedRun, move_outputs, place_outputs
 from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.inputs import check_inputs, expected_arrays, fed_initializers
 from editor.execution.optimised import optimised_parts
@@ -140,6 +140,7 @@ class CompiledPlan:
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
         kept: dict[str, Any] = {}
+        placed = not self._packed and place_outputs(self.steps, self._outputs)
         begin = perf_counter()
         for step, hops, dead in zip(self.steps, self._hops, self._dead, strict=True):
             arguments = [values[name] for name in step.part.inputs]
@@ -159,13 +160,15 @@ class CompiledPlan:
                 results = step.executable.run(arguments)
             values.update(zip(step.part.outputs, results, strict=True))
             if keep:  # a copy at once: this memory is soon another tensor's
-                kept |= {name: _owned(values[name]) for name in step.part.outputs if name in keep}
+                lasting = set(keep).intersection(step.part.outputs) - step.part.inner
+                kept |= {name: _owned(values[name]) for name in lasting}
             for name in dead:
                 del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
         if not self._packed:
             self._packed = True
-            pack_buffers(self.steps, self._outputs)
+            if not placed:
+                move_outputs(self.steps, self._outputs)
             self._fixed = FixedRun.of(self.steps, self._outputs)
         return {**values, **kept}, times
 

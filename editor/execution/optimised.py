@@ -18,6 +18,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from editor.execution.cut import Cutter
 from editor.execution.lineage import Kernel, lineage
+from editor.execution.places import Places, touching
 from editor.partition.partition import Partition
 from editor.runtimes.base import SubModel
 from editor.runtimes.probe import type_proto
@@ -25,9 +26,8 @@ from editor.runtimes.probe import type_proto
 MAX_BYTES = 1 << 30
 """Larger models are cut as they are: the optimised graph holds the weights in memory once more."""
 _SIDE_BY_SIDE = 2
-_SUMS = ("Conv", "FusedConv")
-_OPERAND = 3
-"""Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
+_Names = dict[str, None]
+"""A set that keeps its order."""
 
 
 def optimise(part: SubModel, threads: int = 1) -> ModelProto:
@@ -72,15 +72,6 @@ def _homes(partition: Partition, kernels: Sequence[Kernel]) -> list[int]:
     return home
 
 
-def _touching(pairs: Sequence[tuple[str, str]], names: set[str]) -> list[tuple[str, str]]:
-    """Pairs that hold one of these names, and those that hang together with them."""
-    near, before = set(names), -1
-    while len(near) > before:
-        before = len(near)
-        near.update(name for pair in pairs if near & set(pair) for name in pair)
-    return [pair for pair in pairs if pair[0] in near]
-
-
 class _Cut:
     def __init__(self, partition: Partition, whole: SubModel, model: ModelProto, kernels: Sequence[Kernel],
                  home: Sequence[int]) -> None:
@@ -92,10 +83,26 @@ class _Cut:
         self.types: dict[str, ValueInfoProto] = {i.name: i for i in model.graph.input}
 
     def parts(self) -> list[SubModel | None]:
+        inputs, outputs, weights = self._traffic()
+        crossing = {name for wanted in inputs for name in wanted}
+        self._find_types((crossing | self.made_in.keys()) - self.types.keys())
+        places = Places(self.kernels, self.home, self.nodes, self.whole.outputs)
+        over = places.written_over(self.types)
+        # To have a place that we choose, a tensor must be an output.
+        for name in (*places.inner(self.types, outputs), *(name for pair in touching(over, crossing) for name in pair)):
+            outputs[self.made_in[name]][name] = None
+        over = [pair for pair in over if all(name in outputs[self.made_in[name]] for name in pair)]
+        return [self._part(i, list(inputs[i]), list(outputs[i]), list(weights[i]),
+                           tuple(pair for pair in over if self.made_in[pair[1]] == i),
+                           frozenset(outputs[i]) - crossing - set(self.whole.outputs)) if outputs[i] else None
+                for i in range(len(outputs))]
+
+    def _traffic(self) -> tuple[list[_Names], list[_Names], list[_Names]]:
+        """Inputs, outputs and weights of each part."""
         count = len(self.partition.subgraphs)
-        inputs: list[dict[str, None]] = [{} for _ in range(count)]
-        outputs: list[dict[str, None]] = [{} for _ in range(count)]
-        weights: list[dict[str, None]] = [{} for _ in range(count)]
+        inputs: list[_Names] = [{} for _ in range(count)]
+        outputs: list[_Names] = [{} for _ in range(count)]
+        weights: list[_Names] = [{} for _ in range(count)]
         for kernel, here in zip(self.kernels, self.home, strict=True):
             for name in kernel.reads:
                 if name in self.weights:
@@ -105,56 +112,13 @@ class _Cut:
                     if name in self.made_in:
                         outputs[self.made_in[name]][name] = None
         for name in self.whole.outputs:
-            if name in self.made_in:
-                outputs[self.made_in[name]][name] = None
-            elif name not in self.weights and name not in self.types:
-                raise LookupError(name)
-        if any(name in self.weights or name in self.types for name in self.whole.outputs):
-            raise LookupError("an output without a kernel")
-        over = self._written_over({name for wanted in inputs for name in wanted})
-        for pair in over:  # to have a place that we choose, a tensor must be an output
-            for name in pair:
-                outputs[self.made_in[name]][name] = None
-        self._find_types({name for some in (*inputs, *outputs) for name in some if name not in self.types})
-        return [self._part(i, list(inputs[i]), list(outputs[i]), list(weights[i]),
-                           tuple(pair for pair in over if self.made_in[pair[1]] == i)) if outputs[i] else None
-                for i in range(count)]
-
-    def _written_over(self, crossing: set[str]) -> list[tuple[str, str]]:
-        """(operand, result) of sums that ONNX Runtime would make in place, but for a cut close by.
-
-        A convolution with a fused residual addition starts from its operand. Where operand or result belong to a
-        boundary tensor, ONNX Runtime's own plan gives them different memory and copies one into the other first.
-        """
-        position = {name: i for i, kernel in enumerate(self.kernels) for name in kernel.makes}
-        readers: dict[str, set[int]] = {}
-        for i, kernel in enumerate(self.kernels):
-            for name in kernel.reads:
-                readers.setdefault(name, set()).add(i)
-        found: list[tuple[str, str]] = []
-        for i, kernel in enumerate(self.kernels):
-            node = self.nodes[kernel.makes[0]]
-            if node.op_type not in _SUMS or len(node.input) <= _OPERAND or not node.input[_OPERAND]:
-                continue
-            operand, result = node.input[_OPERAND], kernel.makes[0]
-            if operand in position and not {operand, result} & set(self.whole.outputs) \
-                    and readers[operand] <= self._before(i, position[operand], position) | {i}:
-                found.append((operand, result))
-        return _touching(found, crossing)
-
-    def _before(self, last: int, first: int, position: dict[str, int]) -> set[int]:
-        """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
-        seen, todo = set[int](), [last]
-        while todo:
-            for name in self.kernels[todo.pop()].reads:
-                maker = position.get(name, -1)
-                if maker >= first and maker not in seen:
-                    seen.add(maker)
-                    todo.append(maker)
-        return seen
+            if name not in self.made_in:
+                raise LookupError(f"{name}: an output without a kernel")
+            outputs[self.made_in[name]][name] = None
+        return inputs, outputs, weights
 
     def _part(self, number: int, inputs: list[str], outputs: list[str], weights: list[str],
-              in_place: tuple[tuple[str, str], ...]) -> SubModel:
+              in_place: tuple[tuple[str, str], ...], inner: frozenset[str]) -> SubModel:
         part = GraphProto(name=self.model.graph.name or "part")
         part.node.extend(self.nodes[k.makes[0]] for k, h in zip(self.kernels, self.home, strict=True) if h == number)
         part.input.extend(self.types[name] for name in inputs)
@@ -162,14 +126,14 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
-        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place)
+        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place, inner)
 
     def _find_types(self, names: set[str]) -> None:
-        """Types and shapes of boundary tensors, from ONNX Runtime: without shapes its planner reuses no memory."""
-        known = {v.name for v in self.model.graph.output}
+        """Types and shapes, from ONNX Runtime: without those of boundary tensors its planner reuses no memory."""
+        listed = {v.name for v in self.model.graph.output}
         probe = ModelProto()
         probe.CopyFrom(self.model)
-        probe.graph.output.extend(ValueInfoProto(name=name) for name in sorted(names - known))
+        probe.graph.output.extend(ValueInfoProto(name=name) for name in sorted(names - listed))
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -178,6 +142,12 @@ class _Cut:
             kind = type_proto(output.type)
             if kind.HasField("tensor_type"):
                 kind.tensor_type.ClearField("shape")
-                if output.shape and all(isinstance(d, int) for d in output.shape):  # [] may also be an unknown rank
+                known = bool(output.shape) or self._is_scalar(output.name)  # [] may also be an unknown rank
+                if known and all(isinstance(dim, int) for dim in output.shape):
+                    kind.tensor_type.shape.SetInParent()
                     kind.tensor_type.shape.dim.extend(TensorShapeProto.Dimension(dim_value=d) for d in output.shape)
             self.types[output.name] = ValueInfoProto(name=output.name, type=kind)
+
+    def _is_scalar(self, name: str) -> bool:
+        graph = self.partition.graph
+        return name in graph.tensor_index and graph.tensor_shapes[graph.tensor_index[name]] == ()

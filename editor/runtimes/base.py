@@ -54,6 +54,8 @@ class SubModel:
     """ONNX Runtime has optimised this graph already; it must take it as it is."""
     in_place: tuple[tuple[str, str], ...] = ()
     """(operand, result) of kernels that save a copy where both lie in the same memory; nobody reads the operand later."""
+    inner: frozenset[str] = frozenset()
+    """Outputs that nobody outside reads: they are put out to lie where we choose."""
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class _Session:
         self.binding = session.io_binding()
         self.bound: list[Value] = [None] * len(part.inputs)
         self.kept: list[Value] = []
+        self.placed: dict[str, Value] = {}
         self.may_keep = True
         self.place, self.index = memory_of(device)
         self.places = [self.place if o.type in NUMPY_TYPES else "cpu" for o in session.get_outputs()]
@@ -131,9 +132,18 @@ class _Session:
             return results
         binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
         for name, place in zip(self.part.outputs, self.places, strict=True):
-            binding.bind_output(name, place, self.index if place != "cpu" else 0)
-        self.session.run_with_iobinding(binding, _RUN_OPTIONS)
-        results = list(binding.get_outputs())
+            if name in self.placed:
+                binding.bind_ortvalue_output(name, self.placed[name])
+            else:
+                binding.bind_output(name, place, self.index if place != "cpu" else 0)
+        try:
+            self.session.run_with_iobinding(binding, _RUN_OPTIONS)
+        except Exception:
+            if not self.placed:
+                raise
+            self.placed = {}  # memory that was chosen before the first run, for shapes that turn out to be others
+            return self._run_bound(inputs)
+        results = [self.placed.get(name, value) for name, value in zip(self.part.outputs, binding.get_outputs(), strict=True)]
         if self.may_keep:
             self._keep(results)
         return results
@@ -145,11 +155,12 @@ class _Session:
         except Exception as error:
             if "computed output shape" not in str(error):
                 raise
-            self.kept = []
+            self.kept, self.placed = [], {}
         return self.kept
 
     def move_outputs(self, buffers: Mapping[str, Value]) -> None:
-        """Writes into given memory from now on, where the outputs have kept their shape."""
+        """Writes into given memory from now on, as long as the outputs have that shape."""
+        self.placed = dict(buffers)
         if not self.kept:
             return
         self.kept = [buffers.get(name, old) for name, old in zip(self.part.outputs, self.kept, strict=True)]
@@ -177,7 +188,8 @@ class _Session:
         """Binds the buffers of this run once and for all: the next run writes into them."""
         self.may_keep = False
         plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
-        if not plain or sum(nbytes(r) for r in results) > _KEPT_BYTES:
+        large = sum(nbytes(r) for name, r in zip(self.part.outputs, results, strict=True) if name not in self.placed)
+        if not plain or large > _KEPT_BYTES:
             return
         self.binding.clear_binding_outputs()
         for name, result in zip(self.part.outputs, results, strict=True):

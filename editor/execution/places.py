@@ -1,0 +1,133 @@
+"""Which tensors of an optimised graph lie where we choose, and which of them in the memory of another.
+
+A session lays its inner tensors into memory that it takes from the arena, and knows nothing of the boundary tensors,
+which live elsewhere: a plan so touches more memory than the unsplit model, and finds less of it in the caches. Put out
+as outputs, inner tensors can be packed into one block with the boundary tensors.
+
+What is put out is lost to the runtime's own planner, which saves memory where a kernel may write over its operand or
+pass it on. So this is done only in parts whose large tensors belong to kernels of which it is known how they work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from onnx import NodeProto, ValueInfoProto, helper
+
+from editor.execution.lineage import Kernel
+
+WORTH_BYTES = 1 << 16
+"""Smaller tensors stay where the runtime puts them."""
+MAX_TENSORS = 1000
+"""Of one part: every two of them are compared."""
+_SUM = 3
+"""Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
+_WRITES_OVER = {
+    **dict.fromkeys(("Conv", "FusedConv"), (_SUM,)),
+    **dict.fromkeys(("Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip"), (0,)),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (0, 1)),
+}
+"""Kernels that may write over an operand, and its possible positions."""
+_APART = frozenset((
+    "AveragePool", "Concat", "ConvTranspose", "FusedMatMul", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool",
+    "ReorderInput", "ReorderOutput", "Split"))
+"""Kernels that always write elsewhere."""
+
+
+class Places:
+    """The kernels of an optimised graph, with the part that each belongs to."""
+
+    def __init__(self, kernels: Sequence[Kernel], home: Sequence[int], nodes: Mapping[str, NodeProto],
+                 results: Collection[str]) -> None:
+        """Looks at who reads what.
+
+        Args:
+            kernels: in an order of execution.
+            home: part of each kernel.
+            nodes: the node that makes each tensor.
+            results: outputs of the model; they keep memory of their own.
+        """
+        self._kernels, self._home, self._nodes, self._results = kernels, home, nodes, set(results)
+        self._maker = {name: i for i, kernel in enumerate(kernels) for name in kernel.makes}
+        self._readers: dict[str, set[int]] = {}
+        for i, kernel in enumerate(kernels):
+            for name in kernel.reads:
+                self._readers.setdefault(name, set()).add(i)
+
+    def written_over(self, types: Mapping[str, ValueInfoProto]) -> list[tuple[str, str]]:
+        """(operand, result) of kernels that may write over an operand that nobody reads afterwards."""
+        found = []
+        for i, kernel in enumerate(self._kernels):
+            for operand in self._operands(kernel):
+                result = kernel.makes[0]
+                if operand in self._maker and not {operand, result} & self._results \
+                        and byte_size(types.get(operand)) == byte_size(types.get(result)) \
+                        and self._readers[operand] <= self._before(i, self._maker[operand]) | {i}:
+                    found.append((operand, result))
+                    break
+        return found
+
+    def inner(self, types: Mapping[str, ValueInfoProto], outputs: Sequence[Collection[str]]) -> list[str]:
+        """Large tensors of the parts in which all of them can be put out.
+
+        Args:
+            types: of all tensors.
+            outputs: what each part puts out anyway.
+        """
+        if not all(byte_size(types.get(name)) for names in outputs for name in names if name not in self._results):
+            return []  # then places are given after a first run, in which all that is put out would lie side by side
+        found: dict[int, list[str]] = {}
+        refused = set()
+        for name, maker in self._maker.items():
+            part = self._home[maker]
+            if name in outputs[part]:
+                continue
+            size = byte_size(types.get(name))
+            if not size or (size >= WORTH_BYTES and not self._is_known(name)):
+                refused.add(part)
+            elif size >= WORTH_BYTES:
+                found.setdefault(part, []).append(name)
+        return [name for part, names in found.items() if part not in refused and len(names) <= MAX_TENSORS for name in names]
+
+    def _is_known(self, name: str) -> bool:
+        kernels = [self._kernels[i] for i in (self._maker[name], *self._readers.get(name, ()))]
+        return all(kernel.type in _APART or kernel.type in _WRITES_OVER for kernel in kernels)
+
+    def _operands(self, kernel: Kernel) -> Iterable[str]:
+        inputs = self._nodes[kernel.makes[0]].input
+        return [inputs[at] for at in _WRITES_OVER.get(kernel.type, ()) if at < len(inputs)]
+
+    def _before(self, last: int, first: int) -> set[int]:
+        """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
+        seen, todo = set[int](), [last]
+        while todo:
+            for name in self._kernels[todo.pop()].reads:
+                maker = self._maker.get(name, -1)
+                if maker >= first and maker not in seen:
+                    seen.add(maker)
+                    todo.append(maker)
+        return seen
+
+
+def touching(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
+    """Pairs that hold one of these names, and those that hang together with them."""
+    near, before = set(names), -1
+    while len(near) > before:
+        before = len(near)
+        near.update(name for pair in pairs if near & set(pair) for name in pair)
+    return [pair for pair in pairs if pair[0] in near]
+
+
+def byte_size(info: ValueInfoProto | None) -> int:
+    """Bytes of a tensor of numbers; 0 where type or shape is not known."""
+    if info is None or not info.type.HasField("tensor_type"):
+        return 0
+    kind = info.type.tensor_type
+    if not kind.HasField("shape") or not all(d.dim_value > 0 for d in kind.shape.dim):
+        return 0
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    except KeyError:
+        return 0
+    return math.prod(d.dim_value for d in kind.shape.dim) * dtype.itemsize if dtype.kind in "fiub" else 0
