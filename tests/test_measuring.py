@@ -265,3 +265,18 @@ def test_backend_cases_pass_split(tmp_path: Path) -> None:
             assert not {n for n, v in verdicts.items() if v.startswith("failed")}, results
             assert verdicts["test_mish_expanded"] == "passes only fused"
             assert "openvino alone, unsplit" in results["test_mish_expanded"]["detail"]
+
+
+def test_the_optimised_graph_is_cut_where_weights_lie_in_another_file(mobilenet: Graph, tmp_path: Path) -> None:
+    model = onnx.load(mobilenet.path)
+    path = tmp_path / "outside.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
+    graph = editor.load_model(path)
+    keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
+    plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 9 % 2})
+    compiled = compile_partition(plan.partition)
+    assert all(step.part.optimised for step in compiled.steps)
+    inputs = random_inputs(graph)
+    whole = compile_whole(graph, plan.devices[0]).run(inputs)
+    for _ in range(3):
+        assert compare("whole", whole, compiled.run(inputs)).max_relative < 1e-5

@@ -87,7 +87,7 @@ def test_a_chain_needs_room_for_two() -> None:
 
 
 def branching_net(path: Path, seed: int, found_late: bool = False) -> Graph:
-    """Fire modules, residual sums, pools and long ways around, at random; tensors large enough to be worth a place."""
+    """Fire modules, residual sums, attention and long ways around, at random; tensors large enough to be worth a place."""
     rng = np.random.default_rng(seed)
     nodes, weights = [], []
 
@@ -100,10 +100,18 @@ def branching_net(path: Path, seed: int, found_late: bool = False) -> Graph:
         weights.append(numpy_helper.from_array(kernel, f"w{len(weights)}"))
         return op("Conv", x, weights[-1].name, pads=[side // 2] * 4)
 
+    def shape(*dims: int) -> str:
+        weights.append(numpy_helper.from_array(np.array(dims, np.int64), f"s{len(weights)}"))
+        return str(weights[-1].name)
+
+    def floats(*values: float) -> str:
+        weights.append(numpy_helper.from_array(np.array(values, np.float32), f"f{len(weights)}"))
+        return str(weights[-1].name)
+
     x = op("Relu", conv("x", 3, 16, 3))
     seen = [x]
-    for _ in range(5):
-        kind = rng.integers(0, 5)
+    for _ in range(6):
+        kind = rng.integers(0, 9)
         if kind == 0:
             squeezed = op("Relu", conv(x, 16, 16, 1))
             x = op("Concat", op("Relu", conv(squeezed, 16, 8, 1)), op("Relu", conv(squeezed, 16, 8, 3)), axis=1)
@@ -113,6 +121,18 @@ def branching_net(path: Path, seed: int, found_late: bool = False) -> Graph:
             x = op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
         elif kind == 3:
             x = op("Sub", op("Sigmoid", x), seen[int(rng.integers(0, len(seen)))])
+        elif kind == 4:
+            rows = op("Reshape", x, shape(1, 16, 1600))
+            scores = op("Softmax", op("MatMul", rows, op("Transpose", rows, perm=[0, 2, 1])))
+            x = op("Reshape", op("Add", op("MatMul", scores, rows), rows), shape(1, 16, 40, 40))
+        elif kind == 5:
+            x = op("Squeeze", op("Unsqueeze", op("Neg", op("Exp", op("Neg", op("Abs", x)))), shape(0)), shape(0))
+        elif kind == 6:
+            turned = op("LayerNormalization", op("Transpose", x, perm=[0, 1, 3, 2]), floats(*[1] * 40))
+            x = op("Transpose", turned, perm=[0, 1, 3, 2])
+        elif kind == 7:
+            x = op("Sqrt", op("Add", op("Erf", op("Slice", op("Pad", x, shape(0, 0, 1, 1, 0, 0, 1, 1)), shape(1, 1),
+                                                  shape(41, 41), shape(2, 3))), floats(2)))
         else:
             x = op("Mul", x, op("Tanh", op("Add", x, seen[int(rng.integers(0, len(seen)))])))
         seen.append(x)
@@ -143,7 +163,7 @@ def _is_right(graph: Graph, compiled: CompiledPlan) -> None:
             np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(20))
 def test_results_stay_right_whatever_shares_memory(seed: int, tmp_path: Path) -> None:
     graph = branching_net(tmp_path / "branching.onnx", seed)
     for cut in range(4):

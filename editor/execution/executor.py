@@ -20,7 +20,7 @@ from editor.execution.step import Step
 from editor.graph.graph import Graph
 from editor.partition.partition import Partition
 from editor.partition.subgraphs import Subgraph
-from editor.runtimes.base import CompileOptions, SubModel, Value
+from editor.runtimes.base import CompileOptions, OtherShapes, SubModel, Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.runtimes.values import can_be_ort_value, is_openvino, is_ort, nbytes, to_numpy, to_openvino, to_ort
@@ -136,6 +136,18 @@ class CompiledPlan:
 
     def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
+        """From the start again, without shared memory, where a shape depends on the data after all."""
+        try:
+            return self._execute_once(inputs, keep, timed)
+        except OtherShapes as surprise:
+            log.info("boundary tensors get memory of their own: %s", surprise)
+            for step in self.steps:
+                step.executable.move_outputs({})
+            self._packed, self._fixed = True, None
+            return self._execute_once(inputs, keep, timed)
+
+    def _execute_once(self, inputs: Mapping[str, Value], keep: Collection[str],
+                      timed: bool) -> tuple[dict[str, Value], RunTimes]:
         values: dict[str, Value] = {**self._constants, **inputs}
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []

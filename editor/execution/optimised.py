@@ -31,16 +31,21 @@ _Names = dict[str, None]
 
 
 def optimise(part: SubModel, threads: int = 1) -> ModelProto:
-    """The graph that ONNX Runtime would execute on its CPU provider, weights included."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
+    """The graph that ONNX Runtime would execute on its CPU provider; weights in other files stay there."""
+    options = _session_options(part)
     options.intra_op_num_threads = threads or 1
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(part.folder))
     with tempfile.TemporaryDirectory(prefix="hetero-optimised-") as folder:
         path = Path(folder) / "model.onnx"
         options.optimized_model_filepath = str(path)
         ort.InferenceSession(part.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return onnx.load(path)
+        return onnx.load(path, load_external_data=False)
+
+
+def _session_options(part: SubModel) -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(part.folder))
+    return options
 
 
 def optimised_parts(partition: Partition, cutter: Cutter) -> list[SubModel | None] | None:
@@ -134,8 +139,7 @@ class _Cut:
         probe = ModelProto()
         probe.CopyFrom(self.model)
         probe.graph.output.extend(ValueInfoProto(name=name) for name in sorted(names - listed))
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
+        options = _session_options(self.whole)
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
         for output in session.get_outputs():

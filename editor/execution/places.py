@@ -25,14 +25,19 @@ _SUM = 3
 """Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
 _WRITES_OVER = {
     **dict.fromkeys(("Conv", "FusedConv"), (_SUM,)),
-    **dict.fromkeys(("Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip"), (0,)),
+    **dict.fromkeys(("Abs", "Clip", "Elu", "Erf", "Exp", "HardSigmoid", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu",
+                     "Sigmoid", "Softplus", "Sqrt", "Tanh"), (0,)),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (0, 1)),
+    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), (0,)),  # they copy, where the memory differs
 }
 """Kernels that may write over an operand, and its possible positions."""
 _APART = frozenset((
-    "AveragePool", "Concat", "ConvTranspose", "FusedMatMul", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool",
-    "ReorderInput", "ReorderOutput", "Split"))
-"""Kernels that always write elsewhere."""
+    "AveragePool", "BiasGelu", "Cast", "Concat", "ConvTranspose", "Equal", "Expand", "FusedGemm", "FusedMatMul", "Gather",
+    "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "IsNaN", "LayerNormalization", "MatMul", "MaxPool", "Pad", "Pow",
+    "QuickGelu", "ReduceMax", "ReduceMean", "ReduceSum", "ReorderInput", "ReorderOutput", "Resize", "RotaryEmbedding",
+    "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Slice", "Softmax", "Split",
+    "Transpose", "Upsample", "Where"))
+"""Kernels that always write elsewhere, or can do without writing over an operand."""
 
 
 class Places:
@@ -56,13 +61,14 @@ class Places:
                 self._readers.setdefault(name, set()).add(i)
 
     def written_over(self, types: Mapping[str, ValueInfoProto]) -> list[tuple[str, str]]:
-        """(operand, result) of kernels that may write over an operand that nobody reads afterwards."""
+        """(operand, result) of kernels that may write over a large operand that nobody reads afterwards."""
         found = []
         for i, kernel in enumerate(self._kernels):
             for operand in self._operands(kernel):
                 result = kernel.makes[0]
-                if operand in self._maker and not {operand, result} & self._results \
-                        and byte_size(types.get(operand)) == byte_size(types.get(result)) \
+                size = byte_size(types.get(operand))
+                if operand in self._maker and not {operand, result} & self._results and not 0 < size < WORTH_BYTES \
+                        and size == byte_size(types.get(result)) \
                         and self._readers[operand] <= self._before(i, self._maker[operand]) | {i}:
                     found.append((operand, result))
                     break

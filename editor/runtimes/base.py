@@ -12,6 +12,7 @@ import numpy as np
 from onnx import ModelProto
 
 from editor.devices.device import Device
+from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
 Value = Any
@@ -67,6 +68,10 @@ class CompileOptions:
     properties: dict[str, str] = field(default_factory=dict)
 
 
+class OtherShapes(ExecutionError):
+    """Outputs do not fit the memory that was chosen for them; other tensors in that memory may be overwritten already."""
+
+
 class Executable(Protocol):
     """A compiled sub-model. One instance serves one thread at a time; ``clone`` shares the weights."""
 
@@ -79,7 +84,10 @@ class Executable(Protocol):
         ...
 
     def move_outputs(self, buffers: Mapping[str, Value]) -> None:
-        """Asks to write outputs into given memory from the next run on; a runtime with its own memory need not."""
+        """Asks to write outputs into given memory from the next run on; a runtime with its own memory need not.
+
+        Without buffers the runtime chooses again. A run whose outputs turn out not to fit raises ``OtherShapes``.
+        """
         ...
 
 

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
-from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
+from editor.runtimes.base import Capability, CompileOptions, Executable, OtherShapes, SubModel, Value, first_line
 from editor.runtimes.probe import ask
 from editor.runtimes.values import can_be_ort_value, is_ort, nbytes, to_numpy, to_ort
 
@@ -138,11 +138,10 @@ class _Session:
                 binding.bind_output(name, place, self.index if place != "cpu" else 0)
         try:
             self.session.run_with_iobinding(binding, _RUN_OPTIONS)
-        except Exception:
-            if not self.placed:
-                raise
-            self.placed = {}  # memory that was chosen before the first run, for shapes that turn out to be others
-            return self._run_bound(inputs)
+        except Exception as error:
+            if self.placed:
+                raise OtherShapes(f"{self.part.label}: {first_line(error)}") from error
+            raise
         results = [self.placed.get(name, value) for name, value in zip(self.part.outputs, binding.get_outputs(), strict=True)]
         if self.may_keep:
             self._keep(results)
@@ -155,12 +154,16 @@ class _Session:
         except Exception as error:
             if "computed output shape" not in str(error):
                 raise
-            self.kept, self.placed = [], {}
+            self.kept = []
+            if self.placed:
+                raise OtherShapes(f"{self.part.label}: {first_line(error)}") from error
         return self.kept
 
     def move_outputs(self, buffers: Mapping[str, Value]) -> None:
-        """Writes into given memory from now on, as long as the outputs have that shape."""
+        """Writes into given memory from now on."""
         self.placed = dict(buffers)
+        if not buffers:
+            self.kept, self.may_keep = [], True
         if not self.kept:
             return
         self.kept = [buffers.get(name, old) for name, old in zip(self.part.outputs, self.kept, strict=True)]
