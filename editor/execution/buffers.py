@@ -25,6 +25,8 @@ from editor.runtimes.values import is_numpy_type
 
 _ALIGNMENT = 64
 """Bytes: a cache line, and what vector instructions like."""
+_MAX_PLACES = 4096
+"""The smaller tensors of larger plans lie by themselves: every two places are compared."""
 
 
 def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
@@ -35,10 +37,10 @@ def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
         meet: [tensor, tensor] True where both may hold values at the same time.
     """
     offsets = [0] * len(sizes)
-    placed: list[int] = []
+    placed = np.zeros(len(sizes), bool)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         size = _padded(sizes[i])
-        busy = sorted((offsets[j], offsets[j] + _padded(sizes[j])) for j in placed if meet[i, j])
+        busy = sorted((offsets[j], offsets[j] + _padded(sizes[j])) for j in np.flatnonzero(meet[i] & placed).tolist())
         best, room, end = -1, 0, 0
         for begin, finish in busy:
             gap = begin - end
@@ -46,7 +48,7 @@ def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
                 best, room = end, gap
             end = max(end, finish)
         offsets[i] = best if best >= 0 else end
-        placed.append(i)
+        placed[i] = True
     return offsets, max((o + _padded(size) for o, size in zip(offsets, sizes, strict=True)), default=0)
 
 
@@ -103,7 +105,7 @@ def _move(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
     """Lays tensors into one block, and has the runtimes write there."""
     import onnxruntime
 
-    places = _places(steps, tensors)
+    places = sorted(_places(steps, tensors), key=lambda names: -max(tensors[name].bytes for name in names))[:_MAX_PLACES]
     offsets, size = pack([max(tensors[name].bytes for name in names) for names in places], Lifetimes(steps).meetings(places))
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     shift = -raw.ctypes.data % _ALIGNMENT
@@ -115,7 +117,7 @@ def _move(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
             buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
     for step in steps:
         mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
-        if mine:
+        if mine:  # none would give all places back
             step.executable.move_outputs(mine)
 
 

@@ -7,44 +7,48 @@ before what makes the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from editor.execution.step import Step
 from editor.graph.bodies import captured_names
 from editor.graph.graph import Bools
 from editor.runtimes.base import SubModel
 
+MAX_KERNELS = 2048
+"""Larger steps count as one kernel: who runs before whom takes the square of their number in bits."""
+
 
 class Lifetimes:
-    """The kernels of a plan, numbered step by step, and which of them surely run before which."""
+    """When the tensors of a plan are made and read."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._before: list[int] = []
-        """Per kernel: bits of those that surely run before it."""
-        self._touches: dict[str, int] = {}
-        """Per tensor: bits of the kernels that make or read it."""
-        self._maker: dict[str, int] = {}
-        self._steps: dict[str, list[int]] = {}
-        for i, step in enumerate(steps):
-            self._add(i, _kernels(step.part))
+        """Looks at every step.
 
-    def _add(self, step: int, kernels: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-        done = (1 << len(self._before)) - 1
-        here: dict[str, int] = {}
-        for reads, makes in kernels:
-            bit, before = 1 << len(self._before), done
+        Args:
+            steps: in the order in which they run.
+        """
+        self._touches: dict[str, dict[int, int]] = {}
+        """Per tensor and step: bits of the kernels that make or read it."""
+        self._maker: dict[str, tuple[int, int]] = {}
+        """Per tensor: the step that makes it, and bits of the kernels that surely run before the one that does."""
+        self._counts = [self._add(number, _kernels(step.part)) for number, step in enumerate(steps)]
+
+    def _add(self, step: int, kernels: Sequence[tuple[Sequence[str], Sequence[str]]]) -> int:
+        done: dict[str, int] = {}
+        for i, (reads, makes) in enumerate(kernels):
+            before = 0
             for name in reads:
-                before |= here.get(name, 0)
+                before |= done.get(name, 0)
             for name in (*reads, *makes):
-                self._touches[name] = self._touches.get(name, 0) | bit
-                span = self._steps.setdefault(name, [step, step])
-                span[1] = step
+                touches = self._touches.setdefault(name, {})
+                touches[step] = touches.get(step, 0) | 1 << i
             for name in makes:
-                self._maker[name] = len(self._before)
-                here[name] = before | bit
-            self._before.append(before)
+                self._maker[name] = step, before
+                done[name] = before | 1 << i
+        return len(kernels)
 
     def meetings(self, groups: Sequence[Sequence[str]]) -> Bools:
         """[group, group] True where tensors of two groups may hold values at the same time.
@@ -52,26 +56,44 @@ class Lifetimes:
         Args:
             groups: tensors that lie in the same memory.
         """
-        first = np.array([min(self._steps[name][0] for name in names) for names in groups], np.int64)
-        last = np.array([max(self._steps[name][1] for name in names) for names in groups], np.int64)
+        steps = [{step for name in names for step in self._touches[name]} for names in groups]
+        first, last = np.array(list(map(min, steps)), np.int64), np.array(list(map(max, steps)), np.int64)
         meet = (first[:, None] <= last) & (first <= last[:, None])
-        touches = [_union(self._touches[name] for name in names) for names in groups]
-        makers = [[self._maker[name] for name in names] for names in groups]
-        for a, b in np.argwhere(meet & (last[:, None] == first)).tolist():
-            if a != b and all(touches[a] & ~self._before[maker] == 0 for maker in makers[b]):
-                meet[a, b] = meet[b, a] = False
+        for step in np.intersect1d(first, last).tolist():
+            ends, begins = np.flatnonzero(last == step), np.flatnonzero(first == step)
+            touches = self._rows(step, [self._touched(groups[i], step) for i in ends.tolist()])
+            before = self._rows(step, [self._before(groups[i], step) for i in begins.tolist()])
+            for row, i in zip(before, begins.tolist(), strict=True):
+                apart = ends[~(touches & ~row).any(axis=1)]
+                meet[i, apart] = meet[apart, i] = False
         return meet
+
+    def _touched(self, names: Sequence[str], step: int) -> int:
+        """Kernels of a step that make or read some of these."""
+        found = 0
+        for name in names:
+            found |= self._touches[name].get(step, 0)
+        return found
+
+    def _before(self, names: Sequence[str], step: int) -> int:
+        """Kernels of a step that surely run before all that make these."""
+        found = -1
+        for at, before in (self._maker[name] for name in names):
+            if at == step:
+                found &= before
+        return found
+
+    def _rows(self, step: int, bits: Sequence[int]) -> NDArray[np.uint64]:
+        """[row, word] bits of the kernels of a step."""
+        words = self._counts[step] // 64 + 1
+        mask = (1 << 64 * words) - 1
+        raw = b"".join((row & mask).to_bytes(8 * words, "little") for row in bits)
+        return np.frombuffer(raw, np.uint64).reshape(len(bits), words)
 
 
 def _kernels(part: SubModel) -> list[tuple[Sequence[str], Sequence[str]]]:
     """What each kernel reads and makes, in an order of execution; one for all where the runtime may change the graph."""
-    if not part.optimised:
+    nodes = part.model.graph.node
+    if not part.optimised or len(nodes) > MAX_KERNELS:
         return [(part.inputs, part.outputs)]
-    return [([*node.input, *captured_names(node)], node.output) for node in part.model.graph.node]
-
-
-def _union(bits: Iterable[int]) -> int:
-    found = 0
-    for some in bits:
-        found |= some
-    return found
+    return [([*node.input, *captured_names(node)], node.output) for node in nodes]

@@ -11,16 +11,16 @@ pass it on. So this is done only in parts whose large tensors belong to kernels 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnx import NodeProto, ValueInfoProto, helper
 
+from editor.execution.lifetimes import MAX_KERNELS
 from editor.execution.lineage import Kernel
 
 WORTH_BYTES = 1 << 16
 """Smaller tensors stay where the runtime puts them."""
-MAX_TENSORS = 1000
-"""Of one part: every two of them are compared."""
 _SUM = 3
 """Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
 _WRITES_OVER = {
@@ -94,7 +94,8 @@ class Places:
                 refused.add(part)
             elif size >= WORTH_BYTES:
                 found.setdefault(part, []).append(name)
-        return [name for part, names in found.items() if part not in refused and len(names) <= MAX_TENSORS for name in names]
+        refused.update(part for part, kernels in Counter(self._home).items() if kernels > MAX_KERNELS)
+        return [name for part, names in found.items() if part not in refused for name in names]
 
     def _is_known(self, name: str) -> bool:
         kernels = [self._kernels[i] for i in (self._maker[name], *self._readers.get(name, ()))]
