@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from editor.execution.kernels import WRITES_ELSEWHERE
 from editor.execution.step import Step
 from editor.graph.bodies import captured_names
 from editor.graph.graph import Bools
@@ -34,10 +35,11 @@ class Lifetimes:
         """Per tensor and step: bits of the kernels that make or read it."""
         self._maker: dict[str, tuple[int, int]] = {}
         """Per tensor: the step that makes it, and bits of the kernels that surely run before the one that does."""
-        self._counts = [self._add(number, _kernels(step.part)) for number, step in enumerate(steps)]
+        self._counts = [self._add(number, step.part) for number, step in enumerate(steps)]
 
-    def _add(self, step: int, kernels: Sequence[tuple[Sequence[str], Sequence[str]]]) -> int:
+    def _add(self, step: int, part: SubModel) -> int:
         done: dict[str, int] = {}
+        kernels = _kernels(part)
         for i, (reads, makes) in enumerate(kernels):
             before = 0
             for name in reads:
@@ -92,8 +94,20 @@ class Lifetimes:
 
 
 def _kernels(part: SubModel) -> list[tuple[Sequence[str], Sequence[str]]]:
-    """What each kernel reads and makes, in an order of execution; one for all where the runtime may change the graph."""
+    """What each kernel reads and makes, in an order of execution; one for all where the runtime may change the graph.
+
+    A kernel that reads an inner tensor also reads the tensors whose memory that one may be: Reshape passes it on.
+    """
     nodes = part.model.graph.node
     if not part.optimised or len(nodes) > MAX_KERNELS:
         return [(part.inputs, part.outputs)]
-    return [([*node.input, *captured_names(node)], node.output) for node in nodes]
+    given = {*part.inputs, *part.outputs}
+    behind: dict[str, list[str]] = {}
+    found: list[tuple[Sequence[str], Sequence[str]]] = []
+    for node in nodes:
+        reads = dict.fromkeys(lower for name in (*node.input, *captured_names(node)) for lower in (name, *behind.get(name, ())))
+        if node.op_type not in WRITES_ELSEWHERE:
+            passed = [name for name in reads if name in given]
+            behind.update((name, passed) for name in node.output if name not in given)
+        found.append((list(reads), node.output))
+    return found

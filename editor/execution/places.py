@@ -16,28 +16,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnx import NodeProto, ValueInfoProto, helper
 
+from editor.execution.kernels import WRITES_ELSEWHERE, WRITES_OVER
 from editor.execution.lifetimes import MAX_KERNELS
 from editor.execution.lineage import Kernel
 
 WORTH_BYTES = 1 << 16
 """Smaller tensors stay where the runtime puts them."""
-_SUM = 3
-"""Position of the input that ONNX Runtime's fused convolutions add to; the standard's ``Conv`` has none there."""
-_WRITES_OVER = {
-    **dict.fromkeys(("Conv", "FusedConv"), (_SUM,)),
-    **dict.fromkeys(("Abs", "Clip", "Elu", "Erf", "Exp", "HardSigmoid", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu",
-                     "Sigmoid", "Softplus", "Sqrt", "Tanh"), (0,)),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (0, 1)),
-    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), (0,)),  # they copy, where the memory differs
-}
-"""Kernels that may write over an operand, and its possible positions."""
-_APART = frozenset((
-    "AveragePool", "BiasGelu", "Cast", "Concat", "ConvTranspose", "Equal", "Expand", "FusedGemm", "FusedMatMul", "Gather",
-    "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "IsNaN", "LayerNormalization", "MatMul", "MaxPool", "Pad", "Pow",
-    "QuickGelu", "ReduceMax", "ReduceMean", "ReduceSum", "ReorderInput", "ReorderOutput", "Resize", "RotaryEmbedding",
-    "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Slice", "Softmax", "Split",
-    "Transpose", "Upsample", "Where"))
-"""Kernels that always write elsewhere, or can do without writing over an operand."""
 
 
 class Places:
@@ -99,11 +83,11 @@ class Places:
 
     def _is_known(self, name: str) -> bool:
         kernels = [self._kernels[i] for i in (self._maker[name], *self._readers.get(name, ()))]
-        return all(kernel.type in _APART or kernel.type in _WRITES_OVER for kernel in kernels)
+        return all(kernel.type in WRITES_ELSEWHERE or kernel.type in WRITES_OVER for kernel in kernels)
 
     def _operands(self, kernel: Kernel) -> Iterable[str]:
         inputs = self._nodes[kernel.makes[0]].input
-        return [inputs[at] for at in _WRITES_OVER.get(kernel.type, ()) if at < len(inputs)]
+        return [inputs[at] for at in WRITES_OVER.get(kernel.type, ()) if at < len(inputs)]
 
     def _before(self, last: int, first: int) -> set[int]:
         """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
