@@ -111,7 +111,7 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
     x = op("Relu", conv("x", 3, 16, 3))
     seen = [x]
     for _ in range(6):
-        kind = rng.integers(0, 9)
+        kind = rng.integers(0, 10)
         if kind == 0:
             squeezed = op("Relu", conv(x, 16, 16, 1))
             x = op("Concat", op("Relu", conv(squeezed, 16, 8, 1)), op("Relu", conv(squeezed, 16, 8, 3)), axis=1)
@@ -133,6 +133,10 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
         elif kind == 7:
             x = op("Sqrt", op("Add", op("Erf", op("Slice", op("Pad", x, shape(0, 0, 1, 1, 0, 0, 1, 1)), shape(1, 1),
                                                   shape(side + 1, side + 1), shape(2, 3))), floats(2)))
+        elif kind == 8:  # written over, while a view of it is still needed; and a kernel of which nothing is known
+            rows = op("Reshape", x, shape(1, 16, side * side))
+            y = op("Relu", op("Add", x, op("Reshape", op("Sin", rows), shape(1, 16, side, side))))
+            x = op("Reshape", op("Sub", op("Reshape", y, shape(1, 16, side * side)), rows), shape(1, 16, side, side))
         else:
             x = op("Mul", x, op("Tanh", op("Add", x, seen[int(rng.integers(0, len(seen)))])))
         seen.append(x)

@@ -13,9 +13,10 @@ WRITES_OVER = {
     **dict.fromkeys(("Abs", "Clip", "Elu", "Erf", "Exp", "HardSigmoid", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu",
                      "Sigmoid", "Softplus", "Sqrt", "Tanh"), (0,)),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (0, 1)),
-    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), (0,)),  # they copy, where the memory differs
 }
 """Kernels that may write over an operand, and its possible positions."""
+PASSES_ON = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
+"""Kernels that pass their first operand on as their result; where they have to lie apart, they copy."""
 WRITES_ELSEWHERE = frozenset((
     "AveragePool", "BiasGelu", "Cast", "Concat", "ConvTranspose", "Equal", "Expand", "FusedGemm", "FusedMatMul", "Gather",
     "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "IsNaN", "LayerNormalization", "MatMul", "MaxPool", "Pad", "Pow",
@@ -23,3 +24,18 @@ WRITES_ELSEWHERE = frozenset((
     "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Slice", "Softmax", "Split",
     "Transpose", "Upsample", "Where"))
 """Kernels that always write elsewhere, or can do without writing over an operand."""
+
+
+def operands_in_place(kind: str) -> tuple[int, ...]:
+    """Positions of operands whose memory the result may have."""
+    return (0,) if kind in PASSES_ON else WRITES_OVER.get(kind, ())
+
+
+def is_known(kind: str) -> bool:
+    """Whether it is known where a kernel writes."""
+    return kind in WRITES_ELSEWHERE or kind in WRITES_OVER or kind in PASSES_ON
+
+
+def may_pass_on(kind: str) -> bool:
+    """Whether an operand may live on in the result as it is."""
+    return kind in PASSES_ON or not is_known(kind)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from editor.execution.kernels import WRITES_ELSEWHERE
+from editor.execution.kernels import may_pass_on
 from editor.execution.step import Step
 from editor.graph.bodies import captured_names
 from editor.graph.graph import Bools
@@ -106,7 +106,7 @@ def _kernels(part: SubModel) -> list[tuple[Sequence[str], Sequence[str]]]:
     found: list[tuple[Sequence[str], Sequence[str]]] = []
     for node in nodes:
         reads = dict.fromkeys(lower for name in (*node.input, *captured_names(node)) for lower in (name, *behind.get(name, ())))
-        if node.op_type not in WRITES_ELSEWHERE:
+        if may_pass_on(node.op_type):
             passed = [name for name in reads if name in given]
             behind.update((name, passed) for name in node.output if name not in given)
         found.append((list(reads), node.output))

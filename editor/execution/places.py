@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnx import NodeProto, ValueInfoProto, helper
 
-from editor.execution.kernels import WRITES_ELSEWHERE, WRITES_OVER
+from editor.execution.kernels import is_known, may_pass_on, operands_in_place
 from editor.execution.lifetimes import MAX_KERNELS
 from editor.execution.lineage import Kernel
 
@@ -53,7 +53,7 @@ class Places:
                 size = byte_size(types.get(operand))
                 if operand in self._maker and not {operand, result} & self._results and not 0 < size < WORTH_BYTES \
                         and size == byte_size(types.get(result)) \
-                        and self._readers[operand] <= self._before(i, self._maker[operand]) | {i}:
+                        and self._others(operand, i) <= self._before(i, self._maker[operand]):
                     found.append((operand, result))
                     break
         return found
@@ -82,12 +82,20 @@ class Places:
         return [name for part, names in found.items() if part not in refused for name in names]
 
     def _is_known(self, name: str) -> bool:
-        kernels = [self._kernels[i] for i in (self._maker[name], *self._readers.get(name, ()))]
-        return all(kernel.type in WRITES_ELSEWHERE or kernel.type in WRITES_OVER for kernel in kernels)
+        return all(is_known(self._kernels[i].type) for i in (self._maker[name], *self._readers.get(name, ())))
 
     def _operands(self, kernel: Kernel) -> Iterable[str]:
         inputs = self._nodes[kernel.makes[0]].input
-        return [inputs[at] for at in WRITES_OVER.get(kernel.type, ()) if at < len(inputs)]
+        return [inputs[at] for at in operands_in_place(kernel.type) if at < len(inputs)]
+
+    def _others(self, name: str, but: int) -> set[int]:
+        """Kernels other than one that read a tensor, or what may lie in its memory because they passed it on."""
+        found, todo = set[int](), [name]
+        while todo:
+            new = self._readers.get(todo.pop(), set()) - found - {but}
+            found |= new
+            todo += [made for i in new if may_pass_on(self._kernels[i].type) for made in self._kernels[i].makes]
+        return found
 
     def _before(self, last: int, first: int) -> set[int]:
         """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
