@@ -111,10 +111,15 @@ class Places:
 
 def touching(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
     """Pairs that hold one of these names, and those that hang together with them."""
-    near, before = set(names), -1
-    while len(near) > before:
-        before = len(near)
-        near.update(name for pair in pairs if near & set(pair) for name in pair)
+    next_to: dict[str, list[str]] = {}
+    for operand, result in pairs:
+        next_to.setdefault(operand, []).append(result)
+        next_to.setdefault(result, []).append(operand)
+    near, todo = set(names), [name for name in names if name in next_to]
+    while todo:
+        new = set(next_to[todo.pop()]) - near
+        near |= new
+        todo += new
     return [pair for pair in pairs if pair[0] in near]
 
 
