@@ -131,7 +131,9 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
-        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place, inner)
+        hidden = sum(home == number for home in self.made_in.values()) - len(outputs)
+        return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place, inner,
+                        hidden)
 
     def _find_types(self, names: set[str]) -> None:
         """Types and shapes, from ONNX Runtime: without those of boundary tensors its planner reuses no memory."""

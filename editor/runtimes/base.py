@@ -57,6 +57,8 @@ class SubModel:
     """(operand, result) of kernels that save a copy where both lie in the same memory; nobody reads the operand later."""
     inner: frozenset[str] = frozenset()
     """Outputs that nobody outside reads: they are put out to lie where we choose."""
+    hidden: int | None = None
+    """Tensors for which the runtime itself finds memory, where that is known."""
 
 
 @dataclass(frozen=True)

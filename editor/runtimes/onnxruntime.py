@@ -31,6 +31,7 @@ if "CUDAExecutionProvider" in ort.get_available_providers():
     ort.preload_dlls()  # CUDA libraries that were installed as Python packages
 _RUN_OPTIONS = ort.RunOptions()
 """The defaults. Without it each run makes its own: 10 us and more, where the kernels before have emptied the caches."""
+_FEW_TENSORS = 8
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
 
@@ -74,6 +75,8 @@ class OnnxRuntime:
         settings.log_severity_level = 4
         if part.optimised:
             settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        # To look up where they lie costs each run more than it saves.
+        settings.enable_mem_pattern = part.hidden is None or part.hidden > _FEW_TENSORS
         _share_arena()
         settings.add_session_config_entry("session.use_env_allocators", "1")
         # Spinning pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
