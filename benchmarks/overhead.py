@@ -1,6 +1,7 @@
 """What it costs to cut a model: CPU time of k contiguous subgraphs against the unsplit model.
 
     python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--narrow] [--openvino]
+    python benchmarks/overhead.py MODEL... [--define batch=1 sequence=16] [...]
 
 ONNX Runtime CPU on both sides, interleaved in one process in random order; ratios are medians of per-round
 process CPU times. Where memory happens to lie makes two sessions of the same model differ by up to 0.03, so everything
@@ -83,6 +84,13 @@ def nets(folder: Path) -> Iterator[tuple[str, Graph]]:
     for name in LIGHT:
         yield name, load_model(Path(loader.DATA_DIR) / "light" / f"light_{name}.onnx")
     yield "transformer-12", load_model(transformer(folder / "transformer.onnx"))
+
+
+def files(paths: list[Path], sizes: dict[str, int]) -> Iterator[tuple[str, Graph]]:
+    """Models from files; symbols that have no size get 1."""
+    for path in paths:
+        graph = load_model(path, sizes)
+        yield path.stem, load_model(path, {**dict.fromkeys(graph.unbound, 1), **sizes}) if graph.unbound else graph
 
 
 def contiguous(graph: Graph, count: int) -> np.ndarray:
@@ -185,6 +193,8 @@ def openvino_runs(graph: Graph, counts: list[int], threads: int) -> list[Callabl
 def main() -> None:
     """Prints one line per net."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path, nargs="*", help="instead of the four nets of the figures")
+    parser.add_argument("--define", nargs="*", default=[], metavar="NAME=SIZE")
     parser.add_argument("--parts", type=int, nargs="*", default=[8, 32])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10, help="per instance")
@@ -196,7 +206,8 @@ def main() -> None:
     devices = load_devices([{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"])
     print(f"threads per session: {options.threads}; CPU time against the unsplit model")
     with tempfile.TemporaryDirectory() as folder:
-        for name, graph in nets(Path(folder)):
+        sizes = {name: int(size) for name, size in (text.split("=") for text in options.define)}
+        for name, graph in files(options.models, sizes) if options.models else nets(Path(folder)):
             inputs = random_inputs(graph)
             bases, found = [], []
             for _ in range(options.instances):
@@ -213,7 +224,7 @@ def main() -> None:
                 bases.append(base)
                 found.append(ratio)
             table = np.array(found)
-            print(f"{name:<16} {np.mean(bases) * 1e3:7.1f} ms  " + "  ".join(
+            print(f"{name:<24} {np.mean(bases) * 1e3:7.1f} ms  " + "  ".join(
                 f"{label}: {each.mean():.3f} ({each.min():.3f} to {each.max():.3f})"
                 for label, each in zip(works, table.T, strict=True)), flush=True)
             if options.openvino:
