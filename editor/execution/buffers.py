@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from onnx import ValueInfoProto, helper
 
+from editor.execution.inner_tensors import byte_size
 from editor.execution.lifetimes import Lifetimes
-from editor.execution.places import byte_size
 from editor.execution.step import Step
 from editor.graph.graph import Bools
 from editor.runtimes.base import Value

@@ -17,8 +17,8 @@ import onnxruntime as ort
 from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from editor.execution.cut import Cutter
+from editor.execution.inner_tensors import InnerTensors, touching
 from editor.execution.lineage import Kernel, lineage
-from editor.execution.places import Places, touching
 from editor.partition.partition import Partition
 from editor.runtimes.base import SubModel
 from editor.runtimes.probe import type_proto
@@ -91,10 +91,10 @@ class _Cut:
         inputs, outputs, weights = self._traffic()
         crossing = {name for wanted in inputs for name in wanted}
         self._find_types((crossing | self.made_in.keys()) - self.types.keys())
-        places = Places(self.kernels, self.home, self.nodes, self.whole.outputs)
-        over = places.written_over(self.types)
+        tensors = InnerTensors(self.kernels, self.home, self.nodes, self.whole.outputs)
+        over = tensors.written_over(self.types)
         # To have a place that we choose, a tensor must be an output.
-        for name in (*places.inner(self.types, outputs), *(name for pair in touching(over, crossing) for name in pair)):
+        for name in (*tensors.inner(self.types, outputs), *(name for pair in touching(over, crossing) for name in pair)):
             outputs[self.made_in[name]][name] = None
         over = [pair for pair in over if all(name in outputs[self.made_in[name]] for name in pair)]
         return [self._part(i, list(inputs[i]), list(outputs[i]), list(weights[i]),

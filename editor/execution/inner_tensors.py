@@ -24,7 +24,7 @@ WORTH_BYTES = 1 << 16
 """Smaller tensors stay where the runtime puts them."""
 
 
-class Places:
+class InnerTensors:
     """The kernels of an optimised graph, with the part that each belongs to."""
 
     def __init__(self, kernels: Sequence[Kernel], home: Sequence[int], nodes: Mapping[str, NodeProto],
