@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import editor
 from editor.execution.buffers import pack, place_outputs
 from editor.execution.executor import CompiledPlan, compile_partition, compile_whole
+from editor.execution.kernels import PASSES_ON, WRITES_OVER, may_pass_on, operands_in_place
 from editor.execution.lifetimes import Lifetimes
 from editor.execution.step import Step
 from editor.graph.graph import Graph
@@ -210,3 +212,89 @@ def test_a_shape_that_is_known_wrongly_is_found_in_the_run(tmp_path: Path) -> No
     info = step.part.model.graph.output[0]
     info.type.tensor_type.shape.dim[1].dim_value *= 2
     _is_right(graph, compiled)
+
+
+@pytest.mark.parametrize(("kind", "position"), sorted(
+    (kind, position) for kind in {*WRITES_OVER, *PASSES_ON} if "Conv" not in kind for position in operands_in_place(kind)))
+def test_kernels_that_are_said_to_work_in_place_do(kind: str, position: int) -> None:
+    """The session reads and writes the very same memory; views with int64 as well."""
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+    for dtype, number in list(kinds.items())[:2 if kind in PASSES_ON else 1]:
+        shape = [64, 1, 257]
+        names = ["a", "b"] if kind in ("Add", "Sub", "Mul", "Div") else ["a"]
+        extra = {"Reshape": shape, "Squeeze": [1], "Unsqueeze": [0]}.get(kind)
+        weights = [numpy_helper.from_array(np.array(extra, np.int64), "extra")] if extra else []
+        node = helper.make_node(kind, [*names, *(w.name for w in weights)], ["y"])
+        graph = helper.make_graph([node], "one", [helper.make_tensor_value_info(n, number, shape) for n in names],
+                                  [helper.make_tensor_value_info("y", number, None)], weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        rng = np.random.default_rng(0)
+        feeds = {name: (rng.random(shape) * 9 + 0.5).astype(dtype) for name in names}
+        (wanted,) = session.run(None, feeds)
+        memory = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in feeds.items()}
+        binding = session.io_binding()
+        for name, value in memory.items():
+            binding.bind_ortvalue_input(name, value)
+        over = onnxruntime.OrtValue.ortvalue_from_numpy(feeds[names[position]].reshape(wanted.shape))
+        assert over.data_ptr() == memory[names[position]].data_ptr()
+        binding.bind_ortvalue_output("y", over)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(feeds[names[position]].reshape(wanted.shape), wanted)
+
+
+APART: dict[str, tuple[list[object], dict[str, object]]] = {
+    # What else a kernel is given so that, of all kernels of its kind, it has the least to do.
+    "Abs": ([], {}), "Add": ([np.zeros(1, np.float32)], {}), "AveragePool": ([], {"kernel_shape": [1, 1]}),
+    "Cast": ([], {"to": TensorProto.FLOAT}), "Clip": ([], {}), "Concat": ([], {"axis": 0}),
+    "Conv": ([np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1)], {}), "Div": ([np.ones(1, np.float32)], {}), "Elu": ([], {}),
+    "ConvTranspose": ([np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1)], {}), "Erf": ([], {}), "Exp": ([], {}),
+    "Expand": ([np.array([1, 4, 8, 8])], {}), "Gather": ([np.arange(1)], {}), "GlobalAveragePool": ([], {}),
+    "GlobalMaxPool": ([], {}), "HardSigmoid": ([], {}), "LayerNormalization": ([np.ones(8, np.float32)], {}),
+    "LeakyRelu": ([], {}), "Log": ([], {}), "MatMul": ([np.eye(8, dtype=np.float32)], {}),
+    "MaxPool": ([], {"kernel_shape": [1, 1]}), "Mul": ([np.ones(1, np.float32)], {}), "Neg": ([], {}),
+    "Pad": ([np.zeros(8, np.int64)], {}), "Pow": ([np.ones(1, np.float32)], {}), "Reciprocal": ([], {}),
+    "ReduceMax": ([], {"axes": [0], "keepdims": 1}), "ReduceMean": ([], {"axes": [0], "keepdims": 1}),
+    "ReduceSum": ([np.array([0])], {"keepdims": 1}), "Relu": ([], {}),
+    "Resize": ([np.zeros(0, np.float32), np.ones(4, np.float32)], {}), "Sigmoid": ([], {}),
+    "Slice": ([np.zeros(1, np.int64), np.array([9])], {}), "Softmax": ([], {}), "Softplus": ([], {}),
+    "Split": ([], {"axis": 0}), "Sqrt": ([], {}), "Sub": ([np.zeros(1, np.float32)], {}), "Tanh": ([], {}),
+    "Transpose": ([], {"perm": [1, 0, 2, 3]}),
+}
+
+
+def _outlives_its_input(kind: str) -> bool:
+    """Whether what a kernel made stays right when its input's memory is used again after it."""
+    more, attributes = APART.get(kind, ([], {}))
+    weights = [numpy_helper.from_array(np.asarray(value), f"w{i}") for i, value in enumerate(more)]
+    nodes = [helper.make_node(kind, ["a", *(w.name for w in weights)], ["t"], **attributes),
+             helper.make_node("Cos", ["t"], ["s"]), helper.make_node("Sin", ["s"], ["again"]),  # runs after t was made
+             helper.make_node("Sub", ["t", "again"], ["y"])]
+    graph = helper.make_graph(nodes, "apart", [helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 4, 8, 8])],
+                              [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("again", "y")], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    a = np.random.default_rng(0).random((1, 4, 8, 8), np.float32) + 0.5
+    again, wanted = session.run(None, {"a": a})
+    memory = a.reshape(-1)[:again.size].reshape(again.shape)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("a", onnxruntime.OrtValue.ortvalue_from_numpy(a))
+    binding.bind_ortvalue_output("again", onnxruntime.OrtValue.ortvalue_from_numpy(memory))
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    assert (memory == again).all()
+    return bool((binding.get_outputs()[1].numpy() == wanted).all())
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_kernels_that_are_said_to_write_elsewhere_pass_no_memory_on(kind: str) -> None:
+    assert not may_pass_on(kind)
+    assert _outlives_its_input(kind)
+
+
+@pytest.mark.parametrize("kind", ["Identity", "Flatten"])
+def test_kernels_that_are_said_to_pass_memory_on_do(kind: str) -> None:
+    assert may_pass_on(kind)
+    assert not _outlives_its_input(kind), "the test above would notice"

@@ -1,7 +1,8 @@
 """Where kernels of ONNX Runtime's CPU provider write: what its own planner of memory knows of them.
 
-From the kernels' registrations (``MayInplace`` and ``Alias`` in onnxruntime/core/providers/cpu). Whatever is not listed
-may do anything: write over an operand, or pass on its memory as its result.
+In ONNX Runtime's registrations this is ``MayInplace`` and ``Alias``; no interface tells, so tests/test_sharing_memory.py tries
+what is listed here on the installed version. Whatever is not listed may do anything: write over an operand, or pass on
+its memory as its result.
 """
 
 from __future__ import annotations
