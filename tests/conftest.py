@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,16 @@ MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifes
 sys.path.insert(0, str(Path(__file__).parent))
 
 from pages import browser, page, server  # noqa: E402,F401  # fixtures for every test of the page
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Profiles and workspaces of whoever runs the tests are neither read nor written, by servers and workers neither."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        yield
+
 
 REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},
         {"name": "ref", "backendName": "Interpreter"}]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import EXAMPLES, write_dag
+from pages import free_port
 
 import editor
 from editor.execution import tasks
@@ -40,6 +45,12 @@ def crash(channel: Any) -> None:
 def hang(channel: Any) -> None:
     """Ignores that it should stop, as native code does."""
     time.sleep(60)
+
+
+def much(channel: Any, seconds: float) -> Any:
+    """96 MB, long enough on the way to be met there."""
+    time.sleep(seconds)
+    return np.ones(12_000_000)
 
 
 def fail(channel: Any) -> None:
@@ -103,6 +114,15 @@ def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
 
 
+def test_a_result_that_is_on_its_way_when_another_job_is_cancelled_is_made_again(service: JobService) -> None:
+    for wait in (0.3, 0.4, 0.5, 0.6):  # so that one of them is being sent when the worker ends, about 0.6 s after the cancel
+        job = service.submit(hang)
+        service.run(tasks.load_graph, MODEL, {}, timeout=180)  # the other thread of the worker, which is up now
+        large = service.submit(much, wait)
+        job.cancel()
+        assert large.result(180).sum() == 12e6
+
+
 def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -> None:
     """Two run, the others wait: what waits leaves the queue, what runs takes its worker along, and the last job is done."""
     jobs = [service.submit(hang) for _ in range(5)]
@@ -116,3 +136,30 @@ def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -
 def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="gave up after 1 s"):
         service.run(hang, timeout=1.0)
+
+
+def test_a_scheduler_that_goes_away_is_named_and_one_that_comes_back_is_used() -> None:
+    port = free_port()
+    here = JobService(f"tcp://127.0.0.1:{port}")
+    with scheduler(port):
+        assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+        lost = here.submit(hang)
+        time.sleep(1)
+    with pytest.raises(editor.JobError, match=f"lost the connection to the Dask scheduler at tcp://127.0.0.1:{port}"):
+        lost.result(60)
+    with scheduler(port):
+        assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+    here.close()
+
+
+@contextlib.contextmanager
+def scheduler(port: int) -> Iterator[None]:
+    """Somebody else's cluster, killed at the end."""
+    code = (f"from distributed import LocalCluster\nif __name__ == '__main__':\n    LocalCluster(n_workers=1, scheduler_port={port},"
+            " dashboard_address='127.0.0.1:0')\n    print('up', flush=True)\n    input()")
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env={**os.environ, "PYTHONPATH": f"{EXAMPLES.parent}:{Path(__file__).parent}"})
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    yield
+    process.kill()
+    process.wait(20)

@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import onnx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
@@ -17,9 +18,11 @@ import editor
 
 @pytest.fixture
 def fresh(page: Page, tmp_path: Path, server: Server) -> Page:
-    """The page on a copy of the model, so that no other test's strokes are seen."""
+    """The page on a model of its own, so that no other test's strokes and profiles are seen."""
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    model.doc_string = str(tmp_path)  # profiles are kept by the content of the file
     copy = tmp_path / "fresh.onnx"
-    copy.write_bytes((EXAMPLES / "models" / "mobilenetv2.onnx").read_bytes())
+    onnx.save(model, copy)
     page.goto(f"{server.url}/open")
     page.fill("#path", str(copy))
     page.fill("#devices-spec", "runtimes.yaml")

@@ -92,13 +92,15 @@ class Channel:
 
 
 def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Runs on the worker. Errors of the input come back as values, with their types."""
+    """Runs on the worker. Errors come back as values, those of the input with their types: what is raised is Dask's."""
     with Channel(job_id) as channel:
         channel.started()
         try:
             return True, function(channel, *arguments)
         except EditorError as error:
             return False, error
+        except Exception as error:
+            return False, JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
 
 
 class Job:
@@ -178,7 +180,7 @@ class JobService:
             JobError: the scheduler cannot be reached.
         """
         with self._lock:
-            if self._client is not None:
+            if self._client is not None and self._client.status != "closed":  # closed: its scheduler went away for long
                 return
             import dask
             from distributed import Client, LocalCluster
@@ -293,10 +295,11 @@ class JobService:
                 job._finish(*(False, JobError(job.ended_because)) if ok and job.cancelled else (ok, value))
                 return
             except Exception as error:
-                if _lost(error) and not job.cancelled:
-                    self._replace_cluster(client)
+                if not job.cancelled:
+                    if _lost(error):
+                        self._replace_cluster(client)
                     if self._ended_workers > ended_before:
-                        continue  # because of another job
+                        continue  # because of another job, whatever it looked like from here
                 job._finish(False, self._explain(job, error))
                 return
 
@@ -304,6 +307,8 @@ class JobService:
         if job.cancelled:
             return JobError(job.ended_because)
         if _lost(error):
+            if self.scheduler and type(error).__name__ != "KilledWorker":
+                return JobError(f"lost the connection to the Dask scheduler at {self.scheduler}")
             return JobError("the worker process died: a runtime crashed or used too much memory "
                             f"(last step: {self._last_phase(job)})")
         return JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
@@ -329,8 +334,8 @@ class JobService:
 
 
 def _lost(error: BaseException) -> bool:
-    """The job's worker is gone, or with it the whole cluster."""
-    return type(error).__name__ in ("KilledWorker", "FutureCancelledError")
+    """The job's worker is gone, or with it the whole cluster (closed while its result was on the way, too)."""
+    return type(error).__name__ in ("KilledWorker", "FutureCancelledError", "CommClosedError")
 
 
 def _close(*parts: Any) -> None:
