@@ -155,8 +155,11 @@ def test_a_scheduler_that_goes_away_is_named_and_one_that_comes_back_is_used() -
 @contextlib.contextmanager
 def scheduler(port: int) -> Iterator[None]:
     """Somebody else's cluster, killed at the end."""
-    code = (f"from distributed import LocalCluster\nif __name__ == '__main__':\n    LocalCluster(n_workers=1, scheduler_port={port},"
-            " dashboard_address='127.0.0.1:0')\n    print('up', flush=True)\n    input()")
+    code = ("from distributed import LocalCluster\n"
+            "if __name__ == '__main__':\n"
+            f"    LocalCluster(n_workers=1, scheduler_port={port}, dashboard_address='127.0.0.1:0')\n"
+            "    print('up', flush=True)\n"
+            "    input()\n")
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                env={**os.environ, "PYTHONPATH": f"{EXAMPLES.parent}:{Path(__file__).parent}"})
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
