@@ -339,6 +339,7 @@ def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: f
 def _transfer_figures(partition: Partition, contender: _Contender, mean_total: float,
                       planned: set[str]) -> tuple[TransferFigures, ...]:
     device = {s.id: s.device for s in partition.subgraphs}
+    named = {made: name for step in contender.compiled.steps for made, name in step.part.model_names.items()}
     spent: dict[tuple[str, int, int], list[float]] = {}
     sizes: dict[tuple[str, int, int], int] = {}
     for times in contender.times:
@@ -346,7 +347,7 @@ def _transfer_figures(partition: Partition, contender: _Contender, mean_total: f
             spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
             sizes[t.tensor, t.source, t.target] = t.bytes
     return tuple(TransferFigures(
-        tensor, source, target, device[source], device[target], sizes[tensor, source, target],
+        named.get(tensor, tensor), source, target, device[source], device[target], sizes[tensor, source, target],
         bool({device[source], device[target]} & planned), Spread.of(seconds),
         float(np.mean(seconds)) / mean_total if mean_total else 0.0)
         for (tensor, source, target), seconds in spent.items())

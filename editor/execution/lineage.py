@@ -52,6 +52,24 @@ def lineage(graph: Graph, optimised: ModelProto) -> list[Kernel]:
             for node, region, names in zip(nodes, regions, reads, strict=True)]
 
 
+def model_names(graph: Graph, kernels: Sequence[Kernel]) -> dict[str, str]:
+    """The model's name of each tensor that an optimised graph keeps by another one, mostly in another layout.
+
+    Args:
+        graph: the model.
+        kernels: those of its optimised graph, in an order of execution.
+    """
+    found: dict[str, str] = {}
+    for kernel in kernels:
+        if kernel.ops:
+            results = [graph.tensor_names[t] for t in graph.results[kernel.ops[-1]].tolist()]
+        else:  # added by the optimiser: what it reads, laid out for the next kernel
+            results = [found.get(name, name) for name in kernel.reads[:1]]
+        found.update((made, result) for made, result in zip(kernel.makes, results, strict=False)
+                     if made not in graph.tensor_index and result in graph.tensor_index)
+    return found
+
+
 def cones(graph: Graph, anchors: Sequence[Sequence[int]], given: Sequence[set[int]] | None = None) -> list[tuple[int, ...]]:
     """Ops of each kernel: its anchors and what lies before them that no other kernel claims.
 
@@ -88,9 +106,26 @@ def _anchors(graph: Graph, node: NodeProto, rank: Ints) -> list[int]:
         return sorted(made)
     blocked = node.name.removesuffix("_nchwc")  # blocked kernels are named after the tensor that they used to make
     if blocked != node.name and blocked in graph.tensor_index:
-        return [int(graph.tensor_producer[graph.tensor_index[blocked]])]
+        return [_last_fused(graph, node, int(graph.tensor_producer[graph.tensor_index[blocked]]))]
     named = [int(text) for text in _OWN_NAME.findall(node.name) if int(text) < len(graph)]
-    return [max(named, key=lambda op: int(rank[op]))] if named else []
+    if not named:
+        return []
+    last = max(named, key=lambda op: int(rank[op]))
+    return [_reader(graph, last, ("Add",)) if node.name.endswith("/MatMulAddFusion") else last]
+
+
+def _last_fused(graph: Graph, node: NodeProto, op: int) -> int:
+    """The op that a blocked kernel ends with: a sum and an activation may join it after it was named."""
+    if len(node.input) > 3 and node.input[3]:  # what is added
+        op = _reader(graph, op, ("Add", "Sum"))
+    activation = next((a.s.decode() for a in node.attribute if a.name == "activation"), "")
+    return op if graph.op_types[op] in ("", activation) else _reader(graph, op, (activation,))
+
+
+def _reader(graph: Graph, op: int, types: Sequence[str]) -> int:
+    """The only op that reads this one, where it is of one of these types; else the op itself."""
+    readers = set(graph.successors[op].tolist())
+    return readers.pop() if len(readers) == 1 and graph.op_types[min(readers)] in types else op
 
 
 def _ordered(model: ModelProto) -> list[NodeProto]:

@@ -18,7 +18,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from editor.execution.cut import Cutter
 from editor.execution.inner_tensors import InnerTensors, touching
-from editor.execution.lineage import Kernel, lineage
+from editor.execution.lineage import Kernel, lineage, model_names
 from editor.partition.partition import Partition
 from editor.runtimes.base import SubModel
 from editor.runtimes.probe import type_proto
@@ -86,6 +86,7 @@ class _Cut:
         self.made_in = {name: h for kernel, h in zip(kernels, home, strict=True) for name in kernel.makes}
         self.weights = {t.name: t for t in model.graph.initializer}
         self.types: dict[str, ValueInfoProto] = {i.name: i for i in model.graph.input}
+        self.model_names = model_names(partition.graph, kernels)
 
     def parts(self) -> list[SubModel | None]:
         inputs, outputs, weights = self._traffic()
@@ -133,7 +134,7 @@ class _Cut:
         model.opset_import.extend(self.model.opset_import)
         hidden = sum(home == number for home in self.made_in.values()) - len(outputs)
         return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place, inner,
-                        hidden)
+                        hidden, self.model_names)
 
     def _find_types(self, names: set[str]) -> None:
         """Types and shapes, from ONNX Runtime: without those of boundary tensors its planner reuses no memory."""

@@ -59,6 +59,8 @@ class SubModel:
     """Outputs that nobody outside reads: they are put out to lie where we choose."""
     hidden: int | None = None
     """Tensors for which the runtime itself finds memory, where that is known."""
+    model_names: Mapping[str, str] = field(default_factory=dict)
+    """What the model calls tensors that an optimised graph keeps by other names."""
 
 
 @dataclass(frozen=True)
