@@ -73,6 +73,26 @@ def test_transfers_of_the_optimised_graph_bear_the_model_s_names(name: str) -> N
     assert result.transfers and all(t.tensor in graph.tensor_index for t in result.transfers)
 
 
+def test_kernels_that_reach_over_a_cut_are_told_and_a_planned_device_has_none(mobilenet: Graph) -> None:
+    """ONNX Runtime sums within the convolution before; a device that is not here would not share a kernel with it."""
+    adds = {mobilenet.op_keys[op]: "B" for op, kind in enumerate(mobilenet.op_types) if kind == "Add"}
+    plan = editor.partition(mobilenet, TWINS, pins=adds)
+    result = plan.benchmark(seconds=0.1)
+    sums = [s for s in result.subgraphs if s.device == "B"]
+    assert len(sums) == len(adds)
+    for s in sums:
+        (convolution,) = s.also
+        assert convolution.startswith("node_Conv_") and convolution.endswith(f" of subgraph {s.id - 1}")
+        assert f"subgraph{s.id} computes, fused with its own: {convolution}\n" in result.text()
+    planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
+    result = planned.benchmark(seconds=0.1)
+    assert result.estimated and not any(s.also for s in result.subgraphs)
+    at = {s.id: s.device for s in planned.partition.subgraphs}
+    crossing = {(b.tensor, b.source, t) for b in planned.partition.division.boundaries for t in b.targets
+                if at[t] != at[b.source]}
+    assert {(t.tensor, t.source, t.target) for t in result.transfers} == crossing
+
+
 @pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16", "float8_e4m3fn",
                                   "float8_e5m2", "float8_e8m0fnu"])
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 3), (0, 4)])

@@ -14,6 +14,7 @@ from pages import Server, figure, fills, node_at, ready, wait_for_figure
 from playwright.sync_api import Browser, Page, expect
 
 import editor
+from editor.web.panels.timeline import timeline
 
 
 @pytest.fixture
@@ -273,6 +274,15 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page.keyboard.press("Control+z")
     wait_for_figure(page, "pins", 0)
     expect(hint).to_be_enabled()
+
+
+def test_the_timeline_tells_a_device_that_is_here_from_one_that_is_not() -> None:
+    model = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    adds = {key: "CPU" for key, kind in zip(model.op_keys, model.op_types, strict=True) if kind == "Add"}
+    result = editor.partition(model, "HETERO:GPU,CPU", pins=adds).benchmark(seconds=0.1)
+    rows = timeline(result, {}).children[1:-1]
+    badges = {name.children: badge.children for _, name, badge in (row.children[0].children for row in rows)}
+    assert badges == {"GPU": "estimated", "CPU": "partly estimated"}
 
 
 # Mantine puts the state of a menu on a box around its button.

@@ -319,6 +319,7 @@ def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, pl
 
 
 def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
+    graph, part = partition.graph, partition.division.part
     steps = {step.id: step for step in contender.compiled.steps}
     figures = []
     for subgraph in partition.subgraphs:
@@ -327,10 +328,10 @@ def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: f
             continue
         spent = [t.subgraphs[subgraph.id] for t in contender.times]
         runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
-        graph = partition.graph
-        first = next(graph.key_index[k] for k in subgraph.ops if partition.division.part[graph.key_index[k]] >= 0)
+        first = next(graph.key_index[k] for k in subgraph.ops if part[graph.key_index[k]] >= 0)
+        also = tuple(f"{graph.display_name(op)} of subgraph {part[op]}" for op in step.part.also)
         figures.append(SubgraphFigures(
-            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first),
+            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), also,
             Spread.of(spent), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
             float(np.mean(spent)) / mean_total if mean_total else 0.0))
     return tuple(figures)

@@ -266,7 +266,7 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
     if not as_cut and len(partition.subgraphs) == 1:
         whole = replace(cutter.whole(), label="subgraph 0")  # uncut: what the runtime sees is then the model as it is
         steps = steps_of([whole]) if whole.outputs else None
-    elif not as_cut and _is_cpu_only(real[s.device] for s in partition.subgraphs):
+    elif not as_cut and _is_cpu_only(by_name[s.device] for s in partition.subgraphs):
         optimised = optimised_parts(partition, cutter)
         try:
             steps = steps_of(optimised) if optimised else None
@@ -282,7 +282,10 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
 
 
 def _is_cpu_only(devices: Iterable[Device]) -> bool:
-    """Every subgraph runs on ONNX Runtime's CPU provider with default settings."""
+    """Every subgraph is on ONNX Runtime's CPU provider with default settings.
+
+    A planned device is not, though its stand-in is: it would share no kernel with its neighbours.
+    """
     return all(d.runtime == "onnxruntime" and d.provider == "CPUExecutionProvider" and not d.properties for d in devices)
 
 

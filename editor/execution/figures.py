@@ -8,6 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from editor.text import counted
+
+_FEW = 4
+"""Ops to name in one line."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -39,11 +44,24 @@ class SubgraphFigures:
     """The device is planned; the time is that of its stand-in."""
     ops: int
     first_op: str
+    also: tuple[str, ...]
+    """Ops of other subgraphs that run here, in one kernel with its own"""
     time: Spread
     cpu: float
     """median CPU seconds"""
     share: float
     """of the mean total latency, 0 to 1"""
+
+    @property
+    def fused_in(self) -> str:
+        """The first few of ``also``, in words; "" where there are none."""
+        more = len(self.also) - _FEW
+        return ", ".join(self.also[:_FEW]) + (f" and {more} more" if more > 0 else "")
+
+    @property
+    def what(self) -> str:
+        """What runs, in words."""
+        return f"{counted(self.ops, 'op')} from {self.first_op}" + (f"; fused with them: {self.fused_in}" if self.also else "")
 
 
 @dataclass(frozen=True)
@@ -157,6 +175,7 @@ class BenchmarkResult:
             lines.append(f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                          f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
                          f"cpu: {_us(t.time.median):>9}  execType: {t.from_device}->{t.to_device}{mark}")
+        lines += [f"subgraph{s.id} computes, fused with its own: {s.fused_in}" for s in self.subgraphs if s.also]
         return lines
 
     def _totals(self) -> list[str]:

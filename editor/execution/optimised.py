@@ -132,9 +132,12 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
+        assigned = self.partition.division.part
+        also = tuple(op for k, h in zip(self.kernels, self.home, strict=True) if h == number
+                     for op in k.ops if 0 <= assigned[op] != number)
         hidden = sum(home == number for home in self.made_in.values()) - len(outputs)
         return SubModel(model, tuple(inputs), tuple(outputs), self.whole.folder, f"subgraph {number}", True, in_place, inner,
-                        hidden, self.model_names)
+                        hidden, self.model_names, also)
 
     def _find_types(self, names: set[str]) -> None:
         """Types and shapes, from ONNX Runtime: without those of boundary tensors its planner reuses no memory."""

@@ -61,6 +61,8 @@ class SubModel:
     """Tensors for which the runtime itself finds memory, where that is known."""
     model_names: Mapping[str, str] = field(default_factory=dict)
     """What the model calls tensors that an optimised graph keeps by other names."""
+    also: tuple[int, ...] = ()
+    """Ops of other subgraphs that it computes, fused with its own."""
 
 
 @dataclass(frozen=True)

@@ -129,8 +129,8 @@ def _card(title: str, value: list[Any], detail: str) -> html.Div:
 
 def _table(result: BenchmarkResult) -> dag.AgGrid:
     rows: list[dict[str, Any]] = [
-        {"what": f"subgraph {s.id}", "device": s.device, "detail": f"{s.ops} ops from {s.first_op}", "bytes": None,
-         "runs_on": s.runs_on, "kind": "estimated" if s.estimated else "measured", **_times(s.time), "share": s.share}
+        {"what": f"subgraph {s.id}", "device": s.device, "detail": s.what, "bytes": None, "runs_on": s.runs_on,
+         "kind": "estimated" if s.estimated else "measured", **_times(s.time), "share": s.share}
         for s in result.subgraphs]
     rows += [{"what": f"transfer {t.source} → {t.target}", "device": t.to_device, "detail": t.tensor, "bytes": t.bytes,
               "runs_on": f"{t.from_device} → {t.to_device}", "kind": "estimated" if t.estimated else "measured",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +42,7 @@ def steps(result: BenchmarkResult) -> list[Step]:
                 found.append(Step(t.to_device, now, t.time.median, s.id, t.tensor,
                                   f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device})", t.estimated))
                 now += t.time.median
-        found.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.ops} ops from {s.first_op}",
-                          s.estimated))
+        found.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated))
         now += s.time.median
     return found
 
@@ -56,8 +56,8 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
         mine = [b for b in bars if b.device == device]
         share = sum(b.seconds for b in mine) / whole
         rows.append(html.Div([
-            html.Div([swatch(colours.get(device, "#868e96")), device,
-                      planned_badge() if any(b.estimated for b in mine) else None],
+            html.Div([swatch(colours.get(device, "#868e96")),
+                      html.Span(device, className="gantt-device", title=device), _badge(mine)],
                      className="gantt-name"),
             html.Div([_bar(b, whole, colours.get(device, "#868e96")) for b in mine], className="gantt-lane"),
             html.Div(f"{share:.0%}", className="gantt-share", title=f"{device} is busy for {share:.1%} of a run")],
@@ -68,6 +68,12 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
                      html.Div(className="gantt-share")], className="gantt-row")
     title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
     return html.Div([html.H3(title), *rows, axis], className="gantt", id="gantt")
+
+
+def _badge(mine: Sequence[Step]) -> html.Span | None:
+    """A device that is here has measured subgraphs, and yet estimated transfers from one that is not."""
+    estimated = [b.estimated for b in mine]
+    return planned_badge("estimated" if all(estimated) else "partly estimated") if any(estimated) else None
 
 
 def _bar(step: Step, whole: float, fill: str) -> html.Button:
