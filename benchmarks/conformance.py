@@ -9,7 +9,8 @@ OpenVINO, interpreter). A case counts when the runtimes involved pass it unsplit
 A runtime that passes unsplit only because it fuses ops (their exact results then never exist) is no measure for
 the split: after a failure, each runtime involved runs the unsplit model once more with the plan's boundary tensors
 put out as well, and where one fails the case by itself now, the case does not count ("passes only fused").
-Cases run in a process of their own, which is replaced when a runtime crashes or hangs.
+Cases run in a process of their own, which is replaced when a runtime crashes or hangs. A runtime that does so on the
+unsplit model does not pass it; the case then runs without that runtime.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import threading
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,10 +128,10 @@ def _read(folder: Path, stem: str, infos: Iterable[onnx.ValueInfoProto]) -> list
 class Trial:
     """One case, loaded into the editor."""
 
-    def __init__(self, case: Case, folder: Path, as_cut: bool) -> None:
+    def __init__(self, case: Case, folder: Path, as_cut: bool, without: Sequence[str] = ()) -> None:
         import editor
 
-        self.case, self.as_cut = case, as_cut
+        self.case, self.as_cut, self.without = case, as_cut, without
         path = folder / "case.onnx" if case.model else Path(case.name)
         if case.model:
             path.write_bytes(case.model)
@@ -171,10 +172,18 @@ class Trial:
 
         return self._attempt(lambda: compile_whole(self.graph, device, threads=1, also=tuple(also)))
 
+    def unsplit(self, device: Any) -> str:
+        """The same for the first time; the parent is told, in case that nothing comes back."""
+        if device.name in self.without:
+            return "crashed or did not end in time"
+        tell({"unsplit": device.name})
+        return self.whole(device)
+
     def split(self, devices: list[Any], device: Any, part: Any) -> tuple[str, str]:
         """(verdict, detail) of a given division."""
         from editor.execution.executor import compile_partition
 
+        tell({"unsplit": ""})
         plan = layout(self.graph, devices, device, part)
         problem = self._attempt(lambda: compile_partition(plan, threads=1, as_cut=self.as_cut))
         if not problem:
@@ -231,7 +240,7 @@ def attempt(trial: Trial, mode: str, seed: int) -> tuple[str, str]:
         return mixed(trial, placed, seed)
     devices = load_devices([{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
                             {"name": "B", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}])
-    problem = trial.whole(devices[0])
+    problem = trial.unsplit(devices[0])
     if problem:
         return "unsplit fails", problem
     if mode == "three" and len(graph) < 2:
@@ -252,7 +261,7 @@ def mixed(trial: Trial, placed: Any, seed: int) -> tuple[str, str]:
     devices = load_devices([{"name": "onnxruntime", "provider": "CPUExecutionProvider", "backendName": "onnxruntime"},
                             {"name": "openvino", "backendName": "openvino", "provider": "CPU"},
                             {"name": "interpreter", "backendName": "Interpreter"}])
-    able = [d for d in devices if not trial.whole(d)]
+    able = [d for d in devices if not trial.unsplit(d)]
     if len(able) < 2:
         return "fewer than two runtimes pass unsplit", ""
     rng = np.random.default_rng([seed, zlib.crc32(trial.case.name.encode())])
@@ -265,27 +274,33 @@ def mixed(trial: Trial, placed: Any, seed: int) -> tuple[str, str]:
     return trial.split(able, device, part)
 
 
-def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int) -> None:
-    """The child: one line of JSON per case."""
+def tell(message: dict[str, Any]) -> None:
+    """From the child to the parent."""
+    print(json.dumps(message), flush=True)
+
+
+def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int, without: Sequence[str]) -> None:
+    """The child: a line of JSON for every step of every case; ``without`` holds for the first of them."""
     files = sorted(folder.glob("*.case"))
     with tempfile.TemporaryDirectory() as scratch:
         for i in range(start, len(files)):
             case = pickle.loads(files[i].read_bytes())
-            print(json.dumps({"start": i, "name": case.name}), flush=True)
+            tell({"start": i, "name": case.name})
             try:
-                verdict, detail = attempt(Trial(case, Path(scratch), as_cut), mode, seed)
+                verdict, detail = attempt(Trial(case, Path(scratch), as_cut, without), mode, seed)
             except Exception as error:  # the editor itself must not fall over
                 verdict, detail = "failed", f"{type(error).__name__}: {error}"
-            print(json.dumps({"name": case.name, "verdict": verdict, "detail": detail[:400]}), flush=True)
+            tell({"name": case.name, "verdict": verdict, "detail": detail[:400]})
+            without = ()
 
 
 def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: float) -> dict[str, dict[str, str]]:
-    """The parent: runs children until every case has a verdict; each has ``limit`` seconds."""
+    """The parent: runs children until every case has a verdict; each step of a case has ``limit`` seconds."""
     results: dict[str, dict[str, str]] = {}
-    start, name = 0, ""
+    start, name, unsplit, without = 0, "", "", list[str]()
     while start < count:
         command = [sys.executable, __file__, "--worker", str(folder), "--mode", mode, "--seed", str(seed),
-                   "--start", str(start), *(["--as-cut"] if as_cut else [])]
+                   "--start", str(start), "--without", *without, *(["--as-cut"] if as_cut else [])]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         timer = threading.Timer(limit, child.kill)
         assert child.stdout is not None
@@ -295,12 +310,18 @@ def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: f
             timer = threading.Timer(limit, child.kill)
             timer.start()
             if "start" in message:
-                start, name = message["start"] + 1, message["name"]
+                start, name, unsplit = message["start"] + 1, message["name"], ""
+            elif "unsplit" in message:
+                unsplit = message["unsplit"]
             else:
+                without = []
                 results[message.pop("name")] = message
                 print(f"\r{start}/{count}", end="", file=sys.stderr)
         timer.cancel()
-        if child.wait() and name not in results:
+        if child.wait() and name not in results and unsplit:
+            start, without = start - 1, [*without, unsplit]
+        elif child.returncode and name not in results:
+            without = []
             results[name] = {"verdict": "failed", "detail": f"the process died or hung (status {child.returncode})"}
         elif not child.returncode:
             break
@@ -315,13 +336,14 @@ def main() -> None:
     parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimised graph")
     parser.add_argument("--only", nargs="*", help="names of cases")
     parser.add_argument("--models", type=Path, help="a folder of models instead of the package's cases")
-    parser.add_argument("--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one case")
+    parser.add_argument("--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one step of a case")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--without", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.mode, options.seed, options.as_cut, options.start)
+        work(options.worker, options.mode, options.seed, options.as_cut, options.start, options.without)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
