@@ -89,6 +89,11 @@ def ready(page: Page) -> None:
     page.wait_for_timeout(300)
 
 
+def act(page: Page, script: str) -> None:
+    """Runs a script for what it does. What Cytoscape returns is the whole graph: sending it has crashed a renderer."""
+    page.evaluate(f"() => {{ {script} }}")
+
+
 def figure(page: Page, name: str) -> int:
     return int(page.locator(f"[data-figure={name}]").get_attribute("data-value") or -1)
 

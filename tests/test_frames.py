@@ -10,7 +10,7 @@ import pytest
 from conftest import LAYERS, write_layers
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import Server, ready
+from pages import Server, act, ready
 from playwright.sync_api import Browser, Page, Route, expect
 
 import editor
@@ -149,9 +149,9 @@ def test_the_first_picture_has_the_frames_of_the_live_graph(browser: Browser, tm
 
 def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
     page = opened
-    page.evaluate("heteroCy.nodes('.group')[2].emit('dbltap')")
+    act(page, "heteroCy.nodes('.group')[2].emit('dbltap')")
     page.wait_for_function("heteroCy.nodes('.frame').length === 1")
-    page.evaluate("heteroCy.panBy({ x: 30, y: -60 })")
+    act(page, "heteroCy.panBy({ x: 30, y: -60 })")
     page.wait_for_timeout(600)
     where = "[heteroCy.nodes().length, heteroCy.zoom(), heteroCy.pan().x, heteroCy.pan().y]"
     before = page.evaluate(where)
@@ -164,7 +164,7 @@ def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
 
 def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     page = opened
-    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    act(page, "heteroCy.nodes('.group')[1].select()")
     expect(page.locator("#inspector")).to_contain_text("25 ops selected")
     page.click("#export")
     expect(page.locator(".menu-columns")).to_be_visible()
@@ -194,7 +194,7 @@ def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_
 
 def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
     page = opened
-    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    act(page, "heteroCy.nodes('.group')[1].select()")
     inspector = page.locator("#inspector")
     expect(inspector).to_contain_text("layers.1")
     expect(inspector).to_contain_text(f"25 ops selected, one of {LAYERS} blocks alike")
@@ -216,10 +216,10 @@ def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -
 
 def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) -> None:
     page = opened
-    page.evaluate("heteroCy.nodes('.group')[1].select()")
+    act(page, "heteroCy.nodes('.group')[1].select()")
     page.keyboard.press("c")
     page.wait_for_function("heteroCy.nodes('.group').length === 1")
     assert page.evaluate("heteroCy.nodes('.group')[0].data('name')") == f"model ×{LAYERS}"
     page.keyboard.press("2")
-    page.evaluate("heteroCy.nodes('.group')[0].emit('tap')")
+    act(page, "heteroCy.nodes('.group')[0].emit('tap')")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
-from pages import Server, figure, fills, node_at, ready, wait_for_figure
+from pages import Server, act, figure, fills, node_at, ready, wait_for_figure
 from playwright.sync_api import Browser, Page, expect
 
 import editor
@@ -221,7 +221,7 @@ def test_arrow_keys_move_within_a_row(page: Page, server: Server) -> None:
 
 def test_a_reload_comes_back_to_the_same_place(fresh: Page) -> None:
     page = fresh
-    page.evaluate("heteroCy.viewport({ zoom: 0.9, pan: { x: -40, y: -2000 } })")
+    act(page, "heteroCy.viewport({ zoom: 0.9, pan: { x: -40, y: -2000 } })")
     page.wait_for_timeout(400)
     page.reload()
     ready(page)
