@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 CHROMIUM = next((p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None)
+expect.set_options(timeout=30_000)  # machines are busy at times; no test is about time
 READY = "window.heteroCy && window.heteroCy.nodes('[fill]').length > 0"
 
 
@@ -99,7 +100,7 @@ def figure(page: Page, name: str) -> int:
 
 
 def wait_for_figure(page: Page, name: str, value: int) -> None:
-    expect(page.locator(f"[data-figure={name}]")).to_have_attribute("data-value", str(value), timeout=10_000)
+    expect(page.locator(f"[data-figure={name}]")).to_have_attribute("data-value", str(value))
 
 
 def node_at(page: Page, number: int) -> tuple[float, float]:

@@ -147,9 +147,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
 
     # Benchmark to its end, watching it move.
     page.click("#bench-open")
-    page.fill("#bench-seconds", "2")
+    page.fill("#bench-seconds", "4")
     page.click("#bench-start")
-    expect(page.locator("#bench-cancel")).to_be_enabled(timeout=20_000)
+    expect(page.locator("#bench-cancel")).to_be_enabled()
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
     expect(page.locator("#bench-chart .scatterlayer .trace")).not_to_have_count(0)
     expect(page.locator("#bench-text")).to_contain_text("Done", timeout=90_000)
@@ -158,14 +158,14 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     for text in ("This plan", "Unsplit on OpenVINO", "Unsplit on ONNX Runtime", "Unsplit on Interpreter", "p99"):
         expect(cards).to_contain_text(text)
     subgraphs = figure(page, "subgraphs")
-    assert page.locator("#bench-chart .barlayer .trace").count() == subgraphs + 1
+    expect(page.locator("#bench-chart .barlayer .trace")).to_have_count(subgraphs + 1)
     expect(page.locator("#bench-table .ag-row").first).to_contain_text("measured")
 
     # The result stays with the document, and says when the plan is another.
     page.reload()
     ready(page)
     page.click("#bench-open")
-    expect(cards).to_contain_text("within tolerance", timeout=10_000)
+    expect(cards).to_contain_text("within tolerance")
     expect(page.locator("#bench-stale")).to_be_empty()
     page.click("#undo")
     expect(page.locator("#bench-stale")).to_contain_text("The plan changed")
@@ -176,7 +176,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
     page.click("#bench-cancel")
-    expect(page.locator("#bench-text")).to_contain_text("Cancelled", timeout=10_000)
+    expect(page.locator("#bench-text")).to_contain_text("Cancelled")
 
     # Reload: nothing is lost.
     now = fills(page)
@@ -225,11 +225,11 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: Browser, tmp_path: Path) -
                 ready(page)
                 assert figure(page, "pins") == 1 and page.input_value("#policy") == "Optimal: least latency"
             elif check == "sizes":
-                expect(page.locator("#symbols")).to_contain_text("batch", timeout=20_000)
+                expect(page.locator("#symbols")).to_contain_text("batch")
                 page.click("text=Open with these sizes")
                 ready(page)
             else:
-                expect(page.locator("#open-error")).to_contain_text("no such file", timeout=20_000)
+                expect(page.locator("#open-error")).to_contain_text("no such file")
         finally:
             page.close()
             server.stop()
@@ -259,7 +259,7 @@ def test_a_model_too_large_to_draw_opens_in_blocks(page: Page, server: Server) -
     assert page.evaluate("window.heteroCy.nodes().length") < 1300
     page.click("#policy")
     page.click("role=option[name='Optimal: least latency']")
-    expect(page.locator("#outcome")).to_contain_text("no placement is below", timeout=20_000)
+    expect(page.locator("#outcome")).to_contain_text("no placement is below")
     expect(page.locator("#undo")).to_be_enabled()
 
 
@@ -272,7 +272,7 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     expect(page.locator("#devices")).to_contain_text("planned", ignore_case=True)
     page.goto(f"{server.url}/open")
     page.click("text=Whisper tiny, decoder")
-    expect(page.locator("#symbols")).to_contain_text("sequence", timeout=20_000)
+    expect(page.locator("#symbols")).to_contain_text("sequence")
     page.locator("#symbols input").nth(1).fill("8")
     page.click("text=Open with these sizes")
     ready(page)
@@ -295,10 +295,10 @@ def test_bad_input_is_a_message(page: Page, server: Server, file: str, spec: str
     page.fill("#devices-spec", spec)
     page.keyboard.press("Escape")
     page.click("#open-path")
-    expect(page.locator("#open-error")).to_contain_text(cause, timeout=20_000)
+    expect(page.locator("#open-error")).to_contain_text(cause)
     assert page.input_value("#path") == str(ODDITIES / file)
     page.goto(f"{server.url}/d/nothing")
-    expect(page.locator("#open-error")).to_contain_text("not in the workspace", timeout=20_000)
+    expect(page.locator("#open-error")).to_contain_text("not in the workspace")
 
 
 def test_broken_table_is_a_message(page: Page, server: Server, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_broken_table_is_a_message(page: Page, server: Server, tmp_path: Path) -
     page.fill("#devices-spec", str(tmp_path / "t.yaml"))
     page.keyboard.press("Escape")
     page.click("#open-path")
-    expect(page.locator("#open-error")).to_contain_text("t.yaml:1: memory must be a size", timeout=20_000)
+    expect(page.locator("#open-error")).to_contain_text("t.yaml:1: memory must be a size")
 
 
 def test_dark_is_dark(browser: Browser, server: Server) -> None:
@@ -327,7 +327,7 @@ def test_dark_is_dark(browser: Browser, server: Server) -> None:
 def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.click("text=Whisper tiny, decoder")
-    expect(page.locator("#symbols")).to_contain_text("sequence", timeout=20_000)
+    expect(page.locator("#symbols")).to_contain_text("sequence")
     page.click("#open-sizes")
     ready(page)
     every = page.evaluate("window.heteroCy.nodes('.op').length")
@@ -343,7 +343,7 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     page.wait_for_function(f"window.heteroCy.nodes('.op').length == {few}")
     page.fill("#find", "op == Softmax")
     page.keyboard.press("Enter")
-    expect(page.locator("#inspector")).to_contain_text("ops selected", timeout=10_000)
+    expect(page.locator("#inspector")).to_contain_text("ops selected")
     page.locator("#find").blur()
     page.wait_for_function("window.heteroCy.nodes(':selected').length > 0")
     page.keyboard.press("2")
@@ -372,7 +372,7 @@ def test_the_map_shows_paints_and_leads_to_an_op(page: Page, server: Server) -> 
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.click(x, y)
     expect(page.locator("#inspector h3").first).to_be_visible(timeout=10_000)
-    expect(page.locator("#inspector")).to_contain_text("Why it is here", timeout=10_000)
+    expect(page.locator("#inspector")).to_contain_text("Why it is here")
     page.keyboard.press("2")
     page.keyboard.down("Shift")
     page.mouse.move(x - 60, y - 40)
@@ -404,10 +404,10 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.click("role=tab[name='Compare']")
     page.fill("#layout-name", "three parts")
     page.click("#layout-keep")
-    expect(page.locator("#compare-table")).to_contain_text("three parts", timeout=20_000)
+    expect(page.locator("#compare-table")).to_contain_text("three parts")
     expect(page.locator("#compare-table")).to_contain_text("as OpenVINO would")
     page.click("[data-layout-use='least latency']")
-    expect(page.locator("#history")).to_contain_text("least latency", timeout=20_000)
+    expect(page.locator("#history")).to_contain_text("least latency")
     page.click("#compare-start")
     page.wait_for_timeout(500)
     page.click("[data-layout-use='three parts']")
@@ -416,4 +416,4 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.click("#compare-start")
     expect(page.locator(".outdated")).to_be_hidden()
     page.click("#hints-start")
-    expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"), timeout=20_000)
+    expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"))
