@@ -30,7 +30,7 @@ $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 	@echo "Installing the editor's requirements (about half a minute) ..."
 	@$(PIP) -r requirements.txt
 	@# Bytecode of what is imported, and of nothing else: otherwise the first start compiles it, or every start does.
-	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c "import editor.web.server, editor.execution.tasks, editor.exports.registry, distributed"
+	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c "import editor.web.server, editor.execution.jobs.tasks, editor.exports.registry, distributed"
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed

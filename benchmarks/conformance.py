@@ -84,7 +84,7 @@ def cases() -> Iterator[Case]:
 def model_cases(folder: Path) -> Iterator[Case]:
     """Every model file below a folder that loads and that ONNX Runtime can run, on seeded random inputs."""
     import editor
-    from editor.devices.formats import load_devices
+    from editor.devices.table import load_devices
     from editor.execution.executor import compile_whole
     from editor.execution.inputs import random_inputs
 
@@ -153,7 +153,7 @@ class Trial:
 
     def check(self, compiled: Any) -> str:
         """Runs all data sets; "" when the outputs are as expected."""
-        from editor.execution.fidelity import compare
+        from editor.execution.measure.tolerances import compare
 
         for inputs, (_, expected) in zip(self.inputs, self.case.data, strict=True):
             outputs = compiled.run(inputs)
@@ -221,9 +221,9 @@ class Trial:
 
 def layout(graph: Any, devices: list[Any], device: Any, part: Any) -> Any:
     """A partition with given devices [op] and subgraph numbers [op] (negative for constants)."""
-    from editor.partition.partition import Partition, Settings
-    from editor.partition.subgraphs import divide
-    from editor.partition.task import Assignment
+    from editor.placement.placement import Partition, Settings
+    from editor.placement.policies.task import Assignment
+    from editor.placement.subgraphs.division import divide
 
     return Partition(graph, tuple(devices), Settings(), None, Assignment(device, str),  # type: ignore[arg-type]
                      divide(graph, devices, device, part))
@@ -231,7 +231,7 @@ def layout(graph: Any, devices: list[Any], device: Any, part: Any) -> Any:
 
 def attempt(trial: Trial, mode: str, seed: int) -> tuple[str, str]:
     """(verdict, detail) of one case: passed, failed, or why it does not count."""
-    from editor.devices.formats import load_devices
+    from editor.devices.table import load_devices
 
     graph = trial.graph
     placed = graph.order[~graph.op_is_constant[graph.order]]
@@ -251,8 +251,8 @@ def attempt(trial: Trial, mode: str, seed: int) -> tuple[str, str]:
 
 def mixed(trial: Trial, placed: Any, seed: int) -> tuple[str, str]:
     """Ops at random on every runtime that passes the case and can run the op."""
-    from editor.devices.formats import load_devices
-    from editor.partition.grouping import minimal
+    from editor.devices.table import load_devices
+    from editor.placement.subgraphs.minimal import minimal
     from editor.runtimes.registry import capability
 
     graph = trial.graph

@@ -34,11 +34,11 @@ from benchmarks.conformance import layout
 from benchmarks.overhead import contiguous, transformer
 from benchmarks.tuning import compare
 from editor.devices.discovery import available_devices
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.errors import EditorError
-from editor.execution.benchmark import Benchmark, environment
 from editor.execution.executor import compile_partition, compile_whole
 from editor.execution.inputs import random_inputs
+from editor.execution.measure.benchmark import Benchmark, environment
 from editor.graph.loading import load_model
 from editor.workspace.plan import partition
 

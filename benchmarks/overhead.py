@@ -27,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.conformance import layout
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.execution.executor import compile_partition, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.graph.graph import Graph

@@ -20,10 +20,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from editor.partition.anneal import balance
-from editor.partition.blocks import best_blocks, block_latency
-from editor.partition.chain import best_chain, orders
-from editor.partition.problem import Problem, Tensor
+from benchmarks.block_latency import best_blocks, block_latency
+from editor.placement.policies.annealing import balance
+from editor.placement.policies.chain import best_chain, orders
+from editor.placement.policies.problem import Problem, Tensor
 
 ANNEAL_MOVES = 600_000
 # (published dynamic program or optimum, best value known without contiguity)

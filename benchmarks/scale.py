@@ -17,9 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.splitting import residual, write
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.graph.loading import load_model
-from editor.partition.partition import Settings, solve
+from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
 

@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ortools.sat.python import cp_model
 
-from editor.execution.cut import Cutter
+from editor.execution.compile.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.partition.grouping import GROUPINGS
+from editor.placement.subgraphs.minimal import GROUPINGS
 
 
 def write(path: Path, predecessors: list[list[int]]) -> Path:

@@ -25,13 +25,13 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from editor.devices.formats import load_devices
-from editor.execution.benchmark import Benchmark
+from editor.devices.table import load_devices
 from editor.execution.inputs import random_inputs
-from editor.execution.profiler import profile_all
+from editor.execution.measure.benchmark import Benchmark
+from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.partition.partition import Settings, solve
+from editor.placement.placement import Settings, solve
 
 TABLE = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
          {"name": "OV", "backendName": "openvino", "provider": "CPU"}]

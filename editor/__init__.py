@@ -11,12 +11,11 @@ Names are imported when they are first used: whoever needs one of them does not 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import editor.partition  # before the function of that name is known: a later import would take its place
 from editor.version import VERSION
 
 if TYPE_CHECKING:
     from editor.devices.discovery import AvailableDevice, available_devices
-    from editor.devices.formats import load_devices
+    from editor.devices.table import load_devices
     from editor.errors import (
         DeviceTableError,
         EditorError,
@@ -42,13 +41,9 @@ __all__ = [
 ]
 
 _HOMES = {"AvailableDevice": "devices.discovery", "available_devices": "devices.discovery",
-          "load_devices": "devices.formats", "Graph": "graph.graph", "load_model": "graph.loading",
+          "load_devices": "devices.table", "Graph": "graph.graph", "load_model": "graph.loading",
           "Plan": "workspace.plan", "load_plan": "workspace.plan", "partition": "workspace.plan"}
 """Modules that names come from; the others are errors."""
-
-if not TYPE_CHECKING:
-    del editor, partition  # the package, which makes room for the function
-
 
 def __getattr__(name: str) -> object:
     if name not in __all__:

@@ -15,19 +15,19 @@ import numpy as np
 
 import editor
 from editor.errors import EditorError, ExportError
-from editor.execution import tasks
-from editor.execution.figures import BenchmarkResult
 from editor.execution.inputs import random_inputs, read_inputs
-from editor.execution.jobs import Job, JobService
-from editor.exports.picture import render
+from editor.execution.jobs import tasks
+from editor.execution.jobs.service import Job, JobService
+from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.registry import FORMATS
+from editor.exports.render import render
 from editor.files import write_atomic
-from editor.partition.codegen import CHOICES
-from editor.partition.grouping import GROUPINGS
-from editor.partition.optimal import OBJECTIVES
-from editor.partition.partition import solve
-from editor.partition.policies import POLICIES
-from editor.partition.rules import load_rules
+from editor.placement.codegen import CHOICES
+from editor.placement.placement import solve
+from editor.placement.policies.optimal import OBJECTIVES
+from editor.placement.policies.registry import POLICIES
+from editor.placement.rules import load_rules
+from editor.placement.subgraphs.minimal import GROUPINGS
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan

@@ -25,7 +25,9 @@ EXAMPLES = ROOT / "examples"
 ODDITIES = Path(__file__).parent / "data" / "oddities"
 MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifest.json").read_text())
 
-sys.path.insert(0, str(Path(__file__).parent))
+GOLDEN = Path(__file__).parent / "golden"
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "browser")]
 
 from pages import browser, page, server  # noqa: E402,F401  # fixtures for every test of the page
 

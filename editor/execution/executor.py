@@ -12,14 +12,14 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.buffers import FixedRun, move_outputs, place_outputs
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.execution.compile.step import Step
 from editor.execution.inputs import check_inputs, expected_arrays, fed_initializers
-from editor.execution.optimised import optimised_parts
-from editor.execution.step import Step
+from editor.execution.ort_optimized.buffers import FixedRun, move_outputs, place_outputs
+from editor.execution.ort_optimized.optimized_cut import optimised_parts
 from editor.graph.graph import Graph
-from editor.partition.partition import Partition
-from editor.partition.subgraphs import Subgraph
+from editor.placement.placement import Partition
+from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import CompileOptions, OtherShapes, SubModel, Value
 from editor.runtimes.onnxruntime import memory_of
 from editor.runtimes.registry import runtime_of, stand_in

@@ -13,11 +13,11 @@ from pathlib import Path
 import graphviz
 
 from editor.errors import ExportError
-from editor.exports.palette import device_colour, subgraph_colours, text_colour
-from editor.exports.picture import render
+from editor.exports.colours import device_colour, subgraph_colours, text_colour
+from editor.exports.render import render
 from editor.files import safe_stem, write_atomic
-from editor.partition.labels import LEVELS
-from editor.partition.partition import Partition
+from editor.placement.labels import LEVELS
+from editor.placement.placement import Partition
 
 __all__ = ["affinity_dot", "dag_dot", "render", "subgraphs_dot", "write_dot"]
 

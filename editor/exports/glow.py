@@ -13,10 +13,10 @@ from pathlib import Path
 import yaml
 
 from editor.devices.vocabulary import op_name
-from editor.exports.partition_log import write_partition_log
+from editor.exports.glow_log import write_partition_log
 from editor.files import safe_stem, write_atomic
 from editor.graph.graph import Graph
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 
 def write_glow(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from editor.errors import ExportError
-from editor.execution.constants import fold_constants
+from editor.execution.compile.constant_folding import fold_constants
 from editor.exports.stamp import stamp_model
 from editor.files import copy_atomic, write_atomic
 from editor.graph.bodies import captured_names

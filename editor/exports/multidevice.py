@@ -12,7 +12,7 @@ import onnx
 
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.files import safe_stem
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 CONFIGURATION = "hetero-editor"
 _FIRST_IR = 11

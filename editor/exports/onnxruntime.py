@@ -22,7 +22,7 @@ from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.exports.name_patterns import name_patterns
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 ANNOTATION = "layer_ann"
 ANNOTATIONS = "session.layer_assignment_settings"

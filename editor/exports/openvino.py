@@ -12,7 +12,7 @@ from editor.devices.device import Device
 from editor.exports.model_copy import fold, open_copy, write_model
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 
 def openvino_name(device: Device) -> str:

@@ -9,14 +9,14 @@ from pathlib import Path
 from editor.errors import ExportError
 from editor.exports.dot import write_dot
 from editor.exports.glow import write_glow
+from editor.exports.glow_log import write_partition_log
 from editor.exports.multidevice import write_multidevice
 from editor.exports.onnxruntime import write_onnxruntime
 from editor.exports.openvino import write_openvino
-from editor.exports.partition_log import write_partition_log
 from editor.exports.report import write_csv, write_html, write_json, write_markdown
 from editor.exports.split import write_split
 from editor.exports.tvm import write_tvm
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 Writer = Callable[..., list[Path]]
 """Of a partition, a folder, and options of the format."""

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from editor.errors import ExportError
-from editor.exports.palette import device_colour, text_colour
+from editor.exports.colours import device_colour, text_colour
 from editor.files import safe_stem, write_atomic
-from editor.graph.costs import op_bytes, op_flops
-from editor.graph.drawing import draw
-from editor.partition.costs import price
-from editor.partition.memory import device_bytes
-from editor.partition.partition import Partition
-from editor.partition.profile import best_source, costs_of, word_for
+from editor.graph.flops import op_bytes, op_flops
+from editor.graph.layout.layered import draw
+from editor.placement.costs import price
+from editor.placement.device_memory import device_bytes
+from editor.placement.device_profile import best_source, costs_of, word_for
+from editor.placement.placement import Partition
 from editor.text import human_bytes
 
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"

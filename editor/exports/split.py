@@ -11,11 +11,11 @@ from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import convert_model_to_external_data, load_external_data_for_model, write_external_data_tensors
 
 from editor.errors import ExportError
-from editor.execution.cut import Cutter, cut, missing_types
+from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import write_atomic
-from editor.partition.partition import Partition
+from editor.placement.placement import Partition
 
 _LARGEST_FILE = 1 << 30
 """Bytes of a part above which its weights go into a file of their own."""

@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from editor.errors import ModelError
-from editor.graph.folding import fold_shapes
+from editor.graph.shape_folding import fold_shapes
 from editor.graph.types import Shape, shape_of, type_name
 
 _SYMBOL_LIMIT = 1 << 40

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from editor.devices.device import Device
 from editor.errors import PinError
 from editor.graph.graph import Graph
-from editor.partition.labels import label_mask
+from editor.placement.labels import label_mask
 
 _ROUNDS = 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from editor.devices.device import STAND_IN, Device
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.runtimes.base import Capability, Runtime

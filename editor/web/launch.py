@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
-from editor.execution.head_start import HeadStart
-from editor.execution.jobs import JobService
-from editor.places import place
-from editor.web.request import OpenRequest
+from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.service import JobService
+from editor.resources import place
+from editor.web.open_request import OpenRequest
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
              "brave-browser")

@@ -17,15 +17,15 @@ from dash import Dash, dcc, html
 from fastapi.responses import HTMLResponse, Response
 
 from editor.errors import EditorError
-from editor.execution.head_start import HeadStart
-from editor.execution.jobs import JobService
-from editor.places import place
+from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.service import JobService
+from editor.resources import place
+from editor.web.app_state import Desk
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
-from editor.web.desk import Desk
-from editor.web.first_look import FIT, STARTER, WAIT, first_look
-from editor.web.request import OpenRequest
+from editor.web.drawing.preview import FIT, STARTER, WAIT, first_look
+from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
-from editor.web.shelf import Shelf
+from editor.web.static_cache import Shelf
 from editor.workspace.store import Store
 
 log = logging.getLogger(__name__)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from editor.exports.palette import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
-from editor.graph.costs import Floats, op_bytes
-from editor.partition.costs import Costs, price
-from editor.partition.memory import device_bytes
-from editor.partition.partition import Settings
-from editor.partition.profile import best_source, costs_of, word_for
+from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
+from editor.graph.flops import Floats, op_bytes
+from editor.placement.costs import Costs, price
+from editor.placement.device_memory import device_bytes
+from editor.placement.device_profile import best_source, costs_of, word_for
+from editor.placement.placement import Settings
 from editor.text import human_bytes, human_seconds
-from editor.web.elements import visible_ops
-from editor.web.rules import rules_data
+from editor.web.drawing.elements import visible_ops
+from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
 
 

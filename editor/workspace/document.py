@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.errors import PinError
-from editor.execution.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Graph
-from editor.partition.partition import Partition, Settings, solve
-from editor.partition.regions import between, grown, same_device_region
-from editor.partition.rules import Rule, parse_rules
+from editor.placement.placement import Partition, Settings, solve
+from editor.placement.regions import between, grown, same_device_region
+from editor.placement.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
 from editor.workspace.layouts import Layout, kept, ready_made
 from editor.workspace.plan import ImportReport, Plan

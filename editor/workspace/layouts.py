@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from editor.errors import EditorError
-from editor.partition.costs import Costs, price
-from editor.partition.memory import device_bytes
-from editor.partition.partition import Partition, Settings, solve
-from editor.partition.problem import Problem
-from editor.partition.profile import best_source
+from editor.placement.costs import Costs, price
+from editor.placement.device_memory import device_bytes
+from editor.placement.device_profile import best_source
+from editor.placement.placement import Partition, Settings, solve
+from editor.placement.policies.problem import Problem
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
-from editor.devices.formats import Spec, load_devices
+from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, PlanError
-from editor.execution.benchmark import Benchmark
 from editor.execution.executor import CompiledPlan, compile_partition
-from editor.execution.figures import BenchmarkResult
-from editor.execution.tasks import Recipe
+from editor.execution.jobs.tasks import Recipe
+from editor.execution.measure.benchmark import Benchmark
+from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.registry import export as export_partition
 from editor.exports.report import standalone, write_comparison
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.imports.first_come import first_come
-from editor.imports.formats import read_affinities
+from editor.imports.affinity_files import read_affinities
+from editor.imports.glow_table import first_come
 from editor.imports.matching import match
-from editor.partition.labels import label_mask
-from editor.partition.partition import Explanation, Partition, Settings, solve
-from editor.partition.rules import parse_rules
-from editor.partition.subgraphs import Boundary, Subgraph
+from editor.placement.labels import label_mask
+from editor.placement.placement import Explanation, Partition, Settings, solve
+from editor.placement.rules import parse_rules
+from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
 from editor.version import VERSION
 from editor.workspace import plan_file

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from editor.devices.device import Device
-from editor.devices.formats import load_devices
+from editor.devices.table import load_devices
 from editor.errors import ModelError, PlanError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.partition.partition import Partition, Settings
-from editor.partition.rules import parse_rules
+from editor.placement.placement import Partition, Settings
+from editor.placement.rules import parse_rules
 
 FORMAT, VERSION = "hetero-editor/plan", 1
 _REQUIRED = ("model", "devices", "policy", "pins", "affinities")

@@ -10,9 +10,9 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.text import human_seconds
-from editor.web.desk import BenchmarkState, Desk
-from editor.web.figures import live_figure
+from editor.web.app_state import BenchmarkState, Desk
 from editor.web.panels.benchmark import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
+from editor.web.panels.charts import live_figure
 from editor.web.panels.status import status
 from editor.web.view import colours_of, view_of
 from editor.workspace.document import Document

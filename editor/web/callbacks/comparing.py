@@ -12,12 +12,12 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.exports.report import MOST_COMPARED, write_comparison
-from editor.partition.hints import hints
-from editor.partition.profile import best_source
-from editor.web.desk import Desk
+from editor.placement.device_profile import best_source
+from editor.placement.hints import hints
+from editor.web.app_state import Desk
+from editor.web.drawing.panes import panes_data
 from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
-from editor.web.panes import panes_data
 from editor.workspace.document import Document
 
 

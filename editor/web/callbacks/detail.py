@@ -9,11 +9,11 @@ from dash import Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.graph.scopes import scopes_of
-from editor.web.blocks import expand_level, first_detail, reveal, shown_elements
-from editor.web.desk import Desk
-from editor.web.elements import visible_ops
-from editor.web.map import map_data
+from editor.graph.scopes.tree import scopes_of
+from editor.web.app_state import Desk
+from editor.web.drawing.collapsed import expand_level, first_detail, reveal, shown_elements
+from editor.web.drawing.elements import visible_ops
+from editor.web.drawing.map import map_data
 from editor.workspace.document import Document
 
 

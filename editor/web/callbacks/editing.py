@@ -9,14 +9,14 @@ from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.partition.filter import matching
-from editor.partition.rules import parse_rules
-from editor.web.desk import Desk
-from editor.web.notice import notice, refusal_notice
+from editor.placement.filter import matching
+from editor.placement.rules import parse_rules
+from editor.web.app_state import Desk
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import stale
 from editor.web.panels.devices import device_list, history_list, outcome, pins_summary
 from editor.web.panels.hover import hover
+from editor.web.panels.notice import notice, refusal_notice
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import codegen_value, costs_value, figures_of, policy_value, view_of

@@ -14,10 +14,10 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
-from editor.exports.partition_log import partition_log
+from editor.exports.glow_log import partition_log
 from editor.files import safe_stem, write_atomic
-from editor.web.desk import Desk
-from editor.web.notice import notice
+from editor.web.app_state import Desk
+from editor.web.panels.notice import notice
 from editor.workspace.document import Document
 
 

@@ -13,9 +13,9 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.files import safe_stem
-from editor.partition.rules import parse_rules_text
-from editor.web.desk import Desk
-from editor.web.notice import notice
+from editor.placement.rules import parse_rules_text
+from editor.web.app_state import Desk
+from editor.web.panels.notice import notice
 
 
 def register(app: Dash, desk: Desk) -> None:

@@ -12,11 +12,11 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, UnboundSymbolError
 from editor.files import safe_stem, write_atomic
-from editor.web.desk import Desk
+from editor.web.app_state import Desk
+from editor.web.open_request import OpenRequest
 from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
-from editor.web.parts import problem
-from editor.web.request import OpenRequest
+from editor.web.panels.parts import problem
 
 
 def register(app: Dash, desk: Desk) -> None:

@@ -10,17 +10,17 @@ import numpy as np
 from dash import dcc, html
 
 from editor.text import human_bytes
-from editor.web.blocks import first_detail, shown_elements
-from editor.web.elements import visible_ops
+from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.drawing.elements import visible_ops
+from editor.web.drawing.styles import stylesheet
 from editor.web.panels import inspector
 from editor.web.panels.benchmark import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.devices import tools_panel
+from editor.web.panels.parts import icon, icon_button
 from editor.web.panels.rules import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
-from editor.web.parts import icon, icon_button
-from editor.web.styles import stylesheet
 from editor.web.view import view_of
 from editor.workspace.document import Document
 

@@ -10,9 +10,9 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.devices.discovery import available_devices
-from editor.web.desk import Desk
-from editor.web.parts import icon, problem
-from editor.web.request import OpenRequest
+from editor.web.app_state import Desk
+from editor.web.open_request import OpenRequest
+from editor.web.panels.parts import icon, problem
 
 UPLOAD_LIMIT = 256 << 20
 

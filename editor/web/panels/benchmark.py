@@ -9,14 +9,14 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 from dash import dcc, html
 
-from editor.execution.figures import BenchmarkResult
-from editor.execution.tune import Tuned
-from editor.partition.profile import DeviceProfile
+from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.tune import Tuned
+from editor.placement.device_profile import DeviceProfile
 from editor.text import human_seconds
-from editor.web.desk import BenchmarkState
+from editor.web.app_state import BenchmarkState
+from editor.web.panels.parts import planned_badge, problem
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
 from editor.web.panels.timeline import timeline
-from editor.web.parts import planned_badge, problem
 from editor.workspace.document import Document
 from editor.workspace.store import Run
 

@@ -9,10 +9,10 @@ import dash_mantine_components as dmc
 from dash import html
 
 from editor.graph.graph import Graph
-from editor.graph.scopes import scopes_of
-from editor.partition.hints import Hint
+from editor.graph.scopes.tree import scopes_of
+from editor.placement.hints import Hint
 from editor.text import counted, human_bytes, human_seconds
-from editor.web.parts import planned_badge, swatch
+from editor.web.panels.parts import planned_badge, swatch
 from editor.web.view import colours_of, op_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures

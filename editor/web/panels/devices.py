@@ -9,9 +9,9 @@ import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
-from editor.partition.profile import best_source
+from editor.placement.device_profile import best_source
 from editor.text import human_bytes, human_seconds
-from editor.web.parts import heading, icon, planned_badge, swatch
+from editor.web.panels.parts import heading, icon, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, figures_of, memory_of, policy_value
 from editor.workspace.document import Document
 

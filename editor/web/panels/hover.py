@@ -7,9 +7,9 @@ from typing import Any
 
 from dash import html
 
-from editor.graph.scopes import scopes_of
+from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds
-from editor.web.parts import swatch
+from editor.web.panels.parts import swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 

@@ -9,13 +9,13 @@ import dash_mantine_components as dmc
 import numpy as np
 from dash import html
 
-from editor.exports.palette import text_colour
-from editor.graph.scopes import scopes_of
+from editor.exports.colours import text_colour
+from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes
-from editor.web.elements import visible_ops
+from editor.web.drawing.elements import visible_ops
 from editor.web.panels.hover import costs_on_devices
-from editor.web.parts import facts, heading, planned_badge, swatch
-from editor.web.rules import labels_of
+from editor.web.panels.parts import facts, heading, planned_badge, swatch
+from editor.web.rule_rows import labels_of
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from dash import html
 
-from editor.execution.figures import BenchmarkResult
-from editor.exports.palette import text_colour
+from editor.execution.measure.figures import BenchmarkResult
+from editor.exports.colours import text_colour
 from editor.text import human_seconds
-from editor.web.parts import planned_badge, swatch
+from editor.web.panels.parts import planned_badge, swatch
 
 _LEAST_LABEL = 0.035
 """Share of the run below which a bar has no room for its name."""

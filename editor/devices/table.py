@@ -1,0 +1,229 @@
+"""Reading device tables: YAML (Glow's layout included), ``HETERO:`` strings and lists of mappings.
+
+Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"key" : "value"`` lines
+(Glow ``lib/Runtime/RuntimeTypes``, ``docs/Partitioner.md``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from editor.devices.device import Device, Link
+from editor.devices.names import Target, known_names, resolve
+from editor.devices.vocabulary import op_name
+from editor.errors import DeviceTableError
+
+MAX_DEVICES = 64
+_KEYS = ("name", "backendName", "runtime", "provider", "parameters", "device", "unit", "codegen", "properties", "memory",
+         "peakCompute", "peakDramBw", "link", "nonSupportedNodes", "supportedNodes", "deviceID", "deviceMemory")
+# Parameters of Glow's that say nothing about placement.
+_IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "sparseNNOptimize", "availableMemory",
+                       "peakDramBw", "peakCompute")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+
+Spec = str | Path | Sequence[Mapping[str, Any]]
+
+
+def load_devices(spec: Spec) -> tuple[Device, ...]:
+    """Reads a device table; order is priority.
+
+    Args:
+        spec: a YAML file, ``HETERO:GPU,CPU``, or a list of entries as the YAML file would hold.
+
+    Raises:
+        DeviceTableError: with file and line: bad YAML, unknown runtime or op name, duplicate name.
+    """
+    if isinstance(spec, str | Path):
+        text = str(spec)
+        if text.upper().startswith("HETERO:") or text.upper() == "HETERO":
+            return _from_hetero(text)
+        return _from_file(Path(spec))
+    return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
+
+
+def _from_hetero(text: str) -> tuple[Device, ...]:
+    names = [name.strip() for name in text.partition(":")[2].split(",")]
+    if names == [""]:
+        raise DeviceTableError(f"{text!r}: names no device; write HETERO:GPU,CPU")
+    return _from_entries([{"name": name} for name in names], [""] * len(names), repr(text))
+
+
+def _from_file(path: Path) -> tuple[Device, ...]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DeviceTableError(f"{path}: no such file (a device table, or HETERO:GPU,CPU)") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeviceTableError(f"{path}: cannot be read as text ({error})") from error
+    return parse_devices(text, str(path))
+
+
+def parse_devices(text: str, source: str) -> tuple[Device, ...]:
+    """Reads the text of a YAML table; ``source`` names it in messages."""
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark else source
+        raise DeviceTableError(f"{where}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
+    except RecursionError as error:
+        raise DeviceTableError(f"{source}: not a device table (nested too deeply)") from error
+    if not isinstance(node, yaml.SequenceNode):
+        raise DeviceTableError(f"{source}:1: a device table is a list of devices (lines starting with `- name: ...`)")
+    lines = [f"{source}:{item.start_mark.line + 1}" for item in node.value]
+    for line, entry in zip(lines, data, strict=True):
+        if not isinstance(entry, dict):
+            raise DeviceTableError(f"{line}: a device is a mapping with a name and a backendName, not {entry!r}")
+    return _from_entries(data, lines, source)
+
+
+def _from_entries(entries: list[dict[str, Any]], lines: list[str], source: str) -> tuple[Device, ...]:
+    if not entries:
+        raise DeviceTableError(f"{source}: the table has no devices")
+    if len(entries) > MAX_DEVICES:
+        raise DeviceTableError(f"{source}: {len(entries)} devices, the limit is {MAX_DEVICES}")
+    devices: list[Device] = []
+    for i, entry in enumerate(entries):
+        where = lines[i] or (source if len(entries) == 1 else f"{source}, device {i + 1}")
+        device = _Entry(entry, where).device(i)
+        if any(device.name == other.name for other in devices):
+            raise DeviceTableError(f"{where}: there are two devices named {device.name!r}; names must differ")
+        devices.append(device)
+    return tuple(devices)
+
+
+class _Entry:
+    """One entry of a table, with the place to name in messages."""
+
+    def __init__(self, entry: dict[str, Any], where: str) -> None:
+        self.entry, self.where = entry, where
+        for key in entry:
+            if key not in _KEYS:
+                close = difflib.get_close_matches(str(key), _KEYS, 1)
+                self.fail(f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        self.parameters = self._parameters()
+
+    def fail(self, message: str) -> None:
+        """Raises with the place."""
+        raise DeviceTableError(f"{self.where}: {message}")
+
+    def value(self, key: str) -> Any:
+        """A key of the entry or of its parameters."""
+        return self.entry.get(key, self.parameters.get(key))
+
+    def text(self, key: str, default: str = "") -> str:
+        """The same as text."""
+        value = self.value(key)
+        if value is None:
+            return default
+        if isinstance(value, dict | list):
+            self.fail(f"{key} must be plain text, not {type(value).__name__}")
+        return str(value).strip()
+
+    def device(self, position: int) -> Device:
+        """Checks and builds the device."""
+        backend = self.text("backendName") or self.text("runtime") or self.text("name")
+        name = self.text("name") or backend
+        if not name:
+            self.fail("the device has no name")
+        target = self._target(name, backend)
+        properties = self.value("properties") or {}
+        if not isinstance(properties, dict):
+            self.fail("properties must be a mapping of option: value")
+        return Device(
+            name=name, backend=backend, runtime=target.runtime, provider=target.provider, present=target.present,
+            device=self.text("device", target.device), unit=self.text("unit", str(self._logical_id() or 0)),
+            codegen=self.text("codegen", target.runtime or backend.lower()),
+            supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
+            properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size(),
+            peak_compute=self._number("peakCompute"), peak_dram_bw=self._number("peakDramBw"), link=self._link(),
+            logical_id=self._logical_id(), entry=self.entry)
+
+    def _target(self, name: str, backend: str) -> Target:
+        target = resolve(backend, self.text("provider"))
+        if target is None:
+            known = known_names()
+            close = difflib.get_close_matches(backend, known, 1, 0.5)
+            what = f"unknown device or runtime {backend!r}"
+            self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}")
+            raise AssertionError  # fail() always raises
+        return target
+
+    def _parameters(self) -> dict[str, str]:
+        block = self.entry.get("parameters")
+        if block is None:
+            return {}
+        if isinstance(block, str):
+            try:
+                block = yaml.safe_load(block) or {}
+            except yaml.YAMLError as error:
+                self.fail(f"parameters: not `\"key\" : \"value\"` lines ({getattr(error, 'problem', error)})")
+        if not isinstance(block, dict):
+            self.fail('parameters must hold `"key" : "value"` lines')
+            return {}
+        for key in block:
+            if key not in _KEYS and key not in _IGNORED_PARAMETERS:
+                close = difflib.get_close_matches(str(key), _KEYS, 1)
+                self.fail(f"unknown parameter {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        return block
+
+    def _op_names(self, key: str) -> tuple[str, ...]:
+        value = self.value(key)
+        parts = value if isinstance(value, list) else self.text(key).split(",")
+        names = tuple(str(p).strip() for p in parts if str(p).strip())
+        for name in names:
+            custom = "::" in name or "." in name.partition("::")[0]
+            if op_name(name) is None and not custom:
+                self.fail(f"{key}: unknown op {name!r} (ONNX, Glow and Relay names are known; "
+                          "write domain::Type for a custom op)")
+        return names
+
+    def _logical_id(self) -> int | None:
+        text = self.text("deviceID")
+        if text and not text.isdigit():
+            self.fail(f"deviceID must be a whole number, not {text!r}")
+        return int(text) if text else None
+
+    def _size(self) -> int | None:
+        text = self.text("memory") or self.text("deviceMemory")
+        if not text:
+            return None
+        match = _SIZE.fullmatch(text)
+        if not match:
+            self.fail(f"memory must be a size such as 8GiB or 500MB, not {text!r}")
+            return None
+        base = 1024 if match[3] else 1000
+        return int(float(match[1]) * base ** " kmgt".index(match[2].lower() or " "))
+
+    def _number(self, key: str) -> float | None:
+        text = self.text(key)
+        if not text:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 < number < float("inf"):
+            self.fail(f"{key} must be a number above 0, not {text!r}")
+        return number
+
+    def _link(self) -> Link | None:
+        link = self.entry.get("link")
+        if link is None:
+            return None
+        try:
+            return Link(float(link["bandwidth"]), float(link.get("latency", 0.0)))
+        except (TypeError, KeyError, ValueError, AttributeError):
+            self.fail("link must be {bandwidth: bytes/s, latency: seconds}")
+            return None
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

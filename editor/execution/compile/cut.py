@@ -1,0 +1,192 @@
+"""Cutting sub-models: one self-contained ONNX model per subgraph.
+
+Identity is by tensor name throughout; nodes get unique names, because ONNX Runtime refuses
+duplicates that the checker accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
+
+from editor.errors import ExecutionError
+from editor.execution.compile.constant_folding import fold_constants
+from editor.execution.compile.shape_values import shape_values
+from editor.graph.bodies import captured_names
+from editor.graph.graph import Graph, TensorKind
+from editor.graph.model_file import file_sha256, read_model
+from editor.graph.shapes import bind_symbols
+from editor.placement.placement import Partition
+from editor.placement.subgraphs.division import Subgraph
+from editor.runtimes.base import SubModel, first_line
+from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
+
+_OLDEST_IR_VERSION = 4
+"""Before it, initializers had to be inputs as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cutter:
+    """Holds the parsed model while sub-models are cut from it."""
+
+    graph: Graph
+    source: ModelProto
+    initializers: dict[str, TensorProto | SparseTensorProto]
+    """Without those that are fed."""
+    fed: tuple[str, ...]
+    """Initializers whose value comes with each run: inputs of whatever reads them."""
+    folded_ops: frozenset[int]
+    """Constant ops that were evaluated once; they are part of no sub-model."""
+    folded: dict[str, TensorProto]
+    """What they made."""
+    found_types: dict[str, TypeProto]
+    """Types that shape inference could not tell, from ONNX Runtime."""
+
+    @classmethod
+    def open(cls, graph: Graph, fed: Iterable[str] = ()) -> Cutter:
+        """Reads the model file again, now with the weights that lie in it.
+
+        Args:
+            graph: the model.
+            fed: overridable initializers whose value comes with each run.
+
+        Raises:
+            ExecutionError: the file changed since it was loaded.
+        """
+        if file_sha256(graph.path) != graph.sha256:
+            raise ExecutionError(f"{graph.path}: the file changed since it was opened; open it again")
+        source = read_model(graph.path)
+        bind_symbols(source, graph.define)
+        tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
+        tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
+        given = tuple(sorted(fed))
+        for name in given:
+            del tensors[name]
+        return cls(graph, source, tensors, given, *fold_constants(graph, source, given), {})
+
+    @cached_property
+    def known(self) -> dict[str, TensorProto]:
+        """Values that follow from static shapes, by tensor name."""
+        return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
+
+    def whole(self, also: Sequence[str] = ()) -> SubModel:
+        """The unsplit model, under the same rules as its parts; ``also`` are further tensors to put out."""
+        graph = self.graph
+        inputs = [graph.tensor_names[t] for t in graph.inputs]
+        outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
+        outputs = list(dict.fromkeys((*outputs, *also)))
+        ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
+        return self._model(ops, inputs, outputs, "the unsplit model")
+
+    def part(self, partition: Partition, subgraph: Subgraph, ahead: bool = False) -> SubModel:
+        """One subgraph of a partition.
+
+        Args:
+            partition: whose subgraph it is.
+            subgraph: what to cut out.
+            ahead: values that follow from static shapes are constants of the part, not inputs; see ``known``.
+        """
+        part = partition.division.part
+        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
+        inputs = [name for name in subgraph.inputs if not (ahead and self._is_known(name))]
+        return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
+
+    def _is_known(self, name: str) -> bool:
+        return self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT and name in self.known
+
+    def _is_passed(self, tensor: int) -> bool:
+        return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
+
+    def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str) -> SubModel:
+        live = self._live(ops, outputs)
+        graph = GraphProto(name=self.source.graph.name or self.graph.name)
+        needed: dict[str, None] = {}
+        for op in live:
+            node = graph.node.add()
+            node.CopyFrom(self.source.graph.node[op])
+            node.name = f"op{op}"
+            needed.update(dict.fromkeys(_reads(node)))
+        used = [name for name in (*inputs, *self.fed) if name in needed]
+        graph.input.extend(self._value_info(name) for name in used)
+        graph.output.extend(self._value_info(name) for name in outputs)
+        made = {name for node in graph.node for name in node.output}
+        for name in needed:
+            if name in made or name in used:
+                continue
+            tensor = self.initializers.get(name) or self.folded.get(name) or self.known.get(name)
+            if tensor is None:
+                continue
+            if isinstance(tensor, SparseTensorProto):
+                graph.sparse_initializer.append(tensor)
+            else:
+                graph.initializer.append(tensor)
+        model = ModelProto(ir_version=min(max(self.source.ir_version, _OLDEST_IR_VERSION), MAX_IR_VERSION), graph=graph)
+        model.opset_import.extend(self.source.opset_import)
+        if not model.opset_import:
+            model.opset_import.append(helper.make_opsetid("", 1))
+        model.functions.extend(self.source.functions)
+        if model.functions:
+            model.ir_version = max(model.ir_version, 8)
+        return SubModel(model, tuple(used), tuple(outputs), self.graph.path.resolve().parent, label)
+
+    def _live(self, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
+        """Ops that some output needs: runtimes refuse parts that compute nothing."""
+        wanted = set(outputs)
+        live = []
+        for op in reversed(ops):
+            node = self.source.graph.node[op]
+            if any(name in wanted for name in node.output):
+                live.append(op)
+                wanted.update(_reads(node))
+        return live[::-1]
+
+    def _value_info(self, name: str) -> ValueInfoProto:
+        tensor = self.graph.tensor_index[name]
+        kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
+        if kind:
+            return make_value_info(name, kind, shape)
+        return ValueInfoProto(name=name, type=self.found_types.get(name))
+
+    def find_types(self, names: Sequence[str]) -> None:
+        """Has ONNX Runtime infer types that ONNX's own inference does not know.
+
+        Raises:
+            ExecutionError: it does not know them either.
+        """
+        import onnxruntime
+
+        model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
+                            "types").model
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path",
+                                         str(self.graph.path.resolve().parent))
+        try:
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                                   providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise ExecutionError(f"the type of boundary tensor {names[0]!r} is not known, so the model cannot be cut "
+                                 f"there; paint the ops that make and read it with one device "
+                                 f"({first_line(error)})") from error
+        for output in session.get_outputs():
+            self.found_types[output.name] = type_proto(output.type)
+
+
+def cut(partition: Partition, cutter: Cutter, ahead: bool = False) -> list[SubModel | None]:
+    """One sub-model per subgraph (see ``Cutter.part``); None for a subgraph whose results nobody needs."""
+    return [cutter.part(partition, s, ahead) if s.outputs else None for s in partition.subgraphs]
+
+
+def missing_types(partition: Partition) -> list[str]:
+    """Boundary tensors whose type shape inference could not tell; they must be found by a run."""
+    graph = partition.graph
+    return [b.tensor for b in partition.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
+
+
+def _reads(node: NodeProto) -> list[str]:
+    return [*(name for name in node.input if name), *captured_names(node)]
+

@@ -1,0 +1,111 @@
+"""Functions that run as jobs. They get plain values, because a worker may be another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from editor.devices.table import load_devices
+from editor.errors import JobError
+from editor.execution.inputs import read_inputs
+from editor.execution.jobs.service import Channel
+from editor.execution.measure.benchmark import Benchmark
+from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.profile import profile_all
+from editor.execution.measure.tune import Tuned
+from editor.execution.measure.tune import tune as find_fastest
+from editor.graph.graph import Graph
+from editor.graph.loading import load_model
+from editor.placement.device_profile import DeviceProfile, load_profile
+from editor.placement.placement import Settings, solve
+from editor.runtimes.base import Capability
+from editor.runtimes.registry import capability
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that is needed to make a partition again elsewhere."""
+
+    model: str
+    define: Mapping[str, int]
+    devices: Sequence[Mapping[str, Any]]
+    settings: Settings
+
+
+def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
+    """Parses a model file."""
+    channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
+    graph = load_model(model, define)
+    _latest[:] = [(graph, _state(model))]
+    return graph
+
+
+_latest: list[tuple[Graph, tuple[int, int]]] = []
+"""What this worker read last, and the state of its file: the question that follows is about it."""
+
+
+def _state(model: str) -> tuple[int, int]:
+    stat = Path(model).stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _graph(model: str, define: Mapping[str, int]) -> Graph:
+    for graph, state in _latest:
+        if str(graph.path) == model and graph.define == dict(define) and state == _state(model):
+            return graph
+    return load_model(model, define)
+
+
+def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
+                     entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
+    """What each device of a table can run of a model."""
+    graph = _graph(model, define)
+    answers = []
+    for i, device in enumerate(load_devices(entries)):
+        channel.emit({"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)})
+        answers.append(capability(graph, device))
+    return answers
+
+
+def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
+              threads: int = 0, inputs: str | None = None) -> list[BenchmarkResult]:
+    """Benchmarks plans of one model side by side."""
+    partitions = {}
+    graph: Graph | None = None
+    for name, recipe in recipes.items():
+        channel.emit({"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0})
+        graph = load_model(recipe.model, recipe.define)
+        partitions[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
+    values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
+    return Benchmark(partitions, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
+
+
+def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
+    """Profiles a model on every real device of a table; the profiles are kept on this machine."""
+    graph = load_graph(channel, recipe.model, recipe.define)
+
+    def report(text: str, done: int, total: int) -> None:
+        if channel.stopped():
+            raise JobError("cancelled")
+        channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
+    return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
+
+
+def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
+    """Profiles where that has not been done, then tries the best few plans for real."""
+    graph = load_graph(channel, recipe.model, recipe.define)
+    devices = load_devices(recipe.devices)
+    if any(load_profile(graph, d) is None for d in devices if not d.planned):
+        profile(channel, recipe, min(seconds, 2.0), threads)
+    known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
+    return find_fastest(graph, devices, recipe.settings, seconds, mode, requests, threads, channel.emit, channel.stopped,
+                        "measured" if known else "estimate")
+
+
+def warm_up(channel: Channel) -> None:
+    """Imports the runtimes, so that the first real job starts at once."""
+    from editor.runtimes.registry import stand_in
+
+    stand_in()

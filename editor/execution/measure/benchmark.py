@@ -1,0 +1,388 @@
+"""Measuring plans: real runs, interleaved with the unsplit model on each real device.
+
+Every round runs each contender once, so a machine that slows down slows them all alike. The order is another one in
+each round, because who runs after a runtime with busy threads and large weights pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.devices.discovery import available_devices
+from editor.errors import EditorError, ExecutionError, JobError
+from editor.execution.executor import CompiledPlan, RunTimes, compile_partition, compile_whole
+from editor.execution.inputs import fed_initializers, random_inputs
+from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
+from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
+from editor.execution.measure.tolerances import compare, precision_of
+from editor.placement.costs import price
+from editor.placement.device_profile import costs_of
+from editor.placement.placement import Partition
+from editor.runtimes.base import Value
+from editor.runtimes.registry import capability, stand_in
+
+WARM_UP_RUNS = 2
+MIN_ROUNDS = 5
+SLOW_FACTOR = 5
+"""A baseline this many times slower than the plan is measured once, not in every round."""
+_SLICE_SECONDS = 0.5
+"""Of throughput mode: contenders take turns of this length."""
+
+Event = dict[str, Any]
+OnEvent = Callable[[Event], None]
+ShouldStop = Callable[[], bool]
+
+
+@dataclass
+class _Contender:
+    """A plan or a whole model on one device, with what was measured of it."""
+
+    name: str
+    compiled: CompiledPlan
+    plan: int | None
+    """Number of the plan; None for a baseline."""
+    times: list[RunTimes] = field(default_factory=list)
+    finished: int = 0
+    busy_seconds: float = 0.0
+    clones: list[CompiledPlan] = field(default_factory=list)
+    too_slow: bool = False
+    also: list[tuple[str, int | None]] = field(default_factory=list)
+    """Name and number of what is the very same: another plan, or the baseline that a plan of one subgraph is."""
+
+
+class Benchmark:
+    """One interleaved benchmark of one or more partitions of one model."""
+
+    def __init__(self, partitions: Mapping[str, Partition], seconds: float = 2.0, mode: str = "latency",
+                 requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
+                 on_event: OnEvent | None = None, should_stop: ShouldStop | None = None) -> None:
+        if mode not in ("latency", "throughput"):
+            raise EditorError(f"unknown benchmark mode {mode!r}; there is latency and throughput")
+        if not 0 < seconds <= 3600:
+            raise EditorError(f"benchmark seconds must be between 0 and 3600, not {seconds}")
+        if not 1 <= requests <= 256:
+            raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
+        self.partitions, self.seconds, self.mode = dict(partitions), seconds, mode
+        self.requests, self.threads = requests if mode == "throughput" else 1, threads
+        self.on_event = on_event or _ignore
+        self.should_stop = should_stop or (lambda: False)
+        self.graph = next(iter(self.partitions.values())).graph
+        self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
+        self.fed = fed_initializers(self.graph, self.inputs)
+        self.baseline_problems: dict[str, str] = {}
+        self.plan_seconds = 0.0
+        self._wholes: dict[tuple[object, ...], CompiledPlan] = {}
+
+    def run(self) -> list[BenchmarkResult]:
+        """Compiles, warms up, measures and compares.
+
+        Raises:
+            ExecutionError: a plan does not compile or run.
+            JobError: cancelled.
+        """
+        contenders: list[_Contender] = []
+        plans = [_entered(contenders, name, self._compile(name, p), i) for i, (name, p) in enumerate(self.partitions.items())]
+        baselines = self._baselines(contenders)
+        self._phase("warming up")
+        outputs = {id(c): self._warm_up(c) for c in contenders}
+        begin = perf_counter()
+        if self.mode == "latency":
+            self._measure_latency(contenders)
+        else:
+            self._measure_throughput(contenders)
+        elapsed = perf_counter() - begin
+        self._phase("comparing outputs")
+        reference_name, reference, problem = self._reference(baselines, outputs)
+        results = []
+        for contender, (name, partition) in zip(plans, self.partitions.items(), strict=True):
+            difference = self._difference(partition, reference_name, reference, outputs[id(contender)])
+            results.append(self._result(name, partition, contender, baselines, difference, problem, elapsed))
+        return results
+
+    def _compile(self, name: str, partition: Partition) -> CompiledPlan:
+        def progress(done: int, total: int, what: str) -> None:
+            self._phase(f"{name}: {what}" if len(self.partitions) > 1 else what, done, total)
+        if len(partition.subgraphs) == 1:
+            device = next(d for d in partition.devices if d.name == partition.subgraphs[0].device)
+            if not device.planned:
+                progress(0, 1, f"compiling subgraph 0 on {device.name}")
+                return self._whole(device)
+        return compile_partition(partition, self.threads, progress, fed=self.fed)
+
+    def _whole(self, device: Device) -> CompiledPlan:
+        """The unsplit model on a device, compiled once: a plan of one subgraph and the baseline are the same thing.
+
+        They are measured once, too. Two copies would differ by up to 5 % in time by where their memory happens to lie.
+        """
+        key = _settings_of(device)
+        if key not in self._wholes:
+            self._wholes[key] = compile_whole(self.graph, device, self.threads, fed=self.fed)
+        return self._wholes[key]
+
+    def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
+        """The whole model on every real device that can run all of it; reasons for the others."""
+        found: dict[str, _Contender] = {}
+        for device in self._real_devices():
+            self._phase(f"compiling the unsplit model on {device.name}")
+            able = capability(self.graph, device)
+            stuck = np.flatnonzero(~able.mask & ~self.graph.op_is_constant).tolist()
+            if stuck:
+                self.baseline_problems[device.name] = f"cannot run the whole model: {able.reasons[stuck[0]]}"
+                continue
+            try:
+                found[device.name] = _entered(contenders, device.name, self._whole(device), None)
+            except ExecutionError as error:
+                self.baseline_problems[device.name] = str(error)
+        return found
+
+    def _real_devices(self) -> list[Device]:
+        """Real devices of all tables, each runtime and provider once."""
+        found: dict[tuple[object, ...], Device] = {}
+        for partition in self.partitions.values():
+            for device in partition.devices:
+                if device.present:
+                    found.setdefault(_settings_of(device), device)
+        return list(found.values())
+
+    def _warm_up(self, contender: _Contender) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for _ in range(WARM_UP_RUNS):
+            self._check_stop()
+            self._phase(f"warming up {contender.name}")
+            try:
+                result, times = contender.compiled.run_timed(self.inputs)
+            except ExecutionError as error:
+                if contender.plan is not None:
+                    raise
+                self.baseline_problems[contender.name] = str(error)
+                return {}
+            if contender.plan is not None:
+                self.plan_seconds = max(self.plan_seconds, times.total)
+            elif times.total > SLOW_FACTOR * self.plan_seconds and times.total * MIN_ROUNDS > self.seconds / 2:
+                contender.times.append(times)  # one run must do: the others would wait for it in every round
+                contender.finished, contender.busy_seconds, contender.too_slow = 1, times.total, True
+                break
+        return result
+
+    def _measure_latency(self, contenders: Sequence[_Contender]) -> None:
+        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        begin = perf_counter()
+        rounds = 0
+        order = random.Random(0)
+        while rounds < MIN_ROUNDS or perf_counter() - begin < self.seconds:
+            for contender in order.sample(racing, len(racing)):
+                self._check_stop()
+                _, times = contender.compiled.run_timed(self.inputs)
+                contender.times.append(times)
+                contender.finished += 1
+                contender.busy_seconds += times.total
+                self._sample(contender, times, perf_counter() - begin)
+            rounds += 1
+
+    def _measure_throughput(self, contenders: Sequence[_Contender]) -> None:
+        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        for contender in racing:
+            contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
+        begin = perf_counter()
+        while any(c.busy_seconds < self.seconds for c in racing):
+            for contender in racing:
+                self._check_stop()
+                self._saturate(contender, perf_counter() - begin)
+
+    def _saturate(self, contender: _Contender, elapsed: float) -> None:
+        """Keeps all requests in flight for one slice."""
+        deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds)
+        failures: list[BaseException] = []
+
+        def serve(compiled: CompiledPlan) -> None:
+            try:
+                while True:
+                    _, times = compiled.run_timed(self.inputs)
+                    contender.times.append(times)
+                    if perf_counter() >= deadline or self.should_stop():
+                        return
+            except EditorError as error:
+                failures.append(error)
+
+        before, start = len(contender.times), perf_counter()
+        threads = [threading.Thread(target=serve, args=(c,)) for c in contender.clones]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        contender.finished += len(contender.times) - before
+        contender.busy_seconds += perf_counter() - start
+        self._sample(contender, contender.times[-1], elapsed)
+
+    def _reference(self, baselines: Mapping[str, _Contender],
+                   outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
+        """Outputs of the unsplit model: on the stand-in where it is among the baselines, else on any of them."""
+        names = [n for n in baselines if n not in self.baseline_problems]
+        by_device = {d.name: d for d in self._real_devices()}
+        home = stand_in()
+        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (home.runtime, home.provider))
+        if names:
+            return names[0], outputs[id(baselines[names[0]])], ""
+        try:
+            return home.description, self._whole(home).run(self.inputs), ""
+        except EditorError as error:
+            return "", None, str(error)
+
+    def _result(self, name: str, partition: Partition, contender: _Contender, baselines: Mapping[str, _Contender],
+                difference: Difference | None, problem: str, elapsed: float) -> BenchmarkResult:
+        times = contender.times
+        mean_total = float(np.mean([t.total for t in times]))
+        planned = {d.name for d in partition.devices if d.planned}
+        difference, first = self._explained(partition, difference)
+        return BenchmarkResult(
+            plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
+            total=Spread.of([t.total for t in times]),
+            throughput=contender.finished / contender.busy_seconds if contender.busy_seconds else 0.0,
+            estimated=any(s.device in planned for s in partition.subgraphs),
+            subgraphs=_subgraph_figures(partition, contender, mean_total),
+            transfers=_transfer_figures(partition, contender, mean_total, planned),
+            baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
+            difference=difference, difference_problem=problem,
+            first_difference=first, **_prediction(partition),
+            environment=environment(self.threads))
+
+    def _difference(self, partition: Partition, name: str, expected: dict[str, Any] | None,
+                    found: dict[str, Any]) -> Difference | None:
+        if expected is None:
+            return None
+        home = next((d for d in self._real_devices() if d.name == name), stand_in())
+        return compare(name, expected, found, self._precision(partition, home))
+
+    def _precision(self, partition: Partition, reference: Device) -> str:
+        used = {s.device for s in partition.subgraphs}
+        return precision_of([reference, *(d for d in partition.devices if d.name in used)])
+
+    def _explained(self, partition: Partition, difference: Difference | None) -> tuple[Difference | None, str]:
+        """Each output outside its tolerance with where that starts, and the same in one line."""
+        if difference is None or difference.within_tolerance:
+            return difference, ""
+        self._phase("looking for the difference")
+        home = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        wrong = [o.name for o in difference.outputs if not o.ok]
+        found: dict[str, FirstDifference] = {}
+        problem = "seen in the outputs only, not in any boundary tensor"
+        try:
+            found = first_differences(partition, self.inputs, home, wrong, self.threads, self._precision(partition, home))
+        except EditorError as error:
+            problem = f"not found: {error}"
+        told = tuple(o if o.ok else replace(o, first=str(found.get(o.name, problem))) for o in difference.outputs)
+        return replace(difference, outputs=told), summary(found) or problem
+
+    def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
+        problem = self.baseline_problems.get(device.name, "")
+        if contender is None or problem or not contender.times:
+            return Baseline(device.name, device.description, None, None, problem or "not measured")
+        throughput = contender.finished / contender.busy_seconds if contender.busy_seconds else None
+        return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput, "")
+
+    def _sample(self, contender: _Contender, times: RunTimes, at: float) -> None:
+        for name, plan in ((contender.name, contender.plan), *contender.also):
+            self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at,
+                           "total": times.total, "subgraphs": times.subgraphs,
+                           "transfers": sum(t.seconds for t in times.transfers),
+                           "progress": min(at / self.seconds, 1.0)})
+
+    def _phase(self, text: str, done: int = 0, total: int = 0) -> None:
+        self._check_stop()
+        self.on_event({"kind": "phase", "text": text, "done": done, "total": total})
+
+    def _check_stop(self) -> None:
+        if self.should_stop():
+            raise JobError("cancelled")
+
+
+def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, plan: int | None) -> _Contender:
+    """The contender that runs this compiled model: a new one, or the one that runs it already."""
+    twin = next((c for c in contenders if c.compiled is compiled), None)
+    if twin is not None:
+        twin.also.append((name, plan))
+        return twin
+    contenders.append(_Contender(name, compiled, plan))
+    return contenders[-1]
+
+
+def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
+    graph, part = partition.graph, partition.division.part
+    steps = {step.id: step for step in contender.compiled.steps}
+    figures = []
+    for subgraph in partition.subgraphs:
+        step = steps.get(subgraph.id)
+        if step is None:
+            continue
+        spent = [t.subgraphs[subgraph.id] for t in contender.times]
+        runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
+        first = next(graph.key_index[k] for k in subgraph.ops if part[graph.key_index[k]] >= 0)
+        also = tuple(f"{graph.display_name(op)} of subgraph {part[op]}" for op in step.part.also)
+        figures.append(SubgraphFigures(
+            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), also,
+            Spread.of(spent), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
+            float(np.mean(spent)) / mean_total if mean_total else 0.0))
+    return tuple(figures)
+
+
+def _transfer_figures(partition: Partition, contender: _Contender, mean_total: float,
+                      planned: set[str]) -> tuple[TransferFigures, ...]:
+    device = {s.id: s.device for s in partition.subgraphs}
+    named = {made: name for step in contender.compiled.steps for made, name in step.part.model_names.items()}
+    spent: dict[tuple[str, int, int], list[float]] = {}
+    sizes: dict[tuple[str, int, int], int] = {}
+    for times in contender.times:
+        for t in times.transfers:
+            spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
+            sizes[t.tensor, t.source, t.target] = t.bytes
+    return tuple(TransferFigures(
+        named.get(tensor, tensor), source, target, device[source], device[target], sizes[tensor, source, target],
+        bool({device[source], device[target]} & planned), Spread.of(seconds),
+        float(np.mean(seconds)) / mean_total if mean_total else 0.0)
+        for (tensor, source, target), seconds in spent.items())
+
+
+def _prediction(partition: Partition) -> dict[str, Any]:
+    """What the policies' costs say about a plan, from the profile where there is one."""
+    placed = np.flatnonzero(partition.constraints.placed) if partition.constraints is not None else None
+    if placed is None:
+        return {"predicted": None, "predicted_from": ""}
+    for source in ("measured", "estimate"):
+        try:
+            costs = costs_of(partition.graph, partition.devices, source)
+        except EditorError:
+            continue
+        total = price(partition.graph, costs, partition.assignment.device, placed).total
+        return {"predicted": total, "predicted_from": "estimate" if costs.estimated else source}
+    return {"predicted": None, "predicted_from": ""}
+
+
+def _settings_of(device: Device) -> tuple[object, ...]:
+    """Devices with equal ones run a model alike."""
+    return device.runtime, device.provider, tuple(sorted(device.properties.items()))
+
+
+def _ignore(_event: Event) -> None:
+    """Where nobody listens."""
+
+
+def environment(threads: int) -> dict[str, str]:
+    """What the figures were measured on."""
+    found = {"CPU": next((a.hardware for a in available_devices() if a.provider == "CPUExecutionProvider"), ""),
+             "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
+             "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
+    for device in available_devices():
+        found.setdefault(device.runtime, device.version)
+    return found

@@ -1,0 +1,89 @@
+"""Comparing the outputs of a plan with those of the unsplit model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.execution.measure.figures import Difference, OutputDifference
+
+# Relative to the largest magnitude of an output: what reordering sums costs in each type.
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2, "complex64": 1e-3,
+              "complex128": 1e-9}
+
+
+# What float32 is worth on a device that was told to compute with less.
+_PRECISIONS = {"bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
+
+
+def precision_of(devices: Iterable[Device]) -> str:
+    """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
+    found = ""
+    for device in devices:
+        hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
+        mine = hint if hint in _PRECISIONS else ""
+        if device.provider == "CUDAExecutionProvider" and device.properties.get("use_tf32", "1") != "0":
+            mine = "tf32"
+        if mine and _PRECISIONS[mine] > _PRECISIONS.get(found, 0.0):
+            found = mine
+    return found
+
+
+def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any],
+            precision: str = "") -> Difference:
+    """Differences per output; integers, booleans and strings must be equal.
+
+    Args:
+        reference_name: what computed the expected values.
+        expected: values by name.
+        actual: values by name.
+        precision: what float32 was computed with, see ``precision_of``.
+    """
+    wide = {"float32": _PRECISIONS[precision]} if precision else {}
+    outputs = tuple(_compare(name, expected[name], actual[name], {**_TOLERANCE, **wide}) for name in expected)
+    return Difference(reference_name, max((o.max_absolute for o in outputs), default=0.0),
+                      max((o.max_relative for o in outputs), default=0.0), outputs, all(o.ok for o in outputs))
+
+
+def _compare(name: str, expected: Any, actual: Any, tolerances: Mapping[str, float]) -> OutputDifference:
+    if isinstance(expected, list) and isinstance(actual, list):
+        return _compare_sequence(name, expected, actual, tolerances)
+    if expected is None or actual is None or isinstance(expected, dict):
+        return _exact(name, expected == actual)
+    expected, actual = np.asarray(expected), np.asarray(actual)
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return _exact(name, False)
+    tolerance = tolerances.get(expected.dtype.name, 0.1 if expected.dtype.name.startswith("float") else 0.0)
+    if not tolerance:
+        if expected.dtype.kind in "iu":
+            gap = int(np.max(np.abs(expected.astype(object) - actual.astype(object)), initial=0))
+            return OutputDifference(name, float(gap), float(gap > 0), 0.0, gap == 0)
+        return _exact(name, bool((expected == actual).all()))
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    e, a = expected.astype(wide), actual.astype(wide)
+    both_odd = (np.isnan(e) & np.isnan(a)) | (e == a)
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(both_odd, 0.0, np.abs(e - a))
+    largest = float(np.max(gaps, initial=0.0))
+    largest = float("inf") if np.isnan(largest) else largest
+    scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=0.0))
+    relative = largest / scale if scale else largest
+    return OutputDifference(name, largest, relative, tolerance, relative <= tolerance)
+
+
+def _compare_sequence(name: str, expected: list[Any], actual: list[Any],
+                      tolerances: Mapping[str, float]) -> OutputDifference:
+    if len(expected) != len(actual):
+        return _exact(name, False)
+    parts = [_compare(name, e, a, tolerances) for e, a in zip(expected, actual, strict=True)]
+    return OutputDifference(name, max((p.max_absolute for p in parts), default=0.0),
+                            max((p.max_relative for p in parts), default=0.0),
+                            max((p.tolerance for p in parts), default=0.0), all(p.ok for p in parts))
+
+
+def _exact(name: str, same: bool) -> OutputDifference:
+    gap = 0.0 if same else float("inf")
+    return OutputDifference(name, gap, gap, 0.0, same)

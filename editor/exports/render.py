@@ -1,0 +1,64 @@
+"""Pictures of DOT files.
+
+``dot`` takes minutes for a few hundred ops with long skips and gives up on thousands, so larger graphs are
+drawn by ``neato -n``, which only draws, at positions of the editor's own layered layout.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from editor.errors import ExportError
+from editor.files import write_atomic
+from editor.graph.layout.layered import draw
+
+RENDER_SECONDS = 120
+MOST_EDGES_FOR_DOT = 150
+"""``dot`` may take minutes for the 297 edges among the subgraphs of a Llama; a fixed bound keeps pictures deterministic."""
+_NODE_WIDTH = 150
+"""Points."""
+_NODE = re.compile(r"^\s*(\w+) \[", re.MULTILINE)
+_EDGE = re.compile(r"^\s*(\w+) -> (\w+)", re.MULTILINE)
+_KEYWORDS = {"node", "edge", "graph"}
+
+
+def render(path: Path, form: str = "svg") -> Path:
+    """Draws a DOT file of ours with Graphviz, beside it.
+
+    Raises:
+        ExportError: Graphviz is not installed, takes too long or fails; the message says what to do.
+    """
+    if shutil.which("dot") is None:
+        raise ExportError(f"{path.name} was not drawn: Graphviz is not installed "
+                          "(Debian and Ubuntu: `apt install graphviz`)")
+    text = path.read_text(encoding="utf-8")
+    edges = _EDGE.findall(text)
+    command = ["dot", f"-T{form}"]
+    if len(edges) > MOST_EDGES_FOR_DOT:
+        text, command = _placed(text, edges), ["neato", "-n", "-Gsplines=line", f"-T{form}"]
+    if text.startswith("// "):  # SVG keeps it as a comment; the other forms have no place for one
+        command.append(f"-Gcomment={text.partition(chr(10))[0][3:]}")
+    try:
+        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=RENDER_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise ExportError(f"{path.name} was not drawn: {command[0]} took more than {RENDER_SECONDS} s; "
+                          "graphs of tens of thousands of ops are too large for it") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()[:300]
+        raise ExportError(f"{path.name} was not drawn: {command[0]} says: {said}")
+    return write_atomic(path.with_suffix(f".{form}"), done.stdout)
+
+
+def _placed(text: str, edges: list[tuple[str, str]]) -> str:
+    """The file with a position for each node: DOT takes attributes of a node again."""
+    index = {name: i for i, name in enumerate(dict.fromkeys(n for n in _NODE.findall(text) if n not in _KEYWORDS))}
+    pairs = sorted({(index[a], index[b]) for a, b in edges})
+    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
+    drawing = draw(len(index), source, target, _NODE_WIDTH)
+    places = "".join(f'\t{name} [pos="{drawing.x[i]:.0f},{-drawing.y[i]:.0f}"]\n' for name, i in index.items())
+    return f"{text[:text.rindex('}')]}{places}}}\n"

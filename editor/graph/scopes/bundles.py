@@ -1,0 +1,89 @@
+"""Repeated blocks of a model, and bundles of the loose ops around them: masks, position ids, rotary tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from editor.graph.graph import Graph
+from editor.graph.scopes.paths import Path, is_numbered, pattern_of
+
+_FEWEST_MEMBERS, _SMALLEST_MEMBER = 3, 4
+_UNLIKE = 2.0
+"""Members of one list differ at most so much in size; stages of different depth are no repetition, their blocks are."""
+_LEAST_SHARE = 0.3
+"""Of the model's ops that the repetitions must hold."""
+_MOST_LOOSE = 12
+"""Ops beside the repeated blocks that are shown by themselves."""
+_SHARED, _FIRST, _LAST = "shared ops", "first ops", "last ops"
+
+
+def repeated_blocks(sizes: Mapping[Path, int], total: int) -> set[Path]:
+    """The outermost blocks that repeat (the layers), of blocks with the number of ops in each."""
+    lists: dict[str, list[Path]] = {}
+    for path in sizes:
+        if path and is_numbered(path[-1]):
+            lists.setdefault(pattern_of(path), []).append(path)
+    found: set[Path] = set()
+    for members in sorted(lists.values(), key=lambda paths: len(paths[0])):
+        counts = [sizes[path] for path in members]
+        if (len(members) >= _FEWEST_MEMBERS and min(counts) >= _SMALLEST_MEMBER and max(counts) <= _UNLIKE * min(counts)
+                and not any(path[:depth] in found for path in members for depth in range(len(path)))):
+            found.update(members)
+    return found if sum(sizes[path] for path in found) >= _LEAST_SHARE * total else set()
+
+
+def bundled(graph: Graph, placed: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Path]:
+    """Paths in which ops beside the repeated blocks share a few blocks of their own, where there are many such ops.
+
+    Those that feed several blocks form one, of the others those before the first repeated block and those after the last.
+    """
+    sizes: dict[Path, int] = {}
+    for path in paths.values():
+        for depth in range(1, len(path) + 1):
+            sizes[path[:depth]] = sizes.get(path[:depth], 0) + 1
+    members = repeated_blocks(sizes, len(placed))
+    around = {path[:depth] for path in members for depth in range(len(path))}
+    loose = [op for op in placed if paths[op] in around]
+    if len(loose) <= _MOST_LOOSE:
+        return dict(paths)
+    shared = _feeding_several(graph, loose, paths, around)
+    rest = [op for op in loose if op not in shared]
+    inside = [i for i, op in enumerate(placed) if any(paths[op][:depth] in members for depth in range(len(paths[op]) + 1))]
+    position = {op: i for i, op in enumerate(placed)}
+    found = dict(paths)
+    _bundle(found, [op for op in loose if op in shared], _SHARED)
+    if len(rest) > _MOST_LOOSE:
+        _bundle(found, [op for op in rest if position[op] < inside[0]], _FIRST)
+        _bundle(found, [op for op in rest if position[op] > inside[-1]], _LAST)
+    return found
+
+
+def _feeding_several(graph: Graph, loose: Sequence[int], paths: Mapping[int, Path], around: set[Path]) -> set[int]:
+    """Loose ops whose results reach more than one block through loose ops; asking for a shape is no use of data."""
+    reached: dict[int, frozenset[Path]] = {op: frozenset() for op in loose}
+    for op in reversed(loose):
+        readers = [r for r in graph.successors[op].tolist() if r in paths]
+        readers = [r for r in readers if graph.op_types[r] not in ("Shape", "Size")] or readers
+        blocks: frozenset[Path] = frozenset()
+        for reader in readers:
+            blocks |= reached[reader] if reader in reached else {_block(paths[reader], around)}
+            if len(blocks) > 2:
+                break
+        reached[op] = blocks
+    return {op for op, blocks in reached.items() if len(blocks) > 1}
+
+
+def _block(path: Path, around: set[Path]) -> Path:
+    """The outermost block of an op that is not loose."""
+    return next(path[:depth] for depth in range(len(path) + 1) if path[:depth] not in around)
+
+
+def _bundle(paths: dict[int, Path], ops: Sequence[int], name: str) -> None:
+    if len(ops) < 2:
+        return
+    shared = paths[ops[0]]
+    for op in ops:
+        while paths[op][:len(shared)] != shared:
+            shared = shared[:-1]
+    for op in ops:
+        paths[op] = (*shared, name)

@@ -1,0 +1,170 @@
+"""What an op may use: capability ∧ the table's lists ∧ rules ∧ pins, with a reason for every "no".
+
+``allowed[op, device]`` is the one thing that policies see. Manual and automatic mode combine because
+a pin is nothing but a smaller row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.devices.vocabulary import OpName, op_name
+from editor.errors import PinError, UnsupportedOpError
+from editor.graph.graph import Bools, Graph
+from editor.placement.labels import label_mask
+from editor.placement.rules import Rule, apply_rules
+from editor.runtimes.base import Capability
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """The table of what is allowed."""
+
+    graph: Graph
+    devices: tuple[Device, ...]
+    able: Bools
+    """[op, device] before pins: capability and the table's lists."""
+    allowed: Bools
+    """[op, device] with rules and pins."""
+    placed: Bools
+    """[op] the op has a place of its own: it is no constant, or it is pinned."""
+    pins: Mapping[str, str]
+    forced: frozenset[str]
+    """Keys of pins that were set although the device cannot run the op."""
+    capabilities: tuple[Capability, ...]
+    ruled: Mapping[int, str]
+    """Op -> the rules that decided about it, as text."""
+
+    def reason(self, op: int, device: int) -> str:
+        """Why an op may not use a device; "" when it may."""
+        if self.allowed[op, device]:
+            return ""
+        if not self.able[op, device]:
+            return self.inability(op, device)
+        pin = self.pins.get(self.graph.op_keys[op])
+        return f"pinned to {pin}" if pin is not None else self.ruled.get(op, "")
+
+    def inability(self, op: int, device: int) -> str:
+        """Why a device cannot run an op, pins aside; "" when it can."""
+        reason = self.capabilities[device].reasons[op]
+        if reason:
+            return reason
+        entry = self.devices[device]
+        for name in entry.non_supported:
+            if _meaning(name, self.graph).matches(self.graph, op):
+                return f"nonSupportedNodes of {entry.name} lists {name}"
+        if entry.supported and not self.able[op, device]:
+            return f"supportedNodes of {entry.name} does not list {self.graph.type_label(op)}"
+        return ""
+
+
+def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability],
+              pins: Mapping[str, str] | None = None, forced: frozenset[str] = frozenset(),
+              rules: Sequence[Rule] = ()) -> Constraints:
+    """Builds the table.
+
+    Args:
+        pins: op key -> label: a device's name, or a label of the levels device, unit and codegen
+            (``unit:1`` where the bare label would be ambiguous).
+        forced: keys whose pin holds although the device cannot run the op.
+        rules: in order; a pinned op is left to its pin.
+
+    Raises:
+        PinError: a pin names an unknown op or label, or devices that cannot run the op.
+        UnsupportedOpError: some op has no device left; all such ops are named with every reason.
+    """
+    devices = tuple(devices)
+    able = np.column_stack([listed(graph, device) & capability.mask
+                            for device, capability in zip(devices, capabilities, strict=True)])
+    able = able.reshape(len(graph), len(devices))
+    pins = dict(pins or {})
+    allowed = able.copy()
+    pinned = np.zeros(len(graph), bool)
+    pinned[[_op_of(graph, key) for key in pins]] = True
+    by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
+    allowed &= by_rule
+    table = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
+    targets = {label: label_mask(label, devices) for label in set(pins.values())}
+    refused: list[str] = []
+    for key, label in pins.items():
+        op = _op_of(graph, key)
+        wanted = targets[label]
+        row = able[op] & wanted
+        if not row.any() and key in forced:
+            row = wanted
+        if not row.any():
+            refused.append(_refusal(table, op, label, wanted))
+        allowed[op] = row
+    if refused:
+        more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
+        raise PinError("\n".join(refused[:10]) + more)
+    placed = _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
+    table = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled)
+    _check_every_op_has_a_device(table)
+    return table
+
+
+def listed(graph: Graph, device: Device) -> Bools:
+    """supportedNodes and nonSupportedNodes of the table; an empty list means no restriction."""
+    mask = np.ones(len(graph), bool)
+    if device.supported:
+        meanings = [_meaning(name, graph) for name in device.supported]
+        mask &= np.array([any(m.matches(graph, op) for m in meanings) for op in range(len(graph))], bool)
+    for name in device.non_supported:
+        meaning = _meaning(name, graph)
+        mask &= np.array([not meaning.matches(graph, op) for op in range(len(graph))], bool)
+    return mask
+
+
+def _meaning(name: str, graph: Graph) -> OpName:
+    found = op_name(name, frozenset(graph.op_types))
+    # domain::Type names exactly one kind of op of the model at hand; others match nothing here.
+    return found or OpName(frozenset({name.partition("::")[2] or name}))
+
+
+def _op_of(graph: Graph, key: str) -> int:
+    op = graph.key_index.get(key)
+    if op is not None:
+        return op
+    named = [graph.op_keys[i] for i, name in enumerate(graph.op_names) if name and name == key]
+    if named:
+        raise PinError(f"{key!r} is an op's name; pins use its key, the name of its first output: {named[0]!r}")
+    close = difflib.get_close_matches(key, graph.op_keys, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else " (a key is the name of an op's first output)"
+    raise PinError(f"no op with the key {key!r}{hint}")
+
+
+def _refusal(table: Constraints, op: int, label: str, wanted: Bools) -> str:
+    graph = table.graph
+    reasons = "; ".join(f"{table.devices[d].name}: {table.inability(op, d)}" for d in np.flatnonzero(wanted).tolist())
+    return f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on {label}: {reasons}"
+
+
+def _placed(graph: Graph, pinned: Bools) -> Bools:
+    """A pinned constant gets a place of its own, and so does every constant that is fed by one."""
+    placed = ~graph.op_is_constant | pinned
+    for op in graph.order.tolist():
+        if not placed[op]:
+            makers = graph.predecessors[op]
+            placed[op] = bool(placed[makers].any())
+    return placed
+
+
+def _check_every_op_has_a_device(table: Constraints) -> None:
+    graph = table.graph
+    stuck = np.flatnonzero(table.placed & ~table.allowed.any(axis=1)).tolist()
+    if not stuck:
+        return
+    lines = []
+    for op in stuck[:10]:
+        lines.append(f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on any device:")
+        lines += [f"  {device.name}: {table.reason(op, d)}" for d, device in enumerate(table.devices)]
+    if len(stuck) > 10:
+        lines.append(f"… and {len(stuck) - 10} more ops")
+    lines.append("Add a device that can run them, or ease nonSupportedNodes in the device table.")
+    raise UnsupportedOpError("\n".join(lines))

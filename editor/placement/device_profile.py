@@ -1,0 +1,124 @@
+"""Measured costs of a model on real devices, kept between sessions.
+
+Measuring is the business of `editor.execution.measure.profile`; this is what policies read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.errors import EditorError
+from editor.files import write_atomic
+from editor.graph.graph import Graph
+from editor.placement.costs import Costs, estimate
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """What one real device takes for one model."""
+
+    device: str
+    """What was measured, with version and hardware."""
+    total: float
+    """seconds of one run of all its ops; equals their sum"""
+    seconds: Mapping[str, float]
+    """by op key"""
+    fused: Mapping[str, int]
+    """op key -> number of the kernel that computes it; ops of one kernel share its time by estimated work"""
+    kernels: tuple[str, ...]
+    """type of each kernel"""
+    call: float
+    """seconds to start a subgraph"""
+    hop: float
+    """seconds to hand one value over from host memory, and what a split that was tried took beyond its prediction"""
+    byte: float
+    """and seconds for each of its bytes"""
+    leave_hop: float
+    leave_byte: float
+    """the same in the other direction"""
+    runs: int
+
+
+def profile_path(graph: Graph, device: Device) -> Path:
+    """Where the profile of a model on a device is kept."""
+    identity = json.dumps([_VERSION, graph.sha256, sorted(graph.define.items()), device.runtime, device.provider,
+                           device.unit, sorted(device.properties.items()), device.description])
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "hetero-editor" / "profiles" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+
+
+def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
+    """Keeps a profile."""
+    path = profile_path(graph, device)
+    return write_atomic(path, json.dumps(asdict(profile), indent=1) + "\n")
+
+
+def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
+    """The kept profile, None where there is none or it is damaged."""
+    try:
+        document = json.loads(profile_path(graph, device).read_text(encoding="utf-8"))
+        return DeviceProfile(**{**document, "kernels": tuple(document["kernels"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
+    """Costs from estimates or from profiles.
+
+    Args:
+        graph: the model.
+        devices: the table.
+        source: ``estimate`` or ``measured``. Planned devices are always estimated.
+
+    Raises:
+        EditorError: the source is unknown, or a real device has not been profiled.
+    """
+    if source == "estimate":
+        return estimate(graph, devices)
+    if source != "measured":
+        raise EditorError(f"unknown source of costs {source!r}; there is estimate, measured")
+    profiles = [None if d.planned else load_profile(graph, d) for d in devices]
+    missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
+    if missing:
+        raise EditorError(f"no profile of this model on {', '.join(missing)} yet: press Profile, or run "
+                          "`python -m editor profile PLAN`")
+    return measured(graph, devices, profiles)
+
+
+def best_source(graph: Graph, devices: Sequence[Device]) -> str:
+    """``measured`` where every real device has a profile of the model, else ``estimate``."""
+    real = [d for d in devices if not d.planned]
+    return "measured" if real and all(load_profile(graph, d) is not None for d in real) else "estimate"
+
+
+def word_for(costs: Costs, source: str) -> str:
+    """What to call figures from such costs: planned devices beside profiled ones make them partly estimated."""
+    return "measured" if not costs.estimated else "estimated" if source == "estimate" else "partly estimated"
+
+
+def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
+    """Costs with the profiled devices' columns replaced."""
+    base = estimate(graph, devices)
+    op, leave, enter, launch = base.op.copy(), base.leave.copy(), base.enter.copy(), base.launch.copy()
+    sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
+    for d, profile in enumerate(profiles):
+        if profile is None:
+            continue
+        for key, seconds in profile.seconds.items():
+            if key in graph.key_index:
+                op[graph.key_index[key], d] = seconds
+        enter[:, d] = profile.hop + profile.byte * sizes
+        leave[:, d] = profile.leave_hop + profile.leave_byte * sizes
+        launch[d] = profile.call
+    op[graph.op_is_constant] = 0.0
+    return Costs(op, leave, enter, launch, any(p is None for p in profiles))

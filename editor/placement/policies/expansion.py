@@ -1,0 +1,229 @@
+"""Least total time by minimum cuts.
+
+One expansion move decides for every op at once whether to switch to one device, optimally, as a minimum
+cut (Boykov, Veksler and Zabih, "Fast approximate energy minimization via graph cuts", 2001). With two
+devices, a single move from "all on the first" reaches every placement, so it is exact (the s-t cut
+formulation of Stone, 1977). Tensors read by several ops are charged once, through an auxiliary node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from ortools.graph.python import max_flow
+
+from editor.graph.graph import Bools, Ints
+from editor.placement.policies.problem import Floats, Problem
+
+_UNITS_PER_SECOND = 1e12
+"""Capacities are integers: picoseconds, so that rounding stays far below what anything costs."""
+_NEVER = 1 << 60
+_MAX_ROUNDS = 6
+
+
+class Expansion:
+    """A placement problem, ready for moves."""
+
+    def __init__(self, problem: Problem, per_cut: float = 0.0, per_byte: Floats | None = None) -> None:
+        """Prepares the arcs.
+
+        Args:
+            problem: what to place.
+            per_cut: extra seconds for every tensor that arrives on another device: the usual stand-in for
+                the cost of starting subgraphs, which no cut can express.
+            per_byte: [device] extra seconds for every byte of weights, to steer away from full devices.
+        """
+        unit = _UNITS_PER_SECOND
+        time = problem.time if per_byte is None else problem.time + problem.size[:, None] * per_byte
+        self.cost = np.where(problem.allowed, np.rint(time * unit), _NEVER).astype(np.int64)
+        self.problem = problem
+        self.leave = np.rint(problem.leave * unit).astype(np.int64)
+        self.enter = np.rint((problem.enter + per_cut) * unit).astype(np.int64)
+
+    def solve(self, start: Ints) -> Ints:
+        """Moves until none helps; exact for two devices. ``start`` is [node] device, and so is the result."""
+        devices = self.cost.shape[1]
+        if devices == 1:
+            return start
+        if devices == 2:
+            return self.move(np.zeros(len(self.cost), np.int64), 1)
+        label, value = start.copy(), self.value(start)
+        for _ in range(_MAX_ROUNDS):
+            before = value
+            for device in range(devices):
+                moved = self.move(label, device)
+                reached = self.value(moved)
+                if reached < value:
+                    label, value = moved, reached
+            if value == before:
+                break
+        return label
+
+    def value(self, label: Ints) -> int:
+        """Objective of a placement, in units."""
+        leaving, tensor, device = self.problem.crossings(label)
+        home = label[self.problem.source[leaving]]
+        return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, home].sum()
+                   + self.enter[tensor, device].sum())
+
+    def seconds(self, label: Ints) -> float:
+        """Objective of a placement."""
+        return self.value(label) / _UNITS_PER_SECOND
+
+    def move(self, label: Ints, device: int) -> Ints:
+        """The best placement in which every op keeps its device or switches to ``device``."""
+        cut = _Cut(len(self.cost))
+        rows = np.arange(len(label))
+        stay, switch = self.cost[rows, label], self.cost[:, device]
+        settled = label == device
+        cut.terminals(np.where(settled, 0, stay), np.where(settled, 0, switch))
+        if len(label) and (label == label[0]).all() and label[0] != device:
+            self._uniform_terms(cut, int(label[0]), device)
+        else:
+            of, leave, enter = label.tolist(), self.leave.tolist(), self.enter.tolist()
+            for i, tensor in enumerate(self.problem.tensors):
+                _tensor_terms(cut, of, device, tensor.source, list(tensor.readers), leave[i], enter[i])
+        switched = cut.solve()
+        return np.where(switched | settled, device, label)
+
+
+    def _uniform_terms(self, cut: _Cut, home: int, device: int) -> None:
+        """All tensors at once, for a move away from a placement on a single device."""
+        readers = self.problem.readers
+        out = self.leave[:, home] + self.enter[:, device]  # the source stays, some reader switches
+        back = self.leave[:, device] + self.enter[:, home]  # the source switches, some reader stays
+        count = np.diff(readers.ptr)
+        one = np.flatnonzero(count == 1)
+        reader = readers.values[readers.ptr[one]]
+        cut.arcs(self.problem.source[one], reader, out[one])
+        cut.arcs(reader, self.problem.source[one], back[one])
+        many = np.flatnonzero(count > 1)
+        helper = np.full(len(count), -1, np.int64)
+        helper[many] = cut.helpers(len(many))
+        inside = helper[readers.row_of_value] >= 0
+        each, values = helper[readers.row_of_value[inside]], readers.values[inside]
+        never = np.full(len(each), _NEVER, np.int64)
+        cut.arcs(self.problem.source[many], helper[many], out[many])
+        cut.arcs(each, values, never)
+        second = np.full(len(count), -1, np.int64)
+        second[many] = cut.helpers(len(many))
+        cut.arcs(values, second[readers.row_of_value[inside]], never)
+        cut.arcs(second[many], self.problem.source[many], back[many])
+
+
+def _tensor_terms(cut: _Cut, of: list[int], device: int, source: int, readers: list[int], leave: list[int],
+                  enter: list[int]) -> None:
+    """Adds the transfers of one tensor, as functions of who switches (x = 1) to the device."""
+    home = of[source]
+    others = [r for r in readers if of[r] != device]
+    if home == device:  # the source is there already: pays for every reader that stays away
+        if others:
+            cut.any_stays(others, leave[device])
+            for d in {of[r] for r in others}:
+                cut.any_stays([r for r in others if of[r] == d], enter[d])
+        return
+    here_already = len(others) < len(readers)
+    strangers = [r for r in others if of[r] != home]
+    family = [r for r in others if of[r] == home]
+    # The source stays: it pays to leave home if any reader is elsewhere, and to enter the device if any is there.
+    if here_already or strangers:
+        cut.stays(source, leave[home])
+    else:
+        cut.stays_while_any_switches(source, family, leave[home])
+    if here_already:
+        cut.stays(source, enter[device])
+    else:
+        cut.stays_while_any_switches(source, others, enter[device])
+    # The source switches: it pays to leave the device if any reader stays elsewhere.
+    if others:
+        cut.switches_while_any_stays(source, others, leave[device])
+    if family:
+        cut.switches_while_any_stays(source, family, enter[home])
+    for d in {of[r] for r in strangers}:  # on other devices the tensor must arrive in either case
+        cut.any_stays([r for r in strangers if of[r] == d], enter[d])
+
+
+class _Cut:
+    """A network whose source side keeps (x = 0) and whose sink side switches (x = 1)."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.nodes = count, count + 2
+        self.source, self.sink = count, count + 1
+        self.tails: list[int] = []
+        self.heads: list[int] = []
+        self.caps: list[int] = []
+        self.blocks: list[tuple[Ints, Ints, Ints]] = []
+
+    def terminals(self, stay: Ints, switch: Ints) -> None:
+        """Costs of each op by itself."""
+        ops = np.arange(self.count)
+        self.blocks.append((ops, np.full(self.count, self.sink), stay))
+        self.blocks.append((np.full(self.count, self.source), ops, switch))
+
+    def arcs(self, tails: Ints, heads: Ints, costs: Ints) -> None:
+        """Many arcs at once."""
+        self.blocks.append((tails, heads, costs))
+
+    def helpers(self, count: int) -> Ints:
+        """New nodes of the network."""
+        first = self.nodes
+        self.nodes += count
+        return np.arange(first, first + count)
+
+    def stays(self, op: int, cost: int) -> None:
+        """Paid when the op stays."""
+        self._arc(op, self.sink, cost)
+
+    def any_stays(self, ops: list[int], cost: int) -> None:
+        """Paid once when any of the ops stays."""
+        if len(ops) == 1:
+            self._arc(ops[0], self.sink, cost)
+        elif cost:
+            helper = self._node()
+            for op in ops:
+                self._arc(op, helper, _NEVER)
+            self._arc(helper, self.sink, cost)
+
+    def stays_while_any_switches(self, op: int, others: list[int], cost: int) -> None:
+        """Paid once when the op stays and any of the others switches."""
+        if len(others) == 1:
+            self._arc(op, others[0], cost)
+        elif others and cost:
+            helper = self._node()
+            self._arc(op, helper, cost)
+            for other in others:
+                self._arc(helper, other, _NEVER)
+
+    def switches_while_any_stays(self, op: int, others: list[int], cost: int) -> None:
+        """Paid once when the op switches and any of the others stays."""
+        if len(others) == 1:
+            self._arc(others[0], op, cost)
+        elif others and cost:
+            helper = self._node()
+            for other in others:
+                self._arc(other, helper, _NEVER)
+            self._arc(helper, op, cost)
+
+    def solve(self) -> Bools:
+        """[op] whether it switches, in a cut of least cost."""
+        flow = max_flow.SimpleMaxFlow()
+        tails = np.concatenate([np.array(self.tails, np.int64), *(b[0] for b in self.blocks)])
+        heads = np.concatenate([np.array(self.heads, np.int64), *(b[1] for b in self.blocks)])
+        caps = np.concatenate([np.array(self.caps, np.int64), *(b[2] for b in self.blocks)])
+        flow.add_arcs_with_capacity(tails.astype(np.int32), heads.astype(np.int32), caps)
+        status = flow.solve(self.source, self.sink)
+        if status != flow.OPTIMAL:
+            raise AssertionError(f"the minimum cut failed: {status}")
+        keeps = np.zeros(self.nodes, bool)
+        keeps[flow.get_source_side_min_cut()] = True
+        switched: Bools = ~keeps[:self.count]
+        return switched
+
+    def _arc(self, tail: int, head: int, capacity: int) -> None:
+        if capacity:
+            self.tails.append(tail)
+            self.heads.append(head)
+            self.caps.append(capacity)
+
+    def _node(self) -> int:
+        self.nodes += 1
+        return self.nodes - 1

@@ -1,0 +1,118 @@
+"""The placement problem in plain arrays: what solvers see, whatever it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from editor.graph.graph import Bools, Graph, Ints, Rows
+from editor.placement.costs import Costs
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value made by one node and read by others."""
+
+    source: int
+    readers: tuple[int, ...]
+    leave: tuple[float, ...]
+    """[device] seconds to host memory"""
+    enter: tuple[float, ...]
+    """[device] seconds from host memory"""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Nodes in a topological order, devices, and what each choice costs."""
+
+    time: Floats
+    """[node, device] seconds"""
+    allowed: Bools
+    """[node, device]"""
+    size: Floats
+    """[node] bytes that the node brings to its device (weights)"""
+    capacity: Floats
+    """[device] bytes; infinite where there is no limit"""
+    source: Ints
+    """[tensor] node that makes it"""
+    readers: Rows
+    """[tensor] nodes that read it"""
+    leave: Floats
+    """[tensor, device] seconds from the device to host memory"""
+    enter: Floats
+    """[tensor, device] seconds from host memory to the device"""
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @classmethod
+    def of(cls, graph: Graph, costs: Costs, allowed: Bools, placed: Ints, capacity: Sequence[float] | Floats | None = None,
+           size: Floats | None = None) -> Problem:
+        """From a graph; nodes are the placed ops in the graph's topological order.
+
+        Args:
+            graph: the model.
+            costs: times.
+            allowed: [op, device].
+            placed: ops that have a place, in topological order.
+            capacity: [device] bytes.
+            size: [op] bytes of weights.
+        """
+        node = np.full(len(graph), -1, np.int64)
+        node[placed] = np.arange(len(placed))
+        producer, consumer, tensor = graph.edges
+        real = (node[producer] >= 0) & (node[consumer] >= 0)
+        order = np.argsort(tensor[real], kind="stable")
+        ids, starts = np.unique(tensor[real][order], return_index=True)
+        readers = Rows(np.append(starts, int(real.sum())).astype(np.int64), node[consumer[real][order]])
+        devices = costs.op.shape[1]
+        return cls(costs.op[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
+                   np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
+                   node[producer[real][order][starts]], readers, costs.leave[ids], costs.enter[ids])
+
+    @classmethod
+    def build(cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]) -> Problem:
+        """From a list of tensors."""
+        devices = time.shape[1]
+        return cls(time, allowed, size, capacity, np.array([t.source for t in tensors], np.int64),
+                   Rows.of([t.readers for t in tensors]),
+                   np.array([t.leave for t in tensors], np.float64).reshape(-1, devices),
+                   np.array([t.enter for t in tensors], np.float64).reshape(-1, devices))
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors one by one, for solvers that walk over them."""
+        return tuple(Tensor(s, tuple(self.readers[i].tolist()), tuple(out), tuple(into)) for i, (s, out, into) in
+                     enumerate(zip(self.source.tolist(), self.leave.tolist(), self.enter.tolist(), strict=True)))
+
+    def crossings(self, label: Ints) -> tuple[Ints, Ints, Ints]:
+        """Transfers of a placement: tensors that leave their device, and (tensor, device) of every arrival."""
+        devices = self.time.shape[1]
+        tensor = self.readers.row_of_value
+        away = label[self.readers.values] != label[self.source[tensor]]
+        arrivals = np.unique(tensor[away] * devices + label[self.readers.values[away]])
+        return np.unique(tensor[away]), arrivals // devices, arrivals % devices
+
+    def loads(self, label: Ints) -> Floats:
+        """[device] busy seconds of one run: its nodes, what it sends and what it receives, once per tensor."""
+        devices = self.time.shape[1]
+        leaving, tensor, device = self.crossings(label)
+        home = label[self.source[leaving]]
+        load = (np.bincount(label, self.time[np.arange(len(label)), label], devices)
+                + np.bincount(home, self.leave[leaving, home], devices)
+                + np.bincount(device, self.enter[tensor, device], devices))
+        return np.asarray(load, np.float64)
+
+    def used(self, label: Ints) -> Floats:
+        """[device] bytes of weights."""
+        return np.bincount(label, self.size, self.time.shape[1]).astype(np.float64)
+
+    def fits(self, label: Ints) -> bool:
+        """Whether every node may be where it is and no device holds too much."""
+        return bool(self.allowed[np.arange(len(label)), label].all() and (self.used(label) <= self.capacity + 1e-6).all())

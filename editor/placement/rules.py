@@ -1,0 +1,216 @@
+"""Rules: a pin for every op that a pattern matches.
+
+Rules are ordered; for each target level the first rule that matches an op decides. "The first Conv on
+device 1, all other Convs on device 2" is two rules in this order. Pins of single ops come before rules.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from editor.devices.device import Device
+from editor.devices.vocabulary import op_name
+from editor.errors import PinError
+from editor.graph.graph import Bools, Graph
+from editor.placement.labels import label_level, label_mask
+
+_PATTERNS = ("type", "name", "regex", "scope", "tensor")
+_KEYS = (*_PATTERNS, "nth", "to")
+_SLICE = re.compile(r"\[?(-?\d*):(-?\d*)\]?")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Ops that match all of its patterns go to a device, unit or codegen."""
+
+    to: str
+    type: str | None = None
+    """An op name of ONNX, Glow or Relay; ``*`` and ``?`` stand for any text."""
+    name: str | None = None
+    """A glob over op names."""
+    regex: str | None = None
+    """A regular expression, searched for in op names."""
+    scope: str | None = None
+    """The first parts of a slash- or dot-separated op name, such as ``model/layers.3``."""
+    tensor: str | None = None
+    """A glob over the names of an op's outputs."""
+    nth: str | None = None
+    """Of the ops that match: ``first``, ``last``, a number from 0, or a slice such as ``0:3``."""
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain data; patterns that are not set are left out."""
+        return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
+
+    def matches(self, graph: Graph, candidates: Bools) -> list[int]:
+        """Ops that the rule is for, in topological order."""
+        found = [op for op in graph.order.tolist() if candidates[op] and self._matches(graph, op)]
+        return _nth(found, self.nth) if self.nth is not None else found
+
+    def _matches(self, graph: Graph, op: int) -> bool:
+        return (self._type_matches(graph, op)
+                and (self.name is None or fnmatch.fnmatchcase(graph.display_name(op), self.name))
+                and (self.regex is None or re.search(self.regex, graph.display_name(op)) is not None)
+                and (self.scope is None or _in_scope(graph.display_name(op), self.scope))
+                and (self.tensor is None or any(fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
+                                                for t in graph.results[op].tolist() if t >= 0)))
+
+    def _type_matches(self, graph: Graph, op: int) -> bool:
+        if self.type is None:
+            return True
+        if any(c in self.type for c in "*?"):
+            return fnmatch.fnmatchcase(graph.type_label(op), self.type)
+        meaning = op_name(self.type, frozenset({graph.op_types[op]}))
+        return self.type == graph.type_label(op) or (meaning is not None and meaning.matches(graph, op))
+
+
+def parse_rules(data: Any, source: str = "rules") -> tuple[Rule, ...]:
+    """Rules from plain data.
+
+    Args:
+        data: a list of mappings (``{type: Conv, nth: first, to: GPU}``), a mapping of op name to target
+            (``{"nn.conv2d": "gpu"}``, as TVM users write), or Glow's partition config (``nodeToPartition``).
+        source: for messages.
+
+    Raises:
+        PinError: with the number of the rule and what is wrong.
+    """
+    if isinstance(data, Rule):
+        return (data,)
+    if isinstance(data, Mapping):
+        if "nodeToPartition" in data:
+            return _glow_rules(data, source)
+        return parse_rules([{"type": k, "to": v} for k, v in data.items()], source)
+    if not isinstance(data, Sequence) or isinstance(data, str):
+        raise PinError(f"{source}: rules are a list of `{{type: Conv, to: GPU}}` or a mapping of op type to device")
+    return tuple(rule if isinstance(rule, Rule) else _parse_rule(rule, f"{source}, rule {i + 1}")
+                 for i, rule in enumerate(data))
+
+
+def load_rules(path: str | Path) -> tuple[Rule, ...]:
+    """Rules from a YAML or JSON file.
+
+    Raises:
+        PinError: the file cannot be read or understood.
+    """
+    try:
+        return parse_rules_text(Path(path).read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError as error:
+        raise PinError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PinError(f"{path}: cannot be read ({error})") from error
+
+
+def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
+    """Rules from YAML or JSON text.
+
+    Raises:
+        PinError: with the line that is at fault.
+    """
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise PinError(f"{source}{f':{mark.line + 1}' if mark else ''}: not valid YAML or JSON "
+                       f"({getattr(error, 'problem', None) or error})") from error
+    return parse_rules(data or [], source)
+
+
+def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools) -> tuple[
+        Bools, dict[int, str]]:
+    """What rules leave of the choice.
+
+    Returns:
+        [op, device] whether the rules let the op use the device; and per op a text that names its rules.
+
+    Raises:
+        PinError: a rule names an unknown target.
+    """
+    mask = np.ones((len(graph), len(devices)), bool)
+    decided: dict[str, Bools] = {}
+    settled = np.zeros(len(graph), bool)
+    """A device of the table decides all levels."""
+    texts: dict[int, str] = {}
+    for number, rule in enumerate(rules):
+        wanted, level = label_mask(rule.to, devices), label_level(rule.to, devices)
+        taken = decided.setdefault(level, np.zeros(len(graph), bool))
+        for op in rule.matches(graph, candidates & ~taken & ~settled):
+            mask[op] &= wanted
+            taken[op] = True
+            settled[op] |= level == ""
+            texts[op] = f"{texts[op]}, rule {number + 1}" if op in texts else f"rule {number + 1}"
+            texts[op] += f" ({_text(rule)})"
+    return mask, texts
+
+
+def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
+    """How many ops each rule matches by itself."""
+    everything = ~graph.op_is_constant
+    return [len(rule.matches(graph, everything)) for rule in rules]
+
+
+def _parse_rule(data: Any, where: str) -> Rule:
+    if not isinstance(data, Mapping):
+        raise PinError(f"{where}: a rule is a mapping such as {{type: Conv, to: GPU}}, not {data!r}")
+    unknown = [k for k in data if k not in _KEYS]
+    if unknown:
+        raise PinError(f"{where}: unknown key {unknown[0]!r}; there is {', '.join(_KEYS)}")
+    if data.get("to") in (None, ""):
+        raise PinError(f"{where}: it has no target (`to: GPU`)")
+    rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})
+    if rule.regex is not None:
+        try:
+            re.compile(rule.regex)
+        except re.error as error:
+            raise PinError(f"{where}: {rule.regex!r} is not a regular expression ({error})") from error
+    if rule.nth is not None:
+        try:
+            _nth([], rule.nth)
+        except ValueError:
+            raise PinError(f"{where}: nth must be first, last, a number or a slice such as 0:3, "
+                           f"not {rule.nth!r}") from None
+    return rule
+
+
+def _glow_rules(data: Mapping[str, Any], source: str) -> tuple[Rule, ...]:
+    """Glow's user-defined partition: node -> partition number, partition number -> backend."""
+    backends, nodes = data.get("backendNames") or [], data["nodeToPartition"]
+    if not isinstance(nodes, Mapping):
+        raise PinError(f"{source}: nodeToPartition must map node names to partition numbers")
+    rules = []
+    for name, partition in nodes.items():
+        if not isinstance(partition, int) or not 0 <= partition < len(backends):
+            raise PinError(f"{source}: node {name!r} is in partition {partition!r}; backendNames has {len(backends)}")
+        escaped = re.escape(str(name))
+        rules.append(Rule(to=str(backends[partition]), regex=f"^{escaped}$"))
+    return tuple(rules)
+
+
+def _in_scope(name: str, scope: str) -> bool:
+    scope = scope.strip("/.")
+    plain = name.lstrip("/.")
+    return plain == scope or plain.startswith((f"{scope}/", f"{scope}."))
+
+
+def _nth(found: list[int], nth: str) -> list[int]:
+    if nth == "first":
+        return found[:1]
+    if nth == "last":
+        return found[-1:]
+    match = _SLICE.fullmatch(nth.strip())
+    if match:
+        start, stop = (int(g) if g else None for g in match.groups())
+        return found[start:stop]
+    return found[int(nth):][:1]
+
+
+def _text(rule: Rule) -> str:
+    patterns = " ".join(f"{key}={value}" for key, value in rule.to_dict().items() if key != "to")
+    return f"{patterns or 'any op'} → {rule.to}"

@@ -1,0 +1,239 @@
+"""Views with less detail: blocks of the model, or subgraphs, as single nodes that open on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from editor.graph.graph import Graph, Ints
+from editor.graph.layout.nested import Box, draw_nested
+from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, segments, visible_ops
+from editor.web.drawing.spans import spans
+from editor.workspace.document import Document
+
+MOST_SHOWN = 1200
+"""Nodes on the canvas at once."""
+FIRST_SHOWN = 160
+"""Nodes that a large model opens with, about."""
+OPS_AT_ONCE = 800
+"""Models up to this size open with every op."""
+_PAIRS = 24
+_MOST_FRAMED = 0.9
+"""Share of all nodes that the frame of a block may hold which is open from the start."""
+_FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
+"""Average width of a letter of a frame's name, and its distance from the frame's left border."""
+_NAME = 17
+"""Characters of a block's name that its node has room for."""
+
+
+def first_detail(graph: Graph) -> dict[str, Any]:
+    """What a document opens with: every op of a small model, blocks of a large one."""
+    count = len(visible_ops(graph))
+    return {"mode": "ops" if count <= OPS_AT_ONCE else "blocks", "open": _open_for(graph, FIRST_SHOWN)}
+
+
+def expand_level(graph: Graph, opened: Sequence[int]) -> list[int]:
+    """One level deeper everywhere, as far as the canvas holds it."""
+    wider = [*opened, *sorted(unit for unit in _units(graph, opened) if unit >= 0)]
+    return wider if len(_units(graph, wider)) <= MOST_SHOWN else list(opened)
+
+
+def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
+    """Opens every block around an op; others close when it gets too much."""
+    scopes = scopes_of(graph)
+    around = scopes.ancestors(scopes.of_op[op])
+    wider = list(dict.fromkeys([*opened, *around]))
+    return wider if len(_units(graph, wider)) <= MOST_SHOWN else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
+
+
+def owners(graph: Graph, opened: Iterable[int]) -> Ints:
+    """Per visible op: the closed block that stands for it, or -1-op where it stands for itself."""
+    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[_homes(graph)]
+    return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
+
+
+@lru_cache(maxsize=8)
+def _homes(graph: Graph) -> Ints:
+    """Per visible op: the innermost block around it."""
+    of_op = scopes_of(graph).of_op
+    return np.array([of_op[op] for op in visible_ops(graph)], np.int64)
+
+
+def _owner_of_scope(scopes: Scopes, opens: set[int]) -> list[int]:
+    """Per block: the outermost closed block around it (itself included), -1 where all are open."""
+    owner = [-1] * len(scopes.scopes)
+    for scope in scopes.scopes[1:]:  # parents come first
+        above = owner[scope.parent]
+        owner[scope.number] = above if above >= 0 else -1 if scope.number in opens or len(scope.ops) == 1 else scope.number
+    return owner
+
+
+def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
+    return set(np.unique(owners(graph, opened)).tolist())
+
+
+@lru_cache(maxsize=16)
+def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
+    """Blocks that are open at first: those around the layers of a model, all down to some depth where nothing repeats."""
+    scopes = scopes_of(graph)
+    around = {above for number in scopes.repeated for above in scopes.ancestors(number)[1:]}
+    opened: list[int] = []
+    level = list(scopes.scopes[0].children)
+    while level:
+        level = [number for number in level if number in around or not scopes.repeated]
+        wider = opened + level
+        if len(_units(graph, wider)) > most:
+            break
+        opened = wider
+        level = [child for number in level for child in scopes.scopes[number].children]
+    return tuple(opened)
+
+
+def _open_for(graph: Graph, most: int) -> list[int]:
+    return list(_open_cached(graph, most))
+
+
+def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str, Any]]:
+    """Elements for a level of detail.
+
+    Args:
+        document: what is drawn.
+        detail: ``mode`` is ``ops``, ``blocks`` or ``subgraphs``; ``open`` numbers of open blocks.
+    """
+    graph = document.graph
+    mode = detail.get("mode", "ops")
+    if mode == "subgraphs":
+        parts = document.partition.division.part[visible_ops(graph)].astype(np.int64)
+        return _grouped(graph, parts, lambda part: (f"subgraph {part}", 1), "s")
+    if mode == "blocks":
+        scopes, opened = scopes_of(graph), detail.get("open", ())
+        owner = owners(graph, opened)
+        return _grouped(graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner))
+    if len(visible_ops(graph)) > MOST_SHOWN * 5:
+        return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
+    return elements(graph)
+
+
+def _title(scopes: Scopes, number: int) -> tuple[str, int]:
+    """A closed block's name, and how often it repeats, or how many layers it holds."""
+    twins = len(scopes.scopes[number].twins)
+    return scopes.scopes[number].label, twins if twins > 1 else scopes.layers_in(number)
+
+
+def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple[int, ...]]:
+    """Per owner the open blocks around it that get a frame, outermost first.
+
+    That is all that a person opened. One that is open from the start gets none where it would hold nearly everything.
+    """
+    scopes, first, opened = scopes_of(graph), set(_open_for(graph, FIRST_SHOWN)), set(opened)
+    units = np.unique(owner).tolist()
+    innermost = {unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units}
+    around = {unit: [n for n in reversed(scopes.ancestors(number)) if n in opened] for unit, number in innermost.items()}
+    held = Counter(number for numbers in around.values() for number in numbers)
+    drawn = {n for n, count in held.items() if n not in first or 1 < count < len(around) * _MOST_FRAMED}
+    return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
+
+
+def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
+    name, times = scopes.scopes[number].label, len(scopes.scopes[number].twins)
+    label = f"{name} ×{times}" if times > 1 else name
+    room = box.width - 2 * _FRAME_MARGIN
+    wide = min(len(label) * _FRAME_LETTER, room)
+    top = min(y for _, y in inside)
+    end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
+    begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
+    return {"data": {"id": f"f{number}", "label": label, "find": "", "scope": number, "op": min(scopes.scopes[number].ops),
+                     "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
+                     "beside": round(begin + wide / 2 - box.x, 1)},
+            "pannable": True, "classes": "frame", "position": {"x": round(box.x, 1), "y": round(box.y, 1)}}
+
+
+def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
+             around: Mapping[int, tuple[int, ...]] | None = None) -> list[dict[str, Any]]:
+    """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
+
+    Args:
+        graph: the model.
+        owner: per visible op.
+        name_of: an owner's name, and how often it repeats.
+        prefix: of the nodes' ids.
+        around: per owner the blocks whose frames it is in, outermost first.
+    """
+    ops = np.flatnonzero(~graph.op_is_constant)
+    units, unit_of = _in_order_of_appearance(owner)
+    members = np.split(ops[np.argsort(unit_of, kind="stable")], np.cumsum(np.bincount(unit_of))[:-1])
+    place = np.full(len(graph), -1)
+    place[ops] = unit_of
+    producer, consumer, tensor = graph.edges
+    between = (place[producer] >= 0) & (place[consumer] >= 0) & (place[producer] != place[consumer])
+    producer, consumer, tensor = producer[between], consumer[between], tensor[between]
+    keys, edge_of = _in_order_of_appearance(place[producer] * len(units) + place[consumer])
+    source, target = keys // len(units), keys % len(units)
+    order = np.empty(len(graph), np.int64)
+    order[graph.order] = np.arange(len(graph))
+    rank = np.full(len(units), len(graph))
+    np.minimum.at(rank, unit_of, order[ops])
+    boxes = [around[unit] if around else () for unit in units.tolist()]
+    drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
+    places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
+    nodes = [_node(graph, int(unit), members[i], name_of, prefix, places[i]) for i, unit in enumerate(units)]
+    reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
+    of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
+    edges = []
+    for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else {}
+        edges.append(_edge(graph, nodes[a]["data"]["id"], nodes[b]["data"]["id"], of_edge[i], i in drawing.faint, bends))
+    inside: dict[int, list[tuple[float, float]]] = {}
+    for place_of_node, numbers in zip(places, boxes, strict=True):
+        for number in numbers:
+            inside.setdefault(number, []).append(place_of_node)
+    return [*(_frame(scopes_of(graph), number, box, inside[number]) for number, box in drawing.boxes.items()), *nodes, *edges]
+
+
+def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
+    """Different values in the order in which they first appear, and for every place the number of its value."""
+    found, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(found), np.int64)
+    number[order] = np.arange(len(found))
+    return found[order], number[inverse]
+
+
+def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
+          at: tuple[float, float]) -> dict[str, Any]:
+    position = {"x": round(at[0], 1), "y": round(at[1], 1)}
+    if unit < 0:
+        op = int(ops[0])
+        return {"data": {"id": f"op{op}", "label": graph.op_types[op], "name": graph.op_types[op], "op": op,
+                         "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
+                "classes": "op", "position": position}
+    name, times = name_of(unit)
+    shown = _short(name)
+    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": f"{shown} ×{times}" if times > 1 else shown,
+                     "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
+
+
+def _short(name: str) -> str:
+    """As much of a name as a node has room for; of a block in a layer its number and its own name."""
+    if len(name) <= _NAME:
+        return name
+    layer, slash, own = name.rpartition(" / ")
+    if not slash:
+        return "…" + name[1 - _NAME:]
+    number = layer[len(layer.rstrip("0123456789")):]
+    brief = f"{number} / {own}"
+    return brief if len(brief) <= _NAME else brief[:_NAME - 1] + "…"
+
+
+def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: dict[str, str]) -> dict[str, Any]:
+    """``reads``: producer, consumer and tensor, a row each."""
+    size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
+    return {"data": {"id": f"{source}-{target}", "source": source, "target": target, "bytes": size,
+                     "pairs": reads[:_PAIRS, :2].tolist(), **bends},
+            "classes": "faint" if faint else "bent" if bends else ""}

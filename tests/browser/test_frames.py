@@ -1,0 +1,225 @@
+"""Open blocks have a frame with their name, which closes them again; pictures show it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import LAYERS, write_layers
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import Server, act, ready
+from playwright.sync_api import Browser, Page, Route, expect
+
+import editor
+from editor.graph.scopes.tree import scopes_of
+from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
+from editor.web.drawing.spans import ops_of
+from editor.workspace.document import Document
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_layers(tmp_path_factory.mktemp("layered") / "layered.onnx")
+
+
+@pytest.fixture
+def opened(model: Path, tmp_path: Path, browser: Browser) -> Iterator[Page]:
+    server = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
+    server.start()
+    page = browser.new_page()
+    page.goto(server.url)
+    ready(page)
+    yield page
+    page.close()
+    server.stop()
+
+
+@given(st.data())
+def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(model: Path, data: st.DataObject) -> None:
+    graph = editor.load_model(model)
+    scopes = scopes_of(graph)
+    document = _Drawn(graph)
+    first = first_detail(graph)["open"]
+    chosen = data.draw(st.lists(st.integers(1, len(scopes.scopes) - 1), max_size=8))
+    around = {n for number in chosen for n in scopes.ancestors(number)} - set(first)
+    shown = shown_elements(document, {"mode": "blocks", "open": [*first, *around]})  # type: ignore[arg-type]
+    nodes = [e for e in shown if "position" in e and e["classes"] != "frame"]
+    found = [e for e in shown if e["classes"] == "frame"]
+    assert len({e["data"]["id"] for e in shown}) == len(shown)
+    assert {e["data"]["scope"] for e in found} - set(first) == {n for n in around if len(scopes.scopes[n].ops) > 1}
+    for frame in found:
+        number = frame["data"]["scope"]
+        assert frame["data"]["label"].startswith(scopes.scopes[number].label)
+        assert frame["data"]["op"] in scopes.scopes[number].ops
+        for node in nodes:
+            ops = ops_of(node["data"]["ops"]) if "ops" in node["data"] else [node["data"]["op"]]
+            dx = abs(node["position"]["x"] - frame["position"]["x"]) - (frame["data"]["w"] + NODE_WIDTH) / 2
+            dy = abs(node["position"]["y"] - frame["position"]["y"]) - (frame["data"]["h"] + NODE_HEIGHT) / 2
+            touches = dx < -0.2 and dy < -0.2
+            assert touches == (ops[0] in scopes.scopes[number].ops)
+
+
+class _Drawn:
+    """As much of a document as drawing its blocks needs."""
+
+    def __init__(self, graph: editor.Graph) -> None:
+        self.graph = graph
+        self.partition: Document | None = None
+
+
+def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: Path) -> None:
+    page = opened
+    labels = "heteroCy.nodes('.frame').map((n) => n.data('label'))"
+    assert page.evaluate(labels) == []
+    before = page.evaluate("heteroCy.nodes().length")
+
+    def double_click(x: float, y: float) -> None:
+        page.mouse.dblclick(x, y)
+        page.wait_for_timeout(700)
+
+    box = page.evaluate("""() => { const n = heteroCy.nodes('.group')[1], p = n.renderedPosition(),
+        c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
+    double_click(*box)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    assert page.evaluate(labels) == [f"layers.1 ×{LAYERS}"]
+    assert page.evaluate("heteroCy.nodes().length") > before
+
+    page.click("#export")
+    with page.expect_download() as download:
+        page.click("text=Picture of the view, SVG")
+    download.value.save_as(tmp_path / "view.svg")
+    drawn = ET.parse(tmp_path / "view.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert f"layers.1 ×{LAYERS}" in [t.text for t in drawn.iter(space + "text")]
+    assert len(list(drawn.iter(space + "polygon"))) >= 3, "edges end in arrowheads"
+
+    ground = page.evaluate("""() => {
+        const box = heteroCy.nodes('.frame')[0].renderedBoundingBox({ includeLabels: false });
+        const at = heteroCy.container().getBoundingClientRect();
+        return [box.x1 + at.left + 4, (box.y1 + box.y2) / 2 + at.top];
+    }""")
+    expect(page.locator(".menu-columns")).to_be_hidden()
+    page.mouse.click(*ground)
+    assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is no op"
+    before_drag = page.evaluate("heteroCy.pan()")
+    page.mouse.move(*ground)
+    page.mouse.down()
+    page.mouse.move(ground[0] + 40, ground[1] + 30, steps=4)
+    page.mouse.up()
+    moved = page.evaluate("heteroCy.pan()")
+    assert moved["x"] - before_drag["x"] > 20 and moved["y"] - before_drag["y"] > 10, "dragged by it as by the ground"
+    ground = [ground[0] + moved["x"] - before_drag["x"], ground[1] + moved["y"] - before_drag["y"]]
+    double_click(*ground)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 0")
+    assert page.evaluate("heteroCy.nodes().length") == before
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_the_first_picture_has_the_frames_of_the_live_graph(browser: Browser, tmp_path: Path) -> None:
+    """Two towers of layers open as towers: each in its frame, in the picture that comes first and in the graph."""
+    model = write_layers(tmp_path / "towers.onnx", ("encoder", "decoder"))
+    server = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
+    server.start()
+    page = browser.new_page()
+    held: list[Route] = []
+    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    page.goto(server.url, wait_until="commit")
+    page.wait_for_selector("#first-look g[transform] text")
+    names = page.locator("#first-look text.frame").all_text_contents()
+    boxes = page.evaluate("""[...document.querySelectorAll('#first-look path.frame')]
+        .map((path) => path.getBoundingClientRect().toJSON())""")
+    for route in held:
+        route.continue_()
+    ready(page)
+    page.wait_for_function("!document.getElementById('first-look')")
+    live = page.evaluate("""heteroCy.nodes('.frame').map((n) => {
+        const box = n.renderedBoundingBox({ includeLabels: false }), at = heteroCy.container().getBoundingClientRect();
+        return { label: n.data('label'), x: box.x1 + at.left, y: box.y1 + at.top, width: box.w, height: box.h };
+    })""")
+    page.close()
+    server.stop()
+    assert names == [each["label"] for each in live] and len(names) == 2
+    for box, each in zip(boxes, live, strict=True):
+        assert all(abs(box[side] - each[side]) < 5 for side in ("x", "y", "width", "height")), (box, each)
+
+
+def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
+    page = opened
+    act(page, "heteroCy.nodes('.group')[2].emit('dbltap')")
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    act(page, "heteroCy.panBy({ x: 30, y: -60 })")
+    page.wait_for_timeout(600)
+    where = "[heteroCy.nodes().length, heteroCy.zoom(), heteroCy.pan().x, heteroCy.pan().y]"
+    before = page.evaluate(where)
+    page.reload()
+    ready(page)
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    page.wait_for_function("(x) => Math.abs(heteroCy.pan().x - x) < 1", arg=before[2])
+    assert page.evaluate(where) == pytest.approx(before)
+
+
+def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
+    page = opened
+    act(page, "heteroCy.nodes('.group')[1].select()")
+    expect(page.locator("#inspector")).to_contain_text("25 ops selected")
+    page.click("#export")
+    expect(page.locator(".menu-columns")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".menu-columns")).to_be_hidden()
+    assert page.evaluate("heteroCy.$(':selected').length") == 1
+    page.keyboard.press("Escape")
+    page.wait_for_function("heteroCy.$(':selected').length === 0")
+
+
+def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_on(opened: Page) -> None:
+    page = opened
+    at = page.evaluate("""() => { const n = heteroCy.nodes('.group')[1], p = n.renderedPosition(),
+        c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
+    page.keyboard.press("2")
+    page.mouse.dblclick(*at)
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
+    expect(page.locator("#mode-hint")).to_contain_text("E opens")
+    assert page.evaluate("heteroCy.nodes('.frame').length") == 0
+    page.keyboard.press("e")
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == f"layers.1 ×{LAYERS}"
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
+    page.keyboard.press("Control+z")
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
+
+
+def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
+    page = opened
+    act(page, "heteroCy.nodes('.group')[1].select()")
+    inspector = page.locator("#inspector")
+    expect(inspector).to_contain_text("layers.1")
+    expect(inspector).to_contain_text(f"25 ops selected, one of {LAYERS} blocks alike")
+    expect(inspector.locator(".hover-row")).to_have_count(2)
+    expect(inspector).to_contain_text("time by itself, estimated")
+
+
+def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -> None:
+    page = opened
+    page.fill("#find", "layers.31/left/Neg_5")
+    page.keyboard.press("Enter")
+    page.wait_for_function("""() => {
+        const n = heteroCy.nodes(':selected'), p = n.nonempty() && n.renderedPosition();
+        return n.length === 1 && !n.hasClass('group') && heteroCy.nodes('.frame').length === 2
+            && p.x > 0 && p.y > 0 && p.x < heteroCy.width() && p.y < heteroCy.height() && heteroCy.zoom() > 0.5;
+    }""")
+    expect(page.locator("#inspector")).to_contain_text("/model/layers.31/left/Neg_5")
+
+
+def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) -> None:
+    page = opened
+    act(page, "heteroCy.nodes('.group')[1].select()")
+    page.keyboard.press("c")
+    page.wait_for_function("heteroCy.nodes('.group').length === 1")
+    assert page.evaluate("heteroCy.nodes('.group')[0].data('name')") == f"model ×{LAYERS}"
+    page.keyboard.press("2")
+    act(page, "heteroCy.nodes('.group')[0].emit('tap')")
+    expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))

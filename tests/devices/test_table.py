@@ -1,0 +1,109 @@
+"""Device tables: Glow's files, HETERO strings, lists; errors with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+import editor
+from editor.devices.table import parse_devices
+from editor.devices.vocabulary import op_name
+from editor.graph.graph import Graph
+
+
+def test_glow_files_load_unchanged() -> None:
+    first, second = editor.load_devices(EXAMPLES / "devices" / "glow-opencl-first.yaml")
+    assert (first.name, first.backend, first.logical_id, first.non_supported) == ("Device2", "OpenCL", 1, ("ResizeBilinear",))
+    assert first.planned and not first.runtime
+    assert (second.name, second.runtime, second.provider, second.logical_id) == (
+        "Device1", "onnxruntime", "CPUExecutionProvider", 0)
+    swapped = editor.load_devices(EXAMPLES / "devices" / "glow-cpu-first.yaml")
+    assert [d.name for d in swapped] == ["Device1", "Device2"]
+
+
+def test_plain_mappings() -> None:
+    (device,) = parse_devices("""
+- name: GPU
+  backendName: onnxruntime
+  provider: CUDAExecutionProvider
+  device: GPU
+  unit: 1
+  properties: {enable_profiling: true}
+  memory: 8GiB
+  peakCompute: 60e12
+  peakDramBw: 4e12
+  link: {bandwidth: 25e9, latency: 10e-6}
+""", "t.yaml")
+    assert device.memory == 8 << 30
+    assert (device.device, device.unit, device.codegen) == ("GPU", "1", "onnxruntime")
+    assert device.properties == {"enable_profiling": "true"}
+    assert device.peak_compute == 60e12 and device.link is not None and device.link.latency == 10e-6
+
+
+def test_hetero_strings_keep_their_order_and_plan_what_is_absent() -> None:
+    devices = editor.load_devices("HETERO:MYRIAD,CPU")
+    assert [(d.name, d.planned) for d in devices] == [("MYRIAD", True), ("CPU", False)]
+    assert [d.name for d in editor.load_devices("hetero:cpu")] == ["cpu"]
+
+
+@pytest.mark.parametrize(("text", "line", "cause"), [
+    ("- name: A\n  backendName: CPU\n- name: A\n  backendName: CPU", 3, "two devices named 'A'"),
+    ("- name: A\n  backendName: CPU\n- name: B\n  backendName: Warp9", 3, "unknown device or runtime 'Warp9'"),
+    ("- name: A\n  backendName: [CPU", 2, "not valid YAML"),
+    ("- name: A\n  backendNme: CPU", 1, "did you mean 'backendName'"),
+    ("a: 1", 1, "a device table is a list"),
+    ("- hello", 1, "a device is a mapping"),
+    ("- name: A\n  backendName: CPU\n  nonSupportedNodes: Convv", 1, "unknown op 'Convv'"),
+    ('- name: A\n  backendName: CPU\n  parameters: |\n    "nonSupportedNode" : "Conv"', 1, "did you mean"),
+    ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size"),
+    ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
+])
+def test_mistakes_are_named_with_file_and_line(text: str, line: int, cause: str) -> None:
+    with pytest.raises(editor.DeviceTableError) as error:
+        parse_devices(text, "table.yaml")
+    assert cause in str(error.value)
+    assert f"table.yaml:{line}" in str(error.value)
+
+
+@pytest.mark.parametrize(("spec", "cause"), [
+    ("HETERO:GPU,Warp9", "unknown device or runtime 'Warp9'"), ("HETERO:", "names no device"),
+    ("HETERO:CPU,CPU", "two devices"), ("nowhere.yaml", "no such file")])
+def test_bad_specs(spec: str, cause: str) -> None:
+    with pytest.raises(editor.DeviceTableError, match=cause):
+        editor.load_devices(spec)
+
+
+def test_this_machine_has_three_runtimes() -> None:
+    found = {(d.runtime, d.provider) for d in editor.available_devices()}
+    assert {("onnxruntime", "CPUExecutionProvider"), ("openvino", "CPU"), ("interpreter", "")} <= found
+
+
+@pytest.mark.parametrize(("name", "op_type", "attributes", "expected"), [
+    ("ResizeBilinear", "Resize", (("mode", "linear"),), True),
+    ("ResizeBilinear", "Upsample", (("mode", "linear"),), True),
+    ("ResizeBilinear", "Resize", (("mode", "nearest"),), False),
+    ("ResizeBilinear", "ResizeBilinear", (), True),
+    ("ResizeNearest", "Resize", (), True),
+    ("AvgPool", "GlobalAveragePool", (), True),
+    ("FullyConnected", "Gemm", (), True),
+    ("nn.conv2d", "Conv", (("kernel_shape", "[3, 3]"),), True),
+    ("nn.conv3d", "Conv", (("kernel_shape", "[3, 3]"),), False),
+    ("conv", "Conv", (), True),
+    ("Reshape", "Flatten", (), False),
+])
+def test_op_names_of_other_tools(name: str, op_type: str, attributes: tuple[tuple[str, str], ...], expected: bool,
+                                 mobilenet: Graph) -> None:
+    meaning = op_name(name)
+    assert meaning is not None
+    matches = op_type in meaning.types and (meaning.condition is None or meaning.condition(op_type, attributes))
+    assert matches is expected
+
+
+def test_table_restrictions_apply_to_a_graph(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, [{"name": "A", "backendName": "CPU", "supportedNodes": "Conv, Clip"},
+                                        {"name": "B", "backendName": "CPU", "supportedNodes": ""}])
+    placed = {mobilenet.op_types[op]: plan.affinity[mobilenet.op_keys[op]]
+              for op in range(len(mobilenet)) if not mobilenet.op_is_constant[op]}
+    assert placed == {"Conv": "A", "Clip": "A", "Add": "B", "ReduceMean": "B", "Reshape": "B", "Gemm": "B"}

@@ -1,0 +1,168 @@
+"""Jobs run elsewhere: they stream, fail, crash and are cancelled without harm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import EXAMPLES, write_dag
+from pages import free_port
+
+import editor
+from editor.execution.jobs import tasks
+from editor.execution.jobs.service import JobService
+from editor.placement.placement import Settings
+from editor.web.app_state import Desk
+from editor.web.open_request import OpenRequest
+from editor.workspace.store import Store
+
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[JobService]:
+    jobs = JobService()
+    yield jobs
+    jobs.close()
+
+
+def crash(channel: Any) -> None:
+    channel.emit({"kind": "phase", "text": "about to crash"})
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(channel: Any) -> None:
+    """Ignores that it should stop, as native code does."""
+    time.sleep(60)
+
+
+def much(channel: Any, seconds: float) -> Any:
+    """96 MB, long enough on the way to be met there."""
+    time.sleep(seconds)
+    return np.ones(12_000_000)
+
+
+def fail(channel: Any) -> None:
+    raise ValueError("a bug")
+
+
+def test_results_and_events_arrive(service: JobService) -> None:
+    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    job = service.submit(tasks.benchmark, {"plan": recipe}, 0.4, "latency", 1)
+    (result,) = job.result(120)
+    assert result.plan == "plan" and result.runs >= 5
+    assert {"phase", "sample"} <= {e["kind"] for e in job.events}
+
+
+def test_errors_keep_their_type(service: JobService) -> None:
+    with pytest.raises(editor.ModelError, match="no such file"):
+        service.run(tasks.load_graph, "/nowhere.onnx", {})
+    with pytest.raises(editor.JobError, match="ValueError: a bug"):
+        service.run(fail)
+
+
+def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
+    desk = Desk(Store(str(tmp_path)), service, None, EXAMPLES)
+    model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(desk.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
+        while not desk._opening and not opening.done():
+            time.sleep(0.005)
+        desk.cancel_opening()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            opening.result(30)
+    assert not desk._opening and not desk.store.recent(), "nothing is kept of it"
+    assert desk.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
+
+
+def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
+    with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
+        service.run(crash, timeout=60)
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
+
+
+def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
+    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    polite = service.submit(tasks.benchmark, {"plan": recipe}, 60.0, "latency", 1)
+    stubborn = service.submit(hang)
+    time.sleep(1.5)
+    for job in (polite, stubborn):
+        job.cancel()  # takes 0.1 to 0.6 s; the limit only tells it from waiting for the 60 s of the job
+        with pytest.raises(editor.JobError, match="cancelled"):
+            job.result(10)
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
+
+
+def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
+    """The later ones end a worker that is still starting, which Dask does not always start again."""
+    for _ in range(3):
+        job = service.submit(hang)
+        job.cancel()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            job.result(120)
+    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+
+
+def test_a_result_that_is_on_its_way_when_another_job_is_cancelled_is_made_again(service: JobService) -> None:
+    for wait in (0.3, 0.4, 0.5, 0.6):  # so that one of them is being sent when the worker ends, about 0.6 s after the cancel
+        job = service.submit(hang)
+        service.run(tasks.load_graph, MODEL, {}, timeout=180)  # the other thread of the worker, which is up now
+        large = service.submit(much, wait)
+        job.cancel()
+        assert large.result(180).sum() == 12e6
+
+
+def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -> None:
+    """Two run, the others wait: what waits leaves the queue, what runs takes its worker along, and the last job is done."""
+    jobs = [service.submit(hang) for _ in range(5)]
+    last = service.submit(tasks.load_graph, MODEL, {})
+    time.sleep(1)
+    for job in reversed(jobs):
+        job.cancel()
+    assert len(last.result(180)) == 253
+
+
+def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:
+    with pytest.raises(editor.JobError, match="gave up after 1 s"):
+        service.run(hang, timeout=1.0)
+
+
+def test_a_scheduler_that_goes_away_is_named_and_one_that_comes_back_is_used() -> None:
+    port = free_port()
+    here = JobService(f"tcp://127.0.0.1:{port}")
+    with scheduler(port):
+        assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+        lost = here.submit(hang)
+        time.sleep(1)
+    with pytest.raises(editor.JobError, match=f"lost the connection to the Dask scheduler at tcp://127.0.0.1:{port}"):
+        lost.result(60)
+    with scheduler(port):
+        assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+    here.close()
+
+
+@contextlib.contextmanager
+def scheduler(port: int) -> Iterator[None]:
+    """Somebody else's cluster, killed at the end."""
+    code = ("from distributed import LocalCluster\n"
+            "if __name__ == '__main__':\n"
+            f"    LocalCluster(n_workers=1, scheduler_port={port}, dashboard_address='127.0.0.1:0')\n"
+            "    print('up', flush=True)\n"
+            "    input()\n")
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env={**os.environ, "PYTHONPATH": f"{EXAMPLES.parent}:{Path(__file__).parent}"})
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    yield
+    process.kill()
+    process.wait(20)

@@ -1,0 +1,147 @@
+"""Files that leave: DOT, partition.log, plan.json."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import graphviz
+import pytest
+from conftest import EXAMPLES, GOLDEN, ODDITIES
+
+import editor
+from editor.exports.colours import DEVICE_COLOURS, subgraph_colours, text_colour
+from editor.exports.dot import affinity_dot, subgraphs_dot
+from editor.exports.render import render
+from editor.graph.graph import Graph
+
+AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+
+
+def drawn(text: str) -> dict[str, object]:
+    """What the ``dot`` program understands of a file."""
+    done = subprocess.run(["dot", "-Tdot_json"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_dot_files_are_as_always(dag: Callable[..., Graph]) -> None:
+    plan = editor.partition(dag([[], [0], [0], [1, 2]]), AB, pins={"t1": "B"})
+    assert affinity_dot(plan.partition) == (GOLDEN / "diamond_affinity.dot").read_text()
+    assert subgraphs_dot(plan.partition) == (GOLDEN / "diamond_subgraphs.dot").read_text()
+
+
+@pytest.mark.parametrize("name", ["nasty_names", "nasty_symbols", "invalid_utf8_name", "unnamed_nodes", "zero_nodes",
+                                  "metadata_everywhere", "if_outer_capture", "input_is_output", "duplicate_node_names"])
+def test_dot_takes_any_name(name: str) -> None:
+    graph = editor.load_model(ODDITIES / f"{name}.onnx")
+    if graph.unbound:
+        graph = editor.load_model(ODDITIES / f"{name}.onnx", dict.fromkeys(graph.unbound, 2))
+    table = [{"name": 'A"<b>\\', "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
+    plan = editor.partition(graph, table, pins={k: "B" for i, k in enumerate(graph.op_keys)
+                                                if i % 2 and not graph.op_is_constant[i]})
+    for text in (affinity_dot(plan.partition), subgraphs_dot(plan.partition)):
+        graphviz.Source(text)
+        nodes = [o for o in drawn(text).get("objects", []) if str(o["name"]).startswith("op")]  # type: ignore[attr-defined]
+        assert len(nodes) == int((plan.partition.division.part >= 0).sum())
+        for node in nodes:
+            op = int(node["name"][2:])
+            assert node["device"].replace("\\\\", "\\") == plan.affinity[graph.op_keys[op]]
+            assert int(node["subgraph"]) == plan.partition.division.part[op]
+
+
+def test_dot_has_an_edge_per_tensor_with_its_shape(mobilenet: Graph) -> None:
+    text = affinity_dot(editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml").partition)
+    labels = [e["label"] for e in drawn(text)["edges"]]  # type: ignore[attr-defined]
+    assert "1x3x224x224" in labels and "1x1000" in labels and "ConstantOfShape" not in text
+
+
+def test_dot_can_be_coloured_by_level(dag: Callable[..., Graph], tmp_path: Path) -> None:
+    table = [{"name": n, "backendName": "CPU", "unit": u} for n, u in (("a", 0), ("b", 1), ("c", 1))]
+    plan = editor.partition(dag([[], [0], [1]]), table, pins={"t1": "b", "t2": "c"})
+    fills = {}
+    for colour_by in ("affinity", "unit"):
+        text = plan.export("dot", tmp_path, colour_by=colour_by)[0].read_text()
+        fills[colour_by] = [o["fillcolor"] for o in drawn(text)["objects"] if str(o["name"]).startswith("op")]  # type: ignore[attr-defined]
+    assert len(set(fills["affinity"])) == 3 and len(set(fills["unit"])) == 2
+    assert fills["unit"][1] == fills["unit"][2]
+    with pytest.raises(editor.ExportError, match="unknown colouring"):
+        plan.export("dot", tmp_path, colour_by="mood")
+
+
+def test_svg_is_rendered_and_its_absence_explained(dag: Callable[..., Graph], tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    path = editor.partition(dag([[], [0]]), AB).export("dot", tmp_path)[0]
+    assert "<svg" in render(path).read_text()
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(editor.ExportError, match="Graphviz is not installed.*apt install graphviz"):
+        render(path)
+
+
+def test_plan_json_round_trip(whisper: Graph, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    shutil.copy(whisper.path, folder / "w.onnx")
+    graph = editor.load_model(folder / "w.onnx", {"batch": 1, "sequence": 8})
+    softmax = next(k for i, k in enumerate(graph.op_keys) if graph.op_types[i] == "Softmax")
+    plan = editor.partition(graph, EXAMPLES / "devices" / "runtimes.yaml", pins={softmax: "Interpreter"})
+    path = plan.save(tmp_path / "plans" / "plan.json")
+    document = json.loads(path.read_text())
+    assert document["format"] == "hetero-editor/plan" and document["version"] == 1
+    assert document["model"]["path"] == "../models/w.onnx"
+    assert document["model"]["define"] == {"batch": 1, "sequence": 8}
+    again = editor.load_plan(path)
+    assert again.affinity == plan.affinity and again.subgraphs == plan.subgraphs and again.pins == plan.pins
+    assert again.sha256 == plan.sha256
+    assert again.to_json(path) == path.read_text()
+
+
+def test_a_plan_from_another_machine_keeps_its_affinities(mobilenet: Graph, tmp_path: Path) -> None:
+    path = editor.partition(mobilenet, AB).save(tmp_path / "plan.json")
+    document = json.loads(path.read_text())
+    document["affinities"]["logits"] = "B"
+    path.write_text(json.dumps(document))
+    assert editor.load_plan(path).affinity["logits"] == "B"
+
+
+def test_damaged_plans_say_what_is_wrong(mobilenet: Graph, tmp_path: Path) -> None:
+    good = json.loads(editor.partition(mobilenet, AB).save(tmp_path / "plan.json").read_text())
+
+    def refused(change: dict[str, object] | str, cause: str) -> None:
+        text = change if isinstance(change, str) else json.dumps(good | change)
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(editor.EditorError, match=cause):
+            editor.load_plan(tmp_path / "bad.json")
+
+    refused('{"format": ', "bad.json:1: not valid JSON")
+    refused({"format": "other"}, "not a plan of Hetero Editor")
+    refused({"version": 99}, "version 99")
+    refused({"model": good["model"] | {"path": "gone.onnx"}}, "is not there")
+    refused({"model": good["model"] | {"sha256": "0" * 64}}, "changed since the plan was made")
+    refused({"pins": {"nothing": "A"}}, "no op with the key 'nothing'")
+    refused({"devices": [{"name": "Warp9"}]}, "unknown device")
+    refused({"pins": 3}, "damaged plan")
+    with pytest.raises(editor.PlanError, match="no such file"):
+        editor.load_plan(tmp_path / "none.json")
+
+
+def test_unknown_format_and_unwritable_folder(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, AB)
+    with pytest.raises(editor.ExportError, match="unknown export format 'xml'"):
+        plan.export("xml", tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(editor.ExportError, match="cannot be written"):
+        plan.export("dot", tmp_path / "file")
+
+
+def test_colours_are_distinct_and_readable() -> None:
+    assert len(set(DEVICE_COLOURS)) == len(DEVICE_COLOURS)
+    assert text_colour("#000000") == "#ffffff" and text_colour("#F0E442") == "#000000"
+    chain = {i: (i - 1,) for i in range(1, 40)}
+    colours = subgraph_colours(40, chain)
+    assert all(a != b for a, b in itertools.pairwise(colours))

@@ -1,0 +1,536 @@
+"""Every export is loaded by the tool that it is for, and every import restores the plan."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+import yaml
+from conftest import EXAMPLES, ODDITIES
+
+import editor
+from editor.execution.executor import compile_whole
+from editor.execution.inputs import random_inputs
+from editor.execution.measure.tolerances import compare
+from editor.exports.glow import conflicts
+from editor.exports.name_patterns import name_patterns
+from editor.exports.registry import FORMATS
+from editor.graph.graph import Graph
+from editor.imports.affinity_files import read_affinities
+from editor.runtimes.base import Capability
+from editor.version import VERSION
+from editor.workspace.plan import Plan
+
+CPU_AUTO = [{"name": "CPU", "backendName": "openvino", "provider": "CPU"},
+            {"name": "AUTO", "backendName": "openvino", "provider": "AUTO"}]
+TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+
+
+def painted(graph: Graph, table: Any, first: int = 20, last: int = 50) -> Plan:
+    keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
+    second = table[1]["name"]
+    return editor.partition(graph, table, pins=dict.fromkeys(keys[first:last], second),
+                            capabilities=[Capability.everything(graph)] * len(table))
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"made_{path.stem}_{abs(hash(str(path)))}", path)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize("form", [f for f in FORMATS if f != "tvm"] + ["tvm"])
+def test_exports_are_deterministic_and_say_where_they_come_from(mobilenet: Graph, tmp_path: Path, form: str) -> None:
+    plan = painted(mobilenet, TWINS)
+    files = [sorted(p for p in plan.export(form, tmp_path / run)) for run in ("one", "two")]
+    assert files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]
+    for a, b in zip(*files, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+    for path in files[0]:
+        if path.name != "partition.log":  # Glow's format to the byte; a file beside it says it
+            text = path.read_bytes()
+            assert plan.sha256.encode() in text and VERSION.encode() in text, path.name
+    if "partition.log" in {p.name for p in files[0]}:
+        log, beside = tmp_path / "one" / "partition.log", json.loads((tmp_path / "one" / "partition.log.json").read_text())
+        assert beside["sha256"] == hashlib.sha256(log.read_bytes()).hexdigest() and plan.sha256 in beside["made_by"]
+
+
+def test_exports_do_not_depend_on_the_order_of_sets(mobilenet: Graph, tmp_path: Path) -> None:
+    path = painted(mobilenet, TWINS).save(tmp_path / "plan.json")
+    script = ("import sys, editor; from editor.exports.registry import FORMATS\n"
+              "plan = editor.load_plan(sys.argv[1])\n"
+              "for form in (*FORMATS, 'plan'): plan.export(form, sys.argv[2] + '/' + form)")
+    for seed in ("1", "2"):
+        subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "out")], check=True, cwd=EXAMPLES.parent,
+                       env={**os.environ, "PYTHONHASHSEED": seed})
+        (tmp_path / "out").rename(tmp_path / seed)
+    files = [sorted(p for p in (tmp_path / seed).rglob("*") if p.is_file()) for seed in ("1", "2")]
+    assert len(files[0]) == len(files[1]) > len(FORMATS)
+    for a, b in zip(*files, strict=True):
+        assert a.relative_to(tmp_path / "1") == b.relative_to(tmp_path / "2") and a.read_bytes() == b.read_bytes(), a.name
+
+
+@pytest.fixture
+def with_weights(tmp_path: Path) -> Graph:
+    """Two products whose weights lie in a file beside the model."""
+    (tmp_path / "model").mkdir()
+    weights = [onnx.numpy_helper.from_array(np.full((64, 64), i + 1, np.float32), f"w{i}") for i in range(2)]
+    nodes = [onnx.helper.make_node("MatMul", ["x" if i == 0 else "t0", f"w{i}"], [f"t{i}"], f"n{i}") for i in range(2)]
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64]) for n in ("x", "t1")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:], weights), ir_version=10,
+                                   opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "model" / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    return editor.load_model(tmp_path / "model" / "m.onnx")
+
+
+@pytest.mark.parametrize("form", ["onnxruntime", "openvino", "onnx", "tvm", "split"])
+def test_weights_beside_an_export_are_replaced_whole(form: str, with_weights: Graph, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every export is: written under another name, then renamed."""
+    monkeypatch.setattr("editor.exports.split._LARGEST_FILE", 0)
+    plan = editor.partition(with_weights, TWINS, pins={"t1": "B"})
+    out = tmp_path / "out"
+    out.mkdir()
+    names = ["subgraph_0.onnx.data", "subgraph_1.onnx.data"] if form == "split" else ["m.data"]
+    for name in names:
+        (out / name).write_bytes(b"old")
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(open(out / name, "rb")) for name in names]
+        written = plan.export(form, out)
+        assert all(reader.read() == b"old" for reader in readers)  # who had it open still has all of it
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in written)  # nothing temporary is left
+    models = [p for p in written if p.suffix == ".onnx"]
+    assert len(models) == (2 if form == "split" else 1)
+    for path in models:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        assert plan.sha256 in session.get_modelmeta().custom_metadata_map["hetero_editor"]
+        assert openvino.Core().read_model(path) is not None
+        onnx.checker.check_model(str(path))
+    onnx.checker.check_model(str(with_weights.path))  # a hard link would spoil the original as well
+
+
+def test_an_export_never_replaces_the_model(with_weights: Graph) -> None:
+    plan, before = editor.partition(with_weights, TWINS), with_weights.path.read_bytes()
+    for form in ("openvino", "tvm"):
+        with pytest.raises(editor.ExportError, match="the model itself; choose another folder"):
+            plan.export(form, with_weights.path.parent)
+    assert with_weights.path.read_bytes() == before
+    with pytest.raises(editor.ExportError, match="csv has no option 'colour'; it has none"):
+        plan.export("csv", with_weights.path.parent, colour="red")
+
+
+def test_openvino_takes_the_grouping_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, CPU_AUTO)
+    plan.export("openvino", tmp_path)
+    script = module(tmp_path / "mobilenetv2_openvino.py")
+    model, sidecar = script.annotated()
+    assert sidecar["device"] == "HETERO:CPU,AUTO"
+    given = {name: op.get_rt_info()["affinity"].astype(str) for op in model.get_ordered_ops() for o in op.outputs()
+             for name in o.get_names()}
+    checked = [key for key in mobilenet.op_keys if key in given and not mobilenet.op_is_constant[mobilenet.key_index[key]]]
+    assert len(checked) > 90 and all(given[key] == plan.affinity[key] for key in checked)
+    home = Path.cwd()
+    os.chdir(tmp_path)
+    os.environ["OPENVINO_HETERO_VISUALIZE"] = "1"
+    try:
+        compiled = script.compile_model({"INFERENCE_PRECISION_HINT": "f32"})
+    finally:
+        del os.environ["OPENVINO_HETERO_VISUALIZE"]
+        os.chdir(home)
+    inputs = random_inputs(mobilenet)
+    request = compiled.create_infer_request()
+    for port, value in zip(compiled.inputs, inputs.values(), strict=True):
+        request.set_tensor(port, openvino.Tensor(np.ascontiguousarray(value)))
+    request.infer()
+    expected = compile_whole(mobilenet, editor.load_devices(TWINS)[0]).run(inputs)
+    assert compare("", expected, {"logits": np.array(request.get_output_tensor(0).data)}).within_tolerance
+    dump = next(tmp_path.glob("hetero_affinity_*.dot"))
+    back, report = editor.partition(mobilenet, CPU_AUTO, capabilities=plan.partition.constraints.capabilities
+                                    ).import_affinities(dump)
+    assert report.kind == "DOT of OpenVINO" and report.pinned > 60
+    assert all(back.affinity[key] == plan.affinity[key] for key in back.pins)
+
+
+def test_onnx_runtime_accepts_the_annotations(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    plan.export("onnxruntime", tmp_path)
+    done = subprocess.run([sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 ops are not on the device of the plan" in done.stdout
+    back, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_annotated.onnx")
+    assert back.affinity == plan.affinity and not report.problems
+
+
+def test_onnx_runtime_accepts_assignment_by_names(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    plan.save(tmp_path / "plan.json")
+    done = run("export", str(tmp_path / "plan.json"), "--to", "onnxruntime", "--option", "assignment=names", "--out",
+               str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "mobilenetv2_session.json").read_text())
+    assert set(document["session"]) == {"session.name_based_layer_assignment"}
+    named = onnx.load(tmp_path / document["model"])
+    assert [n.name for n in named.graph.node] == list(mobilenet.op_names)
+    done = subprocess.run([sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 ops are not on the device of the plan" in done.stdout
+    back, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_session.json")
+    assert back.affinity == plan.affinity and not report.problems and report.how["name"] == 100
+
+
+def longest_match(name: str, settings: str) -> set[str]:
+    """ONNX Runtime's rule: the longest pattern that the name contains."""
+    rules = [(pattern.strip(), target.strip()) for entry in settings.split(";")
+             for target, _, patterns in [entry.rstrip(") ").partition("(")] for pattern in patterns.split(",")]
+    longest = max((len(p) for p, _ in rules if p in name), default=-1)
+    return {target for p, target in rules if p in name and len(p) == longest}
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "resnet50", "whisper-tiny-decoder"])
+def test_names_lead_to_the_devices_of_the_plan(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
+    graph = editor.load_model(graph.path, dict.fromkeys(graph.unbound, 8)) if graph.unbound else graph
+    table = [{"name": "GPU", "backendName": "GPU"}, {"name": "CPU", "backendName": "CPU"}]
+    plan = painted(graph, table, 10, 60)
+    plan.export("onnxruntime", tmp_path, assignment="names")
+    settings = json.loads((tmp_path / f"{name}_session.json").read_text())["session"]["session.name_based_layer_assignment"]
+    assert len(settings) <= 8192
+    for op, key in enumerate(graph.op_keys):
+        if not graph.op_is_constant[op]:
+            assert longest_match(graph.op_names[op], settings) == {plan.affinity[key].lower()}
+
+
+@pytest.mark.parametrize(("model", "cause"), [
+    ("unnamed_nodes", "op .* has no name. Use assignment=annotations"), ("duplicate_node_names", "shares the name"),
+    ("nasty_names", "do not allow this placement")])
+def test_names_that_do_not_allow_it_are_refused(model: str, cause: str, tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / f"{model}.onnx")
+    with pytest.raises(editor.ExportError, match=cause):
+        editor.partition(graph, TWINS).export("onnxruntime", tmp_path, assignment="names")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("targets", [
+    {"a": "cpu", "ab": "gpu", "b": "cpu", "bab": "cpu"}, {"x/1": "cpu", "x/10": "gpu", "y/x/1": "gpu", "x": "gpu"},
+    {"a b": "cpu", "a ": "gpu"}, {"a,1": "cpu", "a,2": "cpu"}, {"a,1": "cpu", "a,2": "gpu"}, {"=a": "cpu", "a": "gpu"}])
+def test_patterns_are_right_or_none(targets: dict[str, str]) -> None:
+    patterns = name_patterns(targets, 8192)
+    if any("," in name for name in targets):
+        assert patterns == ({"a": "cpu"} if len(set(targets.values())) == 1 else None)
+    elif patterns is not None:
+        for name, target in targets.items():
+            longest = max(len(p) for p in patterns if p in name)
+            assert {patterns[p] for p in patterns if p in name and len(p) == longest} == {target}
+    assert patterns is not None or any(set(",= ") & set(name) for name in targets)
+
+
+def test_the_memory_budget_is_in_the_form_of_the_setting(mobilenet: Graph, tmp_path: Path) -> None:
+    table = [{"name": "GPU", "backendName": "GPU", "memory": "8MiB"}, {"name": "CPU", "backendName": "CPU"}]
+    painted(mobilenet, table).export("onnxruntime", tmp_path)
+    session = json.loads((tmp_path / "mobilenetv2_session.json").read_text())["session"]
+    assert session["session.resource_cuda_partitioning_settings"] == "8192,"
+    options = onnxruntime.SessionOptions()
+    for key, value in session.items():
+        options.add_session_config_entry(key, value)
+    onnxruntime.InferenceSession(str(tmp_path / "mobilenetv2_annotated.onnx"), options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry("session.resource_cuda_partitioning_settings", "8MiB,")  # it does look at the value
+    with pytest.raises(Exception, match="parse"):
+        onnxruntime.InferenceSession(str(tmp_path / "mobilenetv2_annotated.onnx"), options, providers=["CPUExecutionProvider"])
+    painted(mobilenet, table).export("onnxruntime", tmp_path, budget="no")
+    assert len(json.loads((tmp_path / "mobilenetv2_session.json").read_text())["session"]) == 1
+
+
+def test_onnx_device_configurations_are_valid_and_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    path = plan.export("onnx", tmp_path)[0]
+    onnx.checker.check_model(str(path), full_check=True)
+    model = onnx.load(path)
+    assert list(model.configuration[0].device) == ["A", "B"] and model.configuration[0].num_devices == 2
+    stages = {n.device_configurations[0].pipeline_stage for n in model.graph.node if n.device_configurations}
+    assert stages == {s.id for s in plan.subgraphs}
+    back, report = editor.partition(mobilenet, TWINS).import_affinities(path)
+    assert back.affinity == plan.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
+def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
+    plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
+    plan.export("glow", tmp_path)
+    assert not conflicts(plan.partition)
+    again = editor.partition(graph, tmp_path / f"{name}_glow_devices.yaml")
+    assert again.affinity == plan.affinity
+    assert (tmp_path / "partition.log").read_text() == (again.export("log", tmp_path / "again")[0]).read_text()
+    split = painted(graph, TWINS)
+    split.export("glow", tmp_path / "split")
+    assert conflicts(split.partition)
+    assert "No device table" in (tmp_path / "split" / f"{name}_glow_devices.yaml").read_text()
+    config = tmp_path / "split" / f"{name}_glow_partitions.yaml"
+    back, report = editor.partition(graph, TWINS).import_affinities(config)
+    assert back.affinity == split.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
+def test_glow_tables_come_back(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
+    plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
+    plan.export("glow", tmp_path)
+    table = tmp_path / f"{name}_glow_devices.yaml"
+    plain = [{"name": d.name, "backendName": d.backend} for d in reversed(plan.devices)]
+    bare = editor.partition(graph, plain)
+    assert bare.affinity != plan.affinity
+    back, report = bare.import_affinities(table)
+    assert report.kind == "Glow device table" and not report.problems
+    assert back.affinity == plan.affinity and report.how["key"] == report.pinned > 50
+    renamed = editor.partition(graph, "HETERO:CPU,OpenCL").import_affinities(table)[0]  # found by backend
+    backend = {d.name: d.backend for d in plan.devices}
+    assert renamed.affinity == {key: backend[name] for key, name in plan.affinity.items()}
+
+
+def test_entries_of_a_glow_table_that_mean_nothing_are_told_one_by_one(mobilenet: Graph, tmp_path: Path) -> None:
+    table = tmp_path / "t.yaml"
+    table.write_text("""
+- name: Mars
+  backendName: Phobos
+- 7
+- name: b
+  backendName: NNPI
+  parameters: |
+    "nonSupportedNodes": "FullyConnected,Warp9,Clip"
+- name: A
+  backendName: CPU
+  parameters: |
+    "supportedNodes": "Clip"
+""")
+    plan, report = editor.partition(mobilenet, TWINS).import_affinities(table)
+    problems = "\n".join(report.problems)
+    assert "device 2: needs a name" in problems and "'Mars': there is no device 'Mars' (there is A, B)" in problems
+    assert "'b': nonSupportedNodes: unknown op 'Warp9'" in problems
+    assert "'logits': no device of the table may run it (Gemm; asked: B, A)" in problems and len(report.problems) == 4
+    for op, key in enumerate(mobilenet.op_keys):
+        if not mobilenet.op_is_constant[op] and key != "logits":
+            assert plan.affinity[key] == ("A" if mobilenet.op_types[op] == "Clip" else "B")
+    for content, cause in (("[]", "no devices"), ("[1]", "a list of devices")):
+        table.write_text(content)
+        with pytest.raises(editor.PlanError, match=cause):
+            plan.import_affinities(table)
+
+
+def test_custom_ops_have_a_name_in_a_glow_table(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "custom_op.onnx")
+    everything = [Capability.everything(graph)] * 2
+    plan = editor.partition(graph, TWINS, capabilities=everything, pins={
+        key: "B" for op, key in enumerate(graph.op_keys) if "::" in graph.type_label(op)})
+    assert set(plan.affinity.values()) == {"A", "B"}
+    plan.export("glow", tmp_path)
+    back, report = editor.partition(graph, TWINS, capabilities=everything).import_affinities(
+        tmp_path / "custom_op_glow_devices.yaml")
+    assert back.affinity == plan.affinity and not report.problems
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
+def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
+    plan = painted(graph, TWINS, 30, 70)
+    plan.export("split", tmp_path)
+    inputs = random_inputs(graph)
+    np.savez(tmp_path / "in.npz", **inputs)
+    subprocess.run([sys.executable, "-I", str(tmp_path / "run.py"), "in.npz", "out.npz"], cwd=tmp_path, check=True)
+    assert len((tmp_path / "run.py").read_text().splitlines()) <= 70
+    with np.load(tmp_path / "out.npz") as file:
+        found = {n: file[n] for n in file.files}
+    expected = compile_whole(graph, plan.devices[0]).run(inputs)
+    assert compare("", expected, found).within_tolerance
+    assert all(onnx.checker.check_model(str(p)) is None for p in tmp_path.glob("subgraph_*.onnx"))
+
+
+def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    rows = list(csv.DictReader(line for line in plan.export("csv", tmp_path)[0].read_text().splitlines() if line[0] != "#"))
+    assert {r["op"]: r["device"] for r in rows} == {k: d for k, d in plan.affinity.items()
+                                                    if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+    report = json.loads(plan.export("json", tmp_path)[0].read_text())
+    assert report["totals"]["subgraphs"] == len(plan.subgraphs) == 3
+    assert "| 0 | A |" in plan.export("md", tmp_path)[0].read_text()
+    back, found = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_ops.csv")
+    assert back.affinity == plan.affinity and found.how["key"] == len(rows)
+
+
+def test_hostile_names_do_not_leave_the_data_of_the_page(tmp_path: Path) -> None:
+    graph = editor.load_model(ODDITIES / "nasty_names.onnx")
+    plan = editor.partition(graph, TWINS)
+    page = plan.export("html", tmp_path)[0].read_text()
+    data = page[page.index('id="data">') + 10:]
+    body = data[:data.index("</script>")]
+    assert len(json.loads(body)["key"]) == sum(1 for op in range(len(graph)) if not graph.op_is_constant[op])
+    assert page.count("<script") == 2 and "http://" not in page and "https://" not in page
+    assert "srcdoc=" in plan._repr_html_()
+
+
+def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+                                             args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda e: problems.append(str(e)))
+        page.on("request", lambda r: problems.append(r.url) if not r.url.startswith("file:") else None)
+        page.goto(path.as_uri())
+        assert "100 ops · 3 subgraphs" in page.inner_text("header")
+        box = page.locator("canvas").bounding_box()
+        assert box is not None
+        place = page.evaluate("[(d.x[0] - left) * z, (d.y[0] - top_) * z]")
+        page.mouse.click(box["x"] + place[0], box["y"] + place[1])
+        assert "Why:" in page.inner_text("#op")
+        assert page.locator("#subgraphs tr").count() == 4 and not problems
+        browser.close()
+
+
+def test_another_models_plan_is_matched_by_structure(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, TWINS)
+    plan.save(tmp_path / "plan.json")
+    model = onnx.load(mobilenet.path)
+    for node in model.graph.node:
+        node.name = ""
+        for kind in (node.input, node.output):
+            for j, name in enumerate(kind):
+                if name and name not in ("pixel_values", "logits"):
+                    kind[j] = f"renamed/{name}"
+    for tensor in model.graph.initializer:
+        tensor.name = f"renamed/{tensor.name}"
+    model.graph.ClearField("value_info")
+    onnx.save(model, tmp_path / "renamed.onnx")
+    other = editor.load_model(tmp_path / "renamed.onnx")
+    back, report = editor.partition(other, TWINS).import_affinities(tmp_path / "plan.json")
+    assert report.how["structure"] > 90 and not report.problems
+    renamed = {k.removeprefix("renamed/"): d for k, d in back.affinity.items() if not other.op_is_constant[other.key_index[k]]}
+    assert renamed == {k: d for k, d in plan.affinity.items() if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+
+
+def test_imports_report_what_they_cannot_use(mobilenet: Graph, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"logits": "B", "nowhere": "B", "hardtanh": "MARS", "getitem": 7}))
+    plan, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "a.json")
+    assert plan.pins == {"logits": "B"}
+    text = "\n".join(report.problems)
+    assert "'nowhere': no such op" in text and "no device 'MARS'" in text and "'getitem': 7" in text
+    (tmp_path / "b.csv").write_text("op,device\nlogits,B\nlogits,A\n,A\n")
+    _, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "b.csv")
+    assert [p.split(":")[0] for p in report.problems] == ["line 3", "line 4"]
+    for name, content in (("c.json", "[1]"), ("d.dot", "digraph {}"), ("e.onnx", "no"), ("f.txt", ""), ("g.csv", "")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(editor.PlanError, match=name):
+            read_affinities(tmp_path / name)
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "editor", *arguments], capture_output=True, text=True, check=False,
+                          cwd=cwd, env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)})
+
+
+def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: Path) -> None:
+    good, bad = editor.partition(mobilenet, TWINS), painted(mobilenet, TWINS)
+    good.save(tmp_path / "good.json")
+    bad.save(tmp_path / "bad.json")
+    assert run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "bad.json")).returncode == 0
+    failed = run("check", str(tmp_path / "bad.json"), "--against", str(tmp_path / "good.json"), "--json")
+    assert failed.returncode == 1 and json.loads(failed.stdout)["worse"] == ["subgraphs", "bytes_moved"]
+    assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
+    done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
+    assert done.returncode == 0 and "100 ops pinned" in done.stdout
+    assert editor.load_plan(tmp_path / "new.json").affinity == bad.affinity
+    seen = run("watch", str(mobilenet.path), "--devices", "HETERO:GPU,CPU", "--pin", "logits=CPU", "--pin", "gone=CPU",
+               "--times", "1", "--out", str(tmp_path / "watched"))
+    assert seen.returncode == 0 and "2 subgraphs" in seen.stdout and "'gone'" in seen.stderr
+    assert editor.load_plan(tmp_path / "watched" / "plan.json").affinity["logits"] == "CPU"
+
+
+def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph, tmp_path: Path) -> None:
+    job = yaml.safe_load((EXAMPLES / "ci" / "hetero-check.yml").read_text())
+    steps = [shlex.split(s["run"])[1:] for s in job["jobs"]["check"]["steps"] if s.get("run", "").startswith("editor ")]
+    assert [s[0] for s in steps] == ["partition", "check", "export"]
+    (tmp_path / "model.onnx").write_bytes(mobilenet.path.read_bytes())
+    slow, fast = ([{"name": "A", "backendName": "CPU", **more}, {"name": "B", "backendName": "CPU"}]
+                  for more in ({"nonSupportedNodes": "Clip"}, {}))
+    for table, again, statuses in ((fast, slow, [0, 1, 0]), (slow, fast, [0, 0, 0]), (fast, fast, [0, 0, 0])):
+        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(table))
+        assert run("partition", "model.onnx", "--devices", "devices.yaml", "--out", ".", cwd=tmp_path).returncode == 0
+        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(again))
+        changed = onnx.load(tmp_path / "model.onnx")
+        changed.doc_string += "changed"
+        onnx.save(changed, tmp_path / "model.onnx")
+        assert [run(*step, cwd=tmp_path).returncode for step in steps] == statuses
+    (tmp_path / "plan.json").write_text(json.dumps({k: v for k, v in json.loads((tmp_path / "plan.json").read_text()).items()
+                                                    if k != "totals"}))
+    done = run(*steps[1], cwd=tmp_path)
+    assert done.returncode == 1 and "does not say its totals" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})])
+def test_what_query_model_says_is_taken_without_noise(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", sizes)
+    core = openvino.Core()
+    (tmp_path / "q.json").write_text(json.dumps(core.query_model(core.read_model(graph.path), "CPU") | {"my op": "CPU"}))
+    table = [{"name": "INTERPRETER", "backendName": "Interpreter"}, CPU_AUTO[0]]
+    plan, report = editor.partition(graph, table).import_affinities(tmp_path / "q.json")
+    assert report.kind == "query_model of OpenVINO" and report.pinned == (~graph.op_is_constant).sum()
+    assert set(plan.affinity.values()) == {"CPU"} and report.problems == ("'my op': no such op",)
+
+
+def test_names_that_look_like_openvinos_own_are_found(tmp_path: Path) -> None:
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in ("x", "z")]
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"), onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg")]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8,
+                                     opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    labels = [("x", "A"), ("Relu_1", "B"), ("block/neg", "B"), ("Constant_7", "A"), ("block/neg/sink_port_0", "A")]
+    (tmp_path / "d.dot").write_text("digraph {\n" + "".join(
+        f'n{i} [label="{name}\\ndevice={device}"]\n' for i, (name, device) in enumerate(labels)) + "}\n")
+    plan, report = editor.partition(editor.load_model(tmp_path / "m.onnx"), TWINS).import_affinities(tmp_path / "d.dot")
+    assert plan.pins == {"y": "B", "z": "B"} and not report.problems
+
+
+def test_two_devices_that_openvino_calls_the_same_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = painted(mobilenet, [CPU_AUTO[0], {"name": "ORT", "backendName": "CPU"}])
+    plan.export("openvino", tmp_path)
+    back, report = editor.partition(mobilenet, plan.devices).import_affinities(tmp_path / "mobilenetv2.affinities.json")
+    assert back.affinity == plan.affinity and not report.problems
+
+
+@pytest.mark.parametrize(("form", "file"), [("json", "mobilenetv2_report.json"), ("split", "manifest.json"),
+                                            ("dot", "DAG.dot"), ("onnxruntime", "mobilenetv2_session.json")])
+def test_exports_without_devices_of_ops_are_not_imported(form: str, file: str, mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, TWINS)
+    plan.export(form, tmp_path)
+    with pytest.raises(editor.PlanError, match=r"import \S+"):
+        plan.import_affinities(tmp_path / file)
+
+
+def test_the_graph_of_subgraphs_is_drawn(mobilenet: Graph, tmp_path: Path) -> None:
+    painted(mobilenet, TWINS).save(tmp_path / "plan.json")
+    done = run("export", str(tmp_path / "plan.json"), "--to", "dot", "--out", str(tmp_path), "--render", "svg,png,pdf")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "DAG.dot").read_text()
+    assert text.count("subgraph ") >= 3 and "s0 -> s1" in text and "s1 -> s2" in text
+    for form in ("svg", "png", "pdf"):
+        assert (tmp_path / f"DAG.{form}").stat().st_size > 500

@@ -1,0 +1,97 @@
+"""Boxes inside boxes: each holds its own nodes and no others, and edges cross its upper and lower border only."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editor.graph.layout.nested import Box, NestedDrawing, draw_nested
+from editor.web.drawing.elements import segments
+from editor.web.drawing.preview import _bends
+from editor.web.drawing.spans import ops_of, spans
+
+SIZE = (128.0, 38.0)
+Drawn = tuple[list[tuple[int, int]], list[tuple[int, ...]], NestedDrawing]
+
+
+@st.composite
+def drawings(draw: st.DrawFn) -> Drawn:
+    """Random graphs in random trees of boxes; boxes need not be convex, so that edges between them run both ways."""
+    count = draw(st.integers(1, 14))
+    edges = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda e: e[0] < e[1]),
+                          unique=True, max_size=30) if count > 1 else st.just([]))
+    parent = {box: draw(st.integers(-1, box - 1)) for box in range(draw(st.integers(0, 5)))}
+    around = []
+    for _ in range(count):
+        box, boxes = draw(st.sampled_from([-1, *parent])), []
+        while box >= 0:
+            boxes.append(box)
+            box = parent[box]
+        around.append(tuple(reversed(boxes)))
+    rank = np.array(draw(st.permutations(range(count))) if draw(st.booleans()) else range(count))
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    return edges, around, draw_nested(rank, ends[:, 0], ends[:, 1], around, SIZE)
+
+
+def touching(a: Box, b: Box) -> bool:
+    return abs(a.x - b.x) < (a.width + b.width) / 2 - 0.1 and abs(a.y - b.y) < (a.height + b.height) / 2 - 0.1
+
+
+def within(inner: Box, outer: Box) -> bool:
+    return (abs(inner.x - outer.x) <= (outer.width - inner.width) / 2 + 0.1
+            and abs(inner.y - outer.y) <= (outer.height - inner.height) / 2 + 0.1)
+
+
+@given(drawings())
+def test_boxes_hold_their_own_nodes_and_no_others(drawn: Drawn) -> None:
+    _, around, drawing = drawn
+    nodes = [Box(float(x), float(y), *SIZE) for x, y in zip(drawing.x, drawing.y, strict=True)]
+    assert set(drawing.boxes) == {box for boxes in around for box in boxes}
+    for a, b in combinations(nodes, 2):
+        assert not touching(a, b)
+    for number, box in drawing.boxes.items():
+        for node, boxes in zip(nodes, around, strict=True):
+            assert within(node, box) if number in boxes else not touching(node, box)
+    for (a, one), (b, other) in combinations(drawing.boxes.items(), 2):
+        nested = any(a in boxes and b in boxes for boxes in around)
+        assert not touching(one, other) or (nested and (within(one, other) or within(other, one)))
+    order = list(drawing.boxes)
+    assert all(order.index(a) < order.index(b) for boxes in around for a, b in combinations(boxes, 2)), "outer ones first"
+
+
+@given(drawings())
+def test_bends_lie_in_the_boxes_that_both_ends_are_in(drawn: Drawn) -> None:
+    edges, around, drawing = drawn
+    for edge, points in drawing.bends.items():
+        a, b = edges[edge]
+        for box in (drawing.boxes[number] for number in set(around[a]) & set(around[b])):
+            assert all(within(Box(x, y, 0, 0), box) for x, y in points)
+
+
+def test_an_edge_out_of_a_box_runs_beside_what_lies_below_it() -> None:
+    """0 -> 1 -> 2 in a box, and 0 -> 3 below the box."""
+    drawing = draw_nested(np.arange(4), np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), [(0,), (0,), (0,), ()], SIZE)
+    box, points = drawing.boxes[0], drawing.bends[2]
+    assert points[-1][1] == box.y + box.height / 2, "it leaves through the lower border"
+    assert [y for _, y in points[:-1]] == drawing.y[1:3].tolist()
+    for (x, _), node in zip(points, (1, 2), strict=False):
+        assert abs(x - drawing.x[node]) > SIZE[0] / 2
+
+
+@given(st.tuples(*[st.floats(-500, 500)] * 4), st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5))
+def test_bends_as_cytoscape_takes_them(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
+    start, end = ends[:2], ends[2:]
+    if abs(start[0] - end[0]) + abs(start[1] - end[1]) < 20:
+        return
+    for found, wanted in zip(_bends(start, end, segments(start, end, points)), points, strict=True):
+        assert np.allclose(found, wanted, atol=0.5)
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_spans_hold_every_number(numbers: set[int]) -> None:
+    text = spans(np.array(sorted(numbers), np.int64))
+    assert ops_of(text) == sorted(numbers)
+    assert len(text.split()) == sum(number - 1 not in numbers for number in numbers)

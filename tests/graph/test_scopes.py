@@ -1,0 +1,92 @@
+"""Blocks, filters and ways to grow a selection."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import EXAMPLES, write_dag
+
+import editor
+from editor.graph.graph import Graph
+from editor.graph.scopes.tree import scopes_of
+from editor.placement.filter import looks_like_filter, matching
+from editor.placement.regions import GROWTHS, grown
+from editor.web.drawing.collapsed import MOST_SHOWN, expand_level, first_detail, owners, reveal
+from editor.web.drawing.elements import visible_ops
+
+TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+
+
+@pytest.fixture(scope="module")
+def whisper() -> Graph:
+    return editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+
+
+def test_every_op_is_in_one_innermost_block_and_twins_are_alike(whisper: Graph) -> None:
+    scopes = scopes_of(whisper)
+    placed = [op for op in range(len(whisper)) if not whisper.op_is_constant[op]]
+    assert sorted(scopes.of_op) == placed and sorted(scopes.scopes[0].ops) == placed
+    for scope in scopes.scopes[1:]:
+        assert set(scope.ops) <= set(scopes.scopes[scope.parent].ops)
+        kinds = [whisper.op_types[op] for op in scope.ops]
+        assert all([whisper.op_types[op] for op in scopes.scopes[t].ops] == kinds for t in scope.twins)
+    assert any(len(s.twins) >= 3 and len(s.ops) > 20 for s in scopes.scopes), "the decoder's layers repeat"
+
+
+def test_a_flat_model_gets_its_repetition_as_blocks(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    block = [[-1], [0], [1], [2], [3], [4], [5], [0, 6], [7], [8]]
+    dag: list[list[int]] = [[]]
+    for i in range(12):
+        base = 1 + i * len(block)
+        dag += [[base - 1 if p < 0 else base + p for p in preds] for preds in block]
+    graph = editor.load_model(write_dag(tmp_path / "flat.onnx", dag))
+    layers = [s for s in scopes_of(graph).scopes if s.path[:1] == ("layers",) and len(s.path) == 2]
+    assert len(layers) == 12 and all(len(s.ops) == len(block) for s in layers[:-1])
+
+
+def test_the_number_of_nodes_shown_is_bounded(whisper: Graph) -> None:
+    chain = editor.load_model(EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx") if (
+        EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx").exists() else whisper
+    for graph in (whisper, chain):
+        opened = first_detail(graph)["open"]
+        for _ in range(4):
+            assert len(set(owners(graph, opened))) <= MOST_SHOWN
+            opened = expand_level(graph, opened)
+        op = visible_ops(graph)[len(visible_ops(graph)) // 2]
+        shown = owners(graph, reveal(graph, [], op))
+        assert -1 - op in shown and len(set(shown)) <= MOST_SHOWN
+
+
+def test_filters_select_what_they_say(whisper: Graph) -> None:
+    partition = editor.partition(whisper, TWINS).partition
+    found = matching(partition, "op == MatMul and flops > 1e6")
+    assert found and all(whisper.op_types[op] == "MatMul" for op in found)
+    assert set(matching(partition, "op == *Norm* or op == Softmax")) == {
+        op for op in range(len(whisper)) if partition.division.part[op] >= 0
+        and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
+    everything = matching(partition, "device == A")
+    assert sorted(everything + matching(partition, "not device == A")) == everything
+    assert matching(partition, "100 < flops <= 200") == [op for op in matching(partition, "flops <= 200")
+                                                         if op in matching(partition, "flops > 100")]
+
+
+@pytest.mark.parametrize("text", [
+    "op ==", "__import__('os').system('x') == 1", "flops < Conv", "op.name == 1", "[x for x in y] == 1"])
+def test_bad_filters_are_messages(whisper: Graph, text: str) -> None:
+    partition = editor.partition(whisper, TWINS).partition
+    assert looks_like_filter(text)
+    with pytest.raises(editor.EditorError, match="filter"):
+        matching(partition, text)
+
+
+def test_selections_grow_to_what_is_meant(whisper: Graph) -> None:
+    partition = editor.partition(whisper, TWINS).partition
+    softmax = next(op for op in range(len(whisper)) if whisper.op_types[op] == "Softmax")
+    for how in GROWTHS:
+        found = grown(partition, [softmax], how)
+        assert softmax in found and found == sorted(set(found)), how
+    assert {whisper.op_types[op] for op in grown(partition, [softmax], "type")} == {"Softmax"}
+    before, after = (set(grown(partition, [softmax], how)) for how in ("before", "after"))
+    assert before & after == {softmax}
+    assert len(grown(partition, [softmax], "twins")) > 1
+    with pytest.raises(editor.PinError, match="unknown way"):
+        grown(partition, [softmax], "sideways")

@@ -1,0 +1,333 @@
+"""Rules and cost-based policies; exact where that is claimed, bounded everywhere."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import EXAMPLES, ODDITIES, write_dag
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import editor
+from benchmarks.block_latency import best_blocks, block_latency
+from editor.devices.table import load_devices
+from editor.graph.flops import op_flops
+from editor.graph.graph import Graph
+from editor.placement.constraints import constrain
+from editor.placement.costs import Costs, estimate, price, transfer_seconds
+from editor.placement.device_memory import device_bytes
+from editor.placement.policies.chain import best_chain, orders, segment_costs
+from editor.placement.policies.expansion import Expansion
+from editor.placement.policies.optimal import lower_bound, optimal
+from editor.placement.policies.problem import Problem
+from editor.placement.policies.registry import POLICIES
+from editor.placement.policies.task import Task
+from editor.placement.rules import parse_rules
+from editor.runtimes.base import Capability
+
+PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BOX = [{"name": "GPU"}, {"name": "NPU", "nonSupportedNodes": "Softmax, LayerNormalization, Gemm"}, {"name": "CPU"}]
+
+
+@st.composite
+def priced(draw: st.DrawFn, most: int = 7, devices: int = 3) -> tuple[Graph, Costs, np.ndarray]:
+    """A small random DAG with random costs and capability."""
+    count, k = draw(st.integers(1, most)), draw(st.integers(2, devices))
+    predecessors = [sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else [] for i in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        graph = editor.load_model(write_dag(Path(folder) / "dag.onnx", predecessors))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    tensors = len(graph.tensor_names)
+    allowed = rng.random((count, k)) < 0.75
+    allowed[np.arange(count), rng.integers(0, k, count)] = True
+    costs = Costs(rng.uniform(0.1, 10, (count, k)), rng.uniform(0, 4, (tensors, k)), rng.uniform(0, 4, (tensors, k)),
+                  np.zeros(k), True)
+    return graph, costs, allowed
+
+
+def every_placement(allowed: np.ndarray) -> list[np.ndarray]:
+    return [np.array(p) for p in itertools.product(*(np.flatnonzero(row).tolist() for row in allowed))]
+
+
+@PROFILE
+@given(priced(devices=2))
+def test_two_devices_are_exact(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, allowed = case
+    placed = np.arange(len(graph))
+    label = Expansion(Problem.of(graph, costs, allowed, placed)).solve(np.zeros(len(graph), np.int64))
+    best = min(costs.op[placed, p].sum() + transfer_seconds(graph, costs, p, placed) for p in every_placement(allowed))
+    assert allowed[placed, label].all()
+    assert costs.op[placed, label].sum() + transfer_seconds(graph, costs, label, placed) == pytest.approx(best)
+
+
+@PROFILE
+@given(priced(devices=2), st.floats(0, 8), st.floats(0, 8))
+def test_two_devices_are_exact_with_starts_of_subgraphs(case: tuple[Graph, Costs, np.ndarray], first: float,
+                                                        second: float) -> None:
+    graph, costs, allowed = case
+    costs = replace(costs, launch=np.array([first, second]))
+    placed = graph.order
+    everything = Capability.everything(graph)
+    able = [replace(everything, mask=allowed[:, d]) for d in range(2)]
+    table = constrain(graph, load_devices([{"name": "GPU"}, {"name": "CPU"}]), able)
+    assignment = optimal(Task(table, lambda: costs, {}))
+    best = min(price(graph, costs, p, placed).total for p in every_placement(allowed))
+    assert assignment.objective == pytest.approx(best) == assignment.bound
+    assert price(graph, costs, assignment.device, placed).total == pytest.approx(best)
+
+
+@PROFILE
+@given(priced())
+def test_moves_never_lose_and_stay_close(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, allowed = case
+    placed = np.arange(len(graph))
+    problem = Problem.of(graph, costs, allowed, placed)
+    start = np.where(allowed, costs.op, np.inf).argmin(axis=1)
+    moves = Expansion(problem)
+    label = moves.solve(start)
+    best = min(moves.seconds(p) for p in every_placement(allowed))
+    assert moves.seconds(label) <= moves.seconds(start) + 1e-9
+    assert moves.seconds(label) <= 2 * best + 1e-9, "the guarantee of expansion moves"
+    assert moves.seconds(label) == pytest.approx(costs.op[placed, label].sum()
+                                                 + transfer_seconds(graph, costs, label, placed))
+
+
+@PROFILE
+@given(priced())
+def test_no_placement_beats_the_bound(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, allowed = case
+    problem = Problem.of(graph, costs, allowed, np.arange(len(graph)))
+    moves, bound = Expansion(problem), lower_bound(problem, costs)
+    best = min(moves.seconds(p) for p in every_placement(allowed))
+    assert np.where(allowed, costs.op, np.inf).min(axis=1).sum() <= bound + 1e-6
+    assert bound <= best + 1e-9
+
+
+@PROFILE
+@given(priced(most=6))
+def test_chains_are_the_best_cut_of_their_order(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, allowed = case
+    problem = Problem.of(graph, costs, allowed, np.arange(len(graph)))
+    order = orders(problem)[0]
+    value, label = best_chain(problem, order)
+    n, devices = len(problem), costs.op.shape[1]
+    best = np.inf
+    for sequence in itertools.permutations(range(devices)):
+        for cuts in itertools.combinations_with_replacement(range(n + 1), devices - 1):
+            trial = np.empty(n, np.int64)
+            for device, begin, end in zip(sequence, (0, *cuts), (*cuts, n), strict=True):
+                trial[order[begin:end]] = device
+            if problem.fits(trial):
+                best = min(best, problem.loads(trial).max())
+    assert value == pytest.approx(best)
+    if np.isfinite(value):
+        assert problem.fits(label) and problem.loads(label).max() == pytest.approx(value)
+
+
+@PROFILE
+@given(priced())
+def test_segment_costs_are_loads(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, _ = case
+    problem = Problem.of(graph, costs, np.ones_like(costs.op, bool), np.arange(len(graph)))
+    for order in orders(problem, count=2):
+        table = segment_costs(problem, order, 0)
+        for begin, end in itertools.combinations(range(len(problem) + 1), 2):
+            label = np.ones(len(problem), np.int64)
+            label[order[begin:end]] = 0
+            assert table[begin, end] == pytest.approx(problem.loads(label)[0])
+
+
+@PROFILE
+@given(priced(most=6))
+def test_blocks_are_valid_and_no_worse_than_the_host_alone(case: tuple[Graph, Costs, np.ndarray]) -> None:
+    graph, costs, _ = case
+    host = costs.op.shape[1] - 1
+    free = Costs(costs.op, np.where(np.arange(host + 1) == host, 0, costs.leave),
+                 np.where(np.arange(host + 1) == host, 0, costs.enter), costs.launch, True)
+    problem = Problem.of(graph, free, np.ones_like(costs.op, bool), np.arange(len(graph)))
+    label = best_blocks(problem, orders(problem)[0], host)
+    assert np.isfinite(block_latency(problem, label, host))
+    assert block_latency(problem, np.full(len(problem), host), host) <= problem.time[:, host].sum() + 1e-9
+
+
+@pytest.mark.parametrize("table", [BOX, BOX[:1] + BOX[2:]])
+@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder", "resnet50", "fcn-resnet101"])
+def test_optimal_is_never_worse_than_priority_and_within_its_bound(name: str, table: list[dict[str, str]]) -> None:
+    define = {"resnet50": {"batch": 1}, "whisper-tiny-decoder": {"batch": 1, "sequence": 8}}.get(name, {})
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
+    found = {}
+    for policy in ("priority", "optimal"):
+        partition = editor.partition(graph, table, policy=policy).partition
+        placed = np.flatnonzero(partition.constraints.placed)
+        found[policy] = price(graph, estimate(graph, partition.devices), partition.assignment.device, placed).total
+    assignment = partition.assignment
+    assert assignment.objective == pytest.approx(found["optimal"])
+    assert found["optimal"] <= found["priority"] * (1 + 1e-12)
+    assert assignment.bound is not None and assignment.bound <= found["optimal"]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
+def test_every_policy_on_every_oddity(name: str, policy: str) -> None:
+    try:
+        graph = editor.load_model(ODDITIES / name)
+    except editor.ModelError:
+        return  # its message is tested elsewhere
+    if len(graph) > 10_000:
+        return
+    if graph.unbound:
+        graph = editor.load_model(ODDITIES / name, dict.fromkeys(graph.unbound, 3))
+    able = [Capability.everything(graph)] * 2
+    plan = editor.partition(graph, [{"name": "GPU"}, {"name": "CPU"}], policy=policy, capabilities=able)
+    for s in plan.subgraphs:
+        assert all(d < s.id for d in s.depends_on)
+    assert all(plan.why(key).because for key in graph.op_keys[:20])
+
+
+def test_pins_hold_for_every_policy(mobilenet: Graph) -> None:
+    keys = [k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]]
+    for policy in POLICIES:
+        pins = {keys[-1]: "CPU"} if policy == "pipeline" else {keys[10]: "CPU", keys[50]: "NPU"}
+        plan = editor.partition(mobilenet, BOX, policy=policy, pins=pins)
+        assert {k: plan.affinity[k] for k in pins} == pins
+        assert plan.affinity == editor.partition(mobilenet, BOX, policy=policy, pins=pins).affinity
+
+
+def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
+    table = [{"name": f"NPU{i}", "backendName": "NPU", "unit": i} for i in range(4)]
+    plan = editor.partition(mobilenet, table, policy="pipeline")
+    assert [s.device for s in plan.subgraphs] == ["NPU0", "NPU1", "NPU2", "NPU3"]
+    assignment = plan.partition.assignment
+    assert assignment.objective is not None and assignment.bound is not None
+    assert assignment.bound <= assignment.objective <= 2 * assignment.bound
+
+
+def test_throughput_beats_or_ties_the_pipeline_and_works_where_no_stages_are_possible(mobilenet: Graph) -> None:
+    found = {}
+    for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):
+        assignment = editor.partition(mobilenet, BOX, policy=policy, policy_options=options).partition.assignment
+        assert assignment.objective is not None and assignment.bound is not None
+        assert assignment.bound <= assignment.objective
+        found[policy] = assignment.objective
+    assert found["optimal"] <= found["pipeline"]
+    rules = [{"type": "Conv", "to": "device:GPU"}]
+    units = [{"name": "GPU0", "backendName": "GPU", "unit": 0}, {"name": "GPU1", "backendName": "GPU", "unit": 1},
+             {"name": "CPU", "nonSupportedNodes": "Gemm"}]
+    plan = editor.partition(mobilenet, units, rules=[*rules, {"type": "Clip", "to": "CPU"}], policy="optimal",
+                            policy_options={"objective": "throughput"})
+    convolutions = [plan.affinity[k] for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv"]
+    assert set(convolutions) == {"GPU0", "GPU1"}, "rules fix the device, units inside it are balanced"
+    assert 15 <= convolutions.count("GPU0") <= 37
+
+
+def test_impossible_stages_are_explained(dag: Callable[..., Graph]) -> None:
+    with pytest.raises(editor.EditorError, match="contiguous stage"):
+        editor.partition(dag([[], [0], [1], [2]]), [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}],
+                         policy="pipeline", pins={"t0": "A", "t1": "B", "t2": "A", "t3": "B"})
+
+
+def test_memory_limits_hold(reference_models: Path) -> None:
+    graph = editor.load_model(reference_models / "fcn.onnx")
+    limits = {"GPU": 120 << 20, "CPU": 200 << 20}
+    table = [{"name": n, "memory": str(v)} for n, v in limits.items()]
+    plan = editor.partition(graph, table, policy="memory")
+    used = device_bytes(plan.devices, plan.subgraphs)
+    assert all(used[n] <= limits[n] for n in limits) and used["GPU"] > 60 << 20
+    assert len(plan.subgraphs) <= 4
+
+
+def test_what_does_not_fit_is_named_in_bytes(reference_models: Path) -> None:
+    graph = editor.load_model(reference_models / "fcn.onnx")
+    with pytest.raises(editor.EditorError, match=r"117,043,624 bytes too few(?s:.*)Heaviest: .*37,750,784 bytes"):
+        editor.partition(graph, [{"name": "GPU", "memory": "50MB"}, {"name": "CPU", "memory": "50MB"}], policy="memory")
+
+
+def test_flops_are_those_of_the_textbook() -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
+    assert op_flops(graph).sum() / 2e9 == pytest.approx(0.30, abs=0.02), "MobileNetV2 1.0 at 224 has 300 M multiply-adds"
+    resnet = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 2})
+    assert op_flops(resnet).sum() == pytest.approx(
+        2 * op_flops(editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 1})).sum(), rel=0.01)
+
+
+TWO = [{"name": "one", "backendName": "CPU"}, {"name": "two", "backendName": "CPU"}]
+
+
+@pytest.mark.parametrize(("rules", "expected"), [
+    ([{"type": "Conv", "nth": "first", "to": "two"}], ["t0"]),
+    ([{"type": "nn.conv2d", "nth": "last", "to": "two"}], ["t3"]),
+    ([{"type": "Neg", "nth": "0:2", "to": "two"}], ["t0", "t1"]),
+    ({"Neg": "two"}, ["t0", "t1", "t2", "t3"]),
+    ([{"name": "n[12]", "to": "two"}], ["t1", "t2"]),
+    ([{"regex": "^n[03]$", "to": "two"}], ["t0", "t3"]),
+    ([{"tensor": "t2", "to": "two"}], ["t2"]),
+    ([{"type": "Neg", "nth": "1", "to": "one"}, {"type": "Neg", "to": "two"}], ["t0", "t2", "t3"]),
+    ({"backendNames": ["one", "two"], "partitionNames": ["p1", "p2"], "nodeToPartition": {"n3": 1, "n1": 0}}, ["t3"]),
+])
+def test_rules(dag: Callable[..., Graph], rules: object, expected: list[str]) -> None:
+    graph = dag([[], [0], [1], [2]])
+    if "Conv" in str(rules) or "conv" in str(rules):
+        rules = [{**r, "type": "Neg"} for r in rules]  # type: ignore[attr-defined]
+    plan = editor.partition(graph, TWO, rules=rules, policy="rules")
+    assert [k for k, d in plan.affinity.items() if d == "two"] == expected
+
+
+def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
+    table = [{"name": "g0", "backendName": "CPU", "device": "GPU", "unit": 0, "codegen": "a"},
+             {"name": "g0b", "backendName": "CPU", "device": "GPU", "unit": 0, "codegen": "b"},
+             {"name": "g1b", "backendName": "CPU", "device": "GPU", "unit": 1, "codegen": "b"},
+             {"name": "c", "backendName": "CPU", "device": "CPU", "codegen": "c"}]
+    rules = [{"name": "n2", "to": "codegen:b"}, {"name": "n3", "to": "unit:1"}, {"name": "*", "to": "device:GPU"}]
+    plan = editor.partition(dag([[], [0], [1], [2]]), table, rules=rules, pins={"t1": "c"})
+    assert plan.affinity == {"t0": "g0", "t1": "c", "t2": "g0b", "t3": "g1b"}
+    assert "rule 1 (name=n2 → codegen:b), rule 3" in plan.why("t2").because
+
+
+@pytest.mark.parametrize(("rules", "cause"), [
+    ([{"type": "Conv"}], "rule 1: it has no target"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
+    ([{"regex": "(", "to": "one"}], "not a regular expression"), ([{"nth": "second", "to": "one"}], "nth must be"),
+    ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"), ("Conv", "rules are a list"), ([3], "a rule is a mapping"),
+    ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0")])
+def test_bad_rules(dag: Callable[..., Graph], rules: object, cause: str) -> None:
+    with pytest.raises(editor.PinError, match=cause):
+        editor.partition(dag([[], [0]]), TWO, rules=rules)
+
+
+def test_rules_survive_in_the_plan(mobilenet: Graph, tmp_path: Path) -> None:
+    rules = [{"type": "Conv", "nth": "0:3", "to": "NPU"}, {"scope": "none", "to": "CPU"}]
+    plan = editor.partition(mobilenet, BOX, rules=rules, policy="optimal", policy_options={"objective": "latency"})
+    again = editor.load_plan(plan.save(tmp_path / "plan.json"))
+    assert again.affinity == plan.affinity and again.settings.rules == parse_rules(rules)
+    assert again.settings.policy == "optimal"
+
+
+def test_three_levels_rules_choose_the_device_balance_the_unit_and_each_subgraph_its_codegen(mobilenet: Graph) -> None:
+    table = [{"name": f"{device}{unit}-{codegen}", "backendName": device, "unit": unit, "codegen": codegen,
+              "nonSupportedNodes": refused, "peakCompute": peak}
+             for device, unit in (("GPU", 0), ("GPU", 1), ("CPU", 0))
+             for codegen, refused, peak in (("tensorrt", "Gemm", 4e13), ("cuda", "", 1e13))]
+    rules = [{"type": "Conv", "to": "device:GPU"}]
+    plan = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"})
+    entry = {d.name: d for d in plan.devices}
+    able = plan.partition.constraints.able
+    for subgraph in plan.subgraphs:
+        ops = [mobilenet.key_index[k] for k in subgraph.ops if not mobilenet.op_is_constant[mobilenet.key_index[k]]]
+        home = (entry[subgraph.device].device, entry[subgraph.device].unit)
+        fast = next(i for i, d in enumerate(plan.devices) if d.codegen == "tensorrt" and (d.device, d.unit) == home)
+        assert entry[subgraph.device].codegen == ("tensorrt" if able[ops, fast].all() else "cuda")
+    assert {entry[s.device].codegen for s in plan.subgraphs} == {"tensorrt", "cuda"}
+    convs = [k for k, t in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if t == "Conv"]
+    assert {entry[plan.affinity[k]].unit for k in convs} == {"0", "1"}, "balanced over the units"
+    assert {entry[plan.affinity[k]].device for k in convs} == {"GPU"}
+    assert "fastest codegen of its subgraph" in plan.why(convs[0]).because
+    pinned = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"},
+                              pins={convs[0]: "codegen:cuda"})
+    assert entry[pinned.affinity[convs[0]]].codegen == "cuda"
+    with pytest.raises(editor.EditorError, match="per op or subgraph"):
+        editor.partition(mobilenet, table, policy_options={"codegen": "model"})

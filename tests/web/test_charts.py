@@ -1,0 +1,26 @@
+"""Charts of the benchmark panel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from editor.web.panels.charts import live_figure
+
+COLOURS = {"ORT": "#E69F00", "OV": "#0072B2"}
+
+
+def sample(plan: int | None, name: str, at: float, total: float) -> dict[str, Any]:
+    return {"plan": plan, "name": name, "at": at, "total": total, "subgraphs": [total], "transfers": 0.0}
+
+
+def test_plans_side_by_side_have_colours_of_their_own_and_no_line_lies_on_another() -> None:
+    samples = []
+    for i in range(5):  # "best" is ORT alone, so both are one measurement
+        samples += [sample(0, "best", i / 10, 0.01), sample(None, "ORT", i / 10, 0.01),
+                    sample(1, "split", i / 10 + 0.05, 0.02), sample(None, "OV", i / 10 + 0.07, 0.015)]
+    drawn = live_figure(samples, ["ORT"], COLOURS, False, "light").data
+    lines = {trace.name: trace.line.color for trace in drawn if trace.type == "scatter"}
+    assert set(lines) == {"best", "split", "unsplit on OV"}
+    assert len({*lines.values(), *COLOURS.values()}) == 4, "two plans, two devices"
+    (bars,) = [trace for trace in drawn if trace.type == "bar"]
+    assert [lines[name] for name in bars.y] == list(bars.marker.color)

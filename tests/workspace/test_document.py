@@ -1,0 +1,108 @@
+"""Documents keep every step, over restarts too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import editor
+from editor.graph.graph import Graph
+from editor.placement.placement import Settings
+from editor.runtimes.base import Capability
+from editor.workspace.document import Document, first_decisions
+from editor.workspace.store import Revision, Store
+
+TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
+
+
+def make(store: Store, graph: Graph) -> Document:
+    record = store.create("m", str(graph.path), graph.sha256, {}, Revision("open", first_decisions(Settings(), TABLE)))
+    return open_again(store, graph, record.id)
+
+
+def open_again(store: Store, graph: Graph, identity: str) -> Document:
+    record = store.get(identity)
+    assert record is not None
+    unable = ["cannot" if kind == "Gemm" else "" for kind in graph.op_types]
+    return Document(store, record, graph, {"A": Capability.everything(graph), "B": Capability.of_reasons(unable)})
+
+
+def test_strokes_undo_redo_and_restart(mobilenet: Graph, tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    document = make(store, mobilenet)
+    ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
+    assert document.paint(ops[3:6], 1) is None
+    first = document.partition.affinity
+    document.paint(ops[10:12], 1)
+    assert document.undo() and document.partition.affinity == first
+    assert document.redo() and document.undo() and document.undo() and not document.undo()
+    assert set(document.partition.affinity.values()) == {"A"}
+    document.redo()
+    again = open_again(Store(str(tmp_path)), mobilenet, document.id)
+    assert again.partition.affinity == first and again.can_redo and again.can_undo
+    again.paint([ops[0]], 1)
+    assert not again.can_redo, "a new stroke drops what was undone"
+    assert again.labels[0][1] == "3 ops → B"
+
+
+def test_refused_ops_are_left_and_can_be_forced(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    gemm = mobilenet.op_types.index("Gemm")
+    refusal = document.paint([gemm - 1, gemm], 1)
+    assert refusal is not None and refusal.ops == (gemm,) and "cannot" in refusal.reason
+    assert document.partition.affinity[mobilenet.op_keys[gemm - 1]] == "B"
+    assert document.paint([gemm], 1, force=True) is None
+    assert document.partition.affinity[mobilenet.op_keys[gemm]] == "B"
+    assert document.unpin() == 2 and not document.partition.settings.forced
+
+
+def test_regions(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
+    assert document.region(ops[0]) == ops
+    document.paint(ops[50:52], 1)
+    assert document.region(ops[50]) == sorted(ops[50:52])
+    between = document.between([ops[5]], [ops[2]])
+    assert {ops[2], ops[5]} <= set(between) and between == document.between([ops[2]], [ops[5]])
+    branch = editor.load_model(mobilenet.path)
+    assert len(document.between([ops[0]], [ops[-1]])) == len(ops) and len(branch) == len(mobilenet)
+
+
+def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Path) -> None:
+    from editor.web.view import colours_of
+
+    document = make(Store(str(tmp_path)), mobilenet)
+    colours = colours_of(document)
+    document.reorder(["B", "A"])
+    assert document.partition.op_counts == {"B": 99, "A": 1}
+    assert colours_of(document) == colours
+    with pytest.raises(editor.PinError):
+        document.reorder(["B"])
+
+
+def test_a_failed_stroke_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
+    """Two weights' generators have no path between them; neither have unknown devices a meaning."""
+    document = make(Store(str(tmp_path)), mobilenet)
+    before, version = document.partition.affinity, document.version
+    generators = [op for op, kind in enumerate(mobilenet.op_types) if kind == "Mod"]
+    with pytest.raises(editor.PinError, match="no path leads"):
+        document.between([generators[0]], [generators[1]])
+    with pytest.raises(editor.PinError, match="the table has the devices"):
+        document.reorder(["A", "C"])
+    assert document.partition.affinity == before and document.version == version and not document.can_undo
+
+
+def test_the_same_model_and_table_lead_back_to_the_same_document(mobilenet: Graph, tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    document = make(store, mobilenet)
+    found = store.find(str(mobilenet.path), mobilenet.sha256, {}, TABLE)
+    assert found is not None and found.id == document.id
+    assert store.find(str(mobilenet.path), mobilenet.sha256, {}, TABLE[:1]) is None
+    assert store.find(str(mobilenet.path), "0" * 64, {}, TABLE) is None
+
+
+def test_a_workspace_that_cannot_be_opened() -> None:
+    with pytest.raises(editor.EditorError, match="cannot be opened"):
+        Store("nosuchdatabase://x/y")
