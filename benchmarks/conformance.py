@@ -181,11 +181,11 @@ class Trial:
 
     def split(self, devices: list[Any], device: Any, part: Any) -> tuple[str, str]:
         """(verdict, detail) of a given division."""
-        from editor.execution.executor import compile_partition
+        from editor.execution.executor import compile_placement
 
         tell({"unsplit": ""})
         plan = layout(self.graph, devices, device, part)
-        problem = self._attempt(lambda: compile_partition(plan, threads=1, as_cut=self.as_cut))
+        problem = self._attempt(lambda: compile_placement(plan, threads=1, as_cut=self.as_cut))
         if not problem:
             return "passed", ""
         used = {s.device for s in plan.subgraphs}
@@ -221,11 +221,11 @@ class Trial:
 
 def layout(graph: Any, devices: list[Any], device: Any, part: Any) -> Any:
     """A partition with given devices [op] and subgraph numbers [op] (negative for constants)."""
-    from editor.placement.placement import Partition, Settings
+    from editor.placement.placement import Placement, Settings
     from editor.placement.policies.task import Assignment
     from editor.placement.subgraphs.division import divide
 
-    return Partition(graph, tuple(devices), Settings(), None, Assignment(device, str),  # type: ignore[arg-type]
+    return Placement(graph, tuple(devices), Settings(), None, Assignment(device, str),  # type: ignore[arg-type]
                      divide(graph, devices, device, part))
 
 

@@ -36,7 +36,7 @@ from benchmarks.tuning import compare
 from editor.devices.discovery import available_devices
 from editor.devices.table import load_devices
 from editor.errors import EditorError
-from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark, environment
 from editor.graph.loading import load_model
@@ -65,7 +65,7 @@ def boundaries(gpu: dict[str, Any], folder: Path, seconds: float) -> None:
     runs = {1: compile_whole(graph, devices[0])}
     for count in (2, 4, 8, 16):
         part = contiguous(graph, count)
-        runs[count] = compile_partition(layout(graph, devices, part % 2, part))
+        runs[count] = compile_placement(layout(graph, devices, part % 2, part))
     times: dict[int, list[float]] = {count: [] for count in runs}
     for compiled in runs.values():
         for _ in range(10):
@@ -93,7 +93,7 @@ def story(title: str, graph: Any, table: list[dict[str, Any]], policies: dict[st
             print(f"  {name}: subgraph {s.id} on {s.device}: {s.size} ops, constants {s.memory.constants / 1e6:.0f} MB")
         if len(plan.subgraphs) > 6:
             print(f"  {name}: {len(plan.subgraphs)} subgraphs in all")
-    for result in Benchmark({n: p.partition for n, p in plans.items()}, seconds).run():
+    for result in Benchmark({n: p.placement for n, p in plans.items()}, seconds).run():
         t = result.total
         print(f"  {result.plan}: median {t.median * 1e3:.3f} ms, p90 {t.p90 * 1e3:.3f} ms, {result.runs} runs")
         for transfer in sorted(result.transfers, key=lambda x: -x.time.median)[:4]:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.conformance import layout
 from editor.devices.table import load_devices
-from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
@@ -214,10 +214,10 @@ def main() -> None:
                 works = {"uncut": compile_whole(graph, devices[0], options.threads).run}
                 for count in options.parts:
                     part = (narrow if options.narrow else contiguous)(graph, count)
-                    partition = layout(graph, devices, np.maximum(part, 0) % 2, part)
+                    placement = layout(graph, devices, np.maximum(part, 0) % 2, part)
                     for as_cut in (False, True) if options.plain else (False,):
                         label = f"{count}{' plain' if as_cut else ''}"
-                        works[label] = compile_partition(partition, options.threads, as_cut=as_cut).run
+                        works[label] = compile_placement(placement, options.threads, as_cut=as_cut).run
                 base, ratio = ratios(plain_session(graph, inputs, options.threads),
                                      [partial(run, inputs) for run in works.values()], options.seconds,
                                      _IDLE if options.threads != 1 else 0.0)

@@ -30,7 +30,7 @@ from ortools.sat.python import cp_model
 from editor.execution.compile.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.placement.subgraphs.minimal import GROUPINGS
+from editor.placement.subgraphs.registry import GROUPINGS
 
 
 def write(path: Path, predecessors: list[list[int]]) -> Path:

@@ -27,7 +27,7 @@ from editor.placement.placement import solve
 from editor.placement.policies.optimal import OBJECTIVES
 from editor.placement.policies.registry import POLICIES
 from editor.placement.rules import load_rules
-from editor.placement.subgraphs.minimal import GROUPINGS
+from editor.placement.subgraphs.registry import GROUPINGS
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
@@ -204,13 +204,13 @@ def _print_summary(plan: Plan) -> None:
     for note in plan.graph.notes:
         print(f"note: {note}", file=sys.stderr)
     for device in plan.devices:
-        print(f"{device.name}: {plan.partition.op_counts[device.name]} ops ({device.description})")
-    assignment = plan.partition.assignment
+        print(f"{device.name}: {plan.placement.op_counts[device.name]} ops ({device.description})")
+    assignment = plan.placement.assignment
     if assignment.objective is not None:
         word = "estimated" if assignment.estimated else "from the profile"
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} {word}{proof}")
-    moved = plan.partition.division.bytes_moved
+    moved = plan.placement.division.bytes_moved
     print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}, "
           f"{human_bytes(moved)} moved per run")
 
@@ -219,7 +219,7 @@ def _run(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
     inputs = read_inputs(plan.graph, options.inputs) if options.inputs else random_inputs(plan.graph)
     for device in plan.devices:
-        if device.planned and plan.partition.op_counts[device.name]:
+        if device.planned and plan.placement.op_counts[device.name]:
             print(f"note: {device.name} is not on this machine; its subgraphs run on a stand-in", file=sys.stderr)
     outputs = plan.run(inputs)
     for name, value in outputs.items():
@@ -334,7 +334,7 @@ def _follow(job: Job) -> Any:
 def _export(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
     for name, _ in options.option:
-        if not name.isidentifier() or name in ("form", "out_dir", "partition", "stamp"):
+        if not name.isidentifier() or name in ("form", "out_dir", "placement", "stamp"):
             raise ExportError(f"{options.to} has no option {name!r}")
     for path in plan.export(options.to, options.out, **dict(options.option)):
         print(f"wrote {path}")
@@ -359,7 +359,7 @@ def _import(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
-    found = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.partition.division.bytes_moved}
+    found = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
         limits = plan_file.totals(options.against)
@@ -396,7 +396,7 @@ def _watch(options: argparse.Namespace) -> int:
             plan.save(options.out / "plan.json")
             plan.export("dot", options.out)
             plan.export("log", options.out, sidecar="no")
-            moved = human_bytes(plan.partition.division.bytes_moved)
+            moved = human_bytes(plan.placement.division.bytes_moved)
             print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)
         except EditorError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)

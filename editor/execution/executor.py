@@ -18,7 +18,7 @@ from editor.execution.inputs import check_inputs, expected_arrays, fed_initializ
 from editor.execution.ort_optimized.buffers import FixedRun, move_outputs, place_outputs
 from editor.execution.ort_optimized.optimized_cut import optimised_parts
 from editor.graph.graph import Graph
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import CompileOptions, OtherShapes, SubModel, Value
 from editor.runtimes.onnxruntime import memory_of
@@ -222,24 +222,24 @@ def _home(device: Device) -> tuple[object, ...]:
     return (device.runtime, memory_of(device)) if device.runtime == "onnxruntime" else (device.runtime, device.provider)
 
 
-def compile_partition(partition: Partition, threads: int = 0, progress: Progress | None = None,
+def compile_placement(placement: Placement, threads: int = 0, progress: Progress | None = None,
                       as_cut: bool = False, fed: Fed = frozenset()) -> CompiledPlan:
     """Cuts and compiles every subgraph.
 
     Args:
-        partition: what to compile.
+        placement: what to compile.
         threads: per subgraph; 0 leaves the choice to the runtime.
         progress: told what is being compiled.
         as_cut: cut the model's own graph even where ONNX Runtime's optimised one could be cut, so that the
-            boundary tensors are those of the partition.
+            boundary tensors are those of the placement.
         fed: initializers that are inputs of the parts that read them. Without them such a plan does not run.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
     """
-    cutter = Cutter.open(partition.graph, fed)
-    by_name = {d.name: d for d in partition.devices}
-    real = {d.name: stand_in() if d.planned else d for d in partition.devices}
+    cutter = Cutter.open(placement.graph, fed)
+    by_name = {d.name: d for d in placement.devices}
+    real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
     def step_of(subgraph: Subgraph, part: SubModel) -> Step:
         device, runs_on = by_name[subgraph.device], real[subgraph.device]
@@ -247,14 +247,14 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         try:
             return Step(subgraph.id, part, device, runs_on, runtime.compile(part, runs_on, CompileOptions(threads)))
         except ExecutionError:  # runtimes check constants more strictly than values that come in a run
-            plain = cutter.part(partition, subgraph)
+            plain = cutter.part(placement, subgraph)
             if part.optimised or plain.inputs == part.inputs:
                 raise
             return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, CompileOptions(threads)))
 
     def steps_of(parts: Sequence[SubModel | None]) -> list[Step]:
         found = []
-        for subgraph, part in zip(partition.subgraphs, parts, strict=True):
+        for subgraph, part in zip(placement.subgraphs, parts, strict=True):
             if part is None:
                 continue
             if progress:
@@ -263,22 +263,22 @@ def compile_partition(partition: Partition, threads: int = 0, progress: Progress
         return found
 
     steps = None
-    if not as_cut and len(partition.subgraphs) == 1:
+    if not as_cut and len(placement.subgraphs) == 1:
         whole = replace(cutter.whole(), label="subgraph 0")  # uncut: what the runtime sees is then the model as it is
         steps = steps_of([whole]) if whole.outputs else None
-    elif not as_cut and _is_cpu_only(by_name[s.device] for s in partition.subgraphs):
-        optimised = optimised_parts(partition, cutter)
+    elif not as_cut and _is_cpu_only(by_name[s.device] for s in placement.subgraphs):
+        optimised = optimised_parts(placement, cutter)
         try:
             steps = steps_of(optimised) if optimised else None
         except ExecutionError as error:
             log.info("the optimised graph cannot be cut here: %s", error)
     if steps is None:
-        unknown = missing_types(partition)
+        unknown = missing_types(placement)
         if unknown:
             cutter.find_types(unknown)
-        steps = steps_of(cut(partition, cutter, ahead=True))
-    return CompiledPlan(partition.graph, steps, _constant_outputs(partition.graph, cutter), len(partition.subgraphs),
-                        lambda names: compile_partition(partition, threads, None, as_cut, names), fed)
+        steps = steps_of(cut(placement, cutter, ahead=True))
+    return CompiledPlan(placement.graph, steps, _constant_outputs(placement.graph, cutter), len(placement.subgraphs),
+                        lambda names: compile_placement(placement, threads, None, as_cut, names), fed)
 
 
 def _is_cpu_only(devices: Iterable[Device]) -> bool:

@@ -17,7 +17,7 @@ from editor.exports.colours import device_colour, subgraph_colours, text_colour
 from editor.exports.render import render
 from editor.files import safe_stem, write_atomic
 from editor.placement.labels import LEVELS
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 __all__ = ["affinity_dot", "dag_dot", "render", "subgraphs_dot", "write_dot"]
 
@@ -25,25 +25,25 @@ _MAX_LINE = 160
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write_dot(partition: Partition, out_dir: Path, colour_by: str = "affinity", stamp: str = "",
+def write_dot(placement: Placement, out_dir: Path, colour_by: str = "affinity", stamp: str = "",
               dag: str = "yes") -> list[Path]:
     """Writes ``hetero_affinity_<model>.dot``, ``hetero_subgraphs_<model>.dot`` and ``DAG.dot`` of the subgraphs.
 
     Args:
-        partition: what to draw.
+        placement: what to draw.
         out_dir: the folder.
         colour_by: of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
         stamp: a remark for the first line.
         dag: "no" leaves ``DAG.dot`` out.
     """
-    stem = safe_stem(partition.graph.name)
+    stem = safe_stem(placement.graph.name)
     head = f"// {_CONTROL.sub(' ', stamp)}\n" if stamp else ""
-    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", head + affinity_dot(partition, colour_by)),
-            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", head + subgraphs_dot(partition)),
-            *([write_atomic(out_dir / "DAG.dot", head + dag_dot(partition))] if dag == "yes" else [])]
+    return [write_atomic(out_dir / f"hetero_affinity_{stem}.dot", head + affinity_dot(placement, colour_by)),
+            write_atomic(out_dir / f"hetero_subgraphs_{stem}.dot", head + subgraphs_dot(placement)),
+            *([write_atomic(out_dir / "DAG.dot", head + dag_dot(placement))] if dag == "yes" else [])]
 
 
-def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:
+def affinity_dot(placement: Placement, colour_by: str = "affinity") -> str:
     """Ops filled with the colour of their device, or of its label of a level, and a legend.
 
     Raises:
@@ -51,30 +51,30 @@ def affinity_dot(partition: Partition, colour_by: str = "affinity") -> str:
     """
     if colour_by not in ("affinity", *LEVELS):
         raise ExportError(f"unknown colouring {colour_by!r}; there is affinity, {', '.join(LEVELS)}")
-    return _Writer(partition, by_subgraph=False, colour_by=colour_by).text()
+    return _Writer(placement, by_subgraph=False, colour_by=colour_by).text()
 
 
-def subgraphs_dot(partition: Partition) -> str:
+def subgraphs_dot(placement: Placement) -> str:
     """Ops filled with their subgraph's colour, in one cluster per subgraph."""
-    return _Writer(partition, by_subgraph=True).text()
+    return _Writer(placement, by_subgraph=True).text()
 
 
-def dag_dot(partition: Partition) -> str:
+def dag_dot(placement: Placement) -> str:
     """One node per subgraph, one edge per pair that exchanges tensors, with their number and bytes."""
-    dot = graphviz.Digraph(f"DAG_{partition.graph.name}", node_attr={
+    dot = graphviz.Digraph(f"DAG_{placement.graph.name}", node_attr={
         "shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "11"},
         edge_attr={"fontname": "Helvetica", "fontsize": "9", "color": "#666666"})
-    index = {d.name: i for i, d in enumerate(partition.devices)}
-    for s in partition.subgraphs:
+    index = {d.name: i for i, d in enumerate(placement.devices)}
+    for s in placement.subgraphs:
         colour = device_colour(index[s.device])
         lines = [f"subgraph {s.id}", f"device={s.device}", f"{s.size} ops", f"{s.memory.total} bytes"]
         dot.node(f"s{s.id}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour),
                  device=_value(s.device), subgraph=str(s.id))
     links: dict[tuple[int, int], list[int]] = {}
-    for boundary in partition.boundaries:
+    for boundary in placement.boundaries:
         for target in boundary.targets:
             links.setdefault((boundary.source, target), []).append(max(boundary.bytes, 0))
-    device = {s.id: s.device for s in partition.subgraphs}
+    device = {s.id: s.device for s in placement.subgraphs}
     for (source, target), sizes in sorted(links.items()):
         count = f"{len(sizes)} tensor{'s' if len(sizes) > 1 else ''}"
         style = {"penwidth": "2", "color": "#000000"} if device[source] != device[target] else {"style": "dashed"}
@@ -83,17 +83,17 @@ def dag_dot(partition: Partition) -> str:
 
 
 class _Writer:
-    def __init__(self, partition: Partition, by_subgraph: bool, colour_by: str = "affinity") -> None:
-        self.partition, self.graph, self.by_subgraph = partition, partition.graph, by_subgraph
+    def __init__(self, placement: Placement, by_subgraph: bool, colour_by: str = "affinity") -> None:
+        self.placement, self.graph, self.by_subgraph = placement, placement.graph, by_subgraph
         kind = "subgraphs" if by_subgraph else "affinity"
         self.dot = graphviz.Digraph(f"hetero_{kind}_{self.graph.name}", graph_attr={
             "label": _label(self._title(kind)), "labelloc": "t", "fontname": "Helvetica", "rankdir": "TB"},
             node_attr={"shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "10"},
             edge_attr={"fontname": "Helvetica", "fontsize": "8", "color": "#666666"})
-        neighbours = {s.id: s.depends_on for s in partition.subgraphs}
-        self.colours = subgraph_colours(len(partition.subgraphs), neighbours)
-        self.index_of_device = {d.name: i for i, d in enumerate(partition.devices)}
-        labels = [d.name if colour_by == "affinity" else d.labels()[colour_by] for d in partition.devices]
+        neighbours = {s.id: s.depends_on for s in placement.subgraphs}
+        self.colours = subgraph_colours(len(placement.subgraphs), neighbours)
+        self.index_of_device = {d.name: i for i, d in enumerate(placement.devices)}
+        labels = [d.name if colour_by == "affinity" else d.labels()[colour_by] for d in placement.devices]
         kinds = list(dict.fromkeys(labels))
         self.fill = [device_colour(kinds.index(label)) for label in labels]
         self.level = "" if colour_by == "affinity" else colour_by
@@ -104,7 +104,7 @@ class _Writer:
         for tensor in self.graph.inputs.tolist():
             self._terminal(f"in{tensor}", "Input", tensor)
         if self.by_subgraph:
-            for subgraph in self.partition.subgraphs:
+            for subgraph in self.placement.subgraphs:
                 with self.dot.subgraph(name=f"cluster_{subgraph.id}") as cluster:
                     cluster.attr(label=_label([f"subgraph {subgraph.id} on {subgraph.device}"]), style="rounded",
                                  color=device_colour(self.index_of_device[subgraph.device]), penwidth="2")
@@ -117,16 +117,16 @@ class _Writer:
         return str(self.dot.source)
 
     def _title(self, kind: str) -> list[str]:
-        p = self.partition
+        p = self.placement
         return [f"{self.graph.name}: {kind}", f"{len(p.subgraphs)} subgraphs, {len(p.division.transfers)} transfers, "
                 f"{p.division.bytes_moved} bytes moved"]
 
     def _legend(self) -> None:
         with self.dot.subgraph(name="cluster_legend") as legend:
             legend.attr(label="Legend", style="rounded", color="#999999")
-            for i, device in enumerate(self.partition.devices):
+            for i, device in enumerate(self.placement.devices):
                 colour = self.fill[i]
-                count = self.partition.op_counts[device.name]
+                count = self.placement.op_counts[device.name]
                 lines = [device.name, device.description, f"{count} ops"]
                 if self.level:
                     lines.append(f"{self.level}={device.labels()[self.level]}")
@@ -135,18 +135,18 @@ class _Writer:
                 legend.node(f"legend{i}", label=_label(lines), color=colour, device=_value(device.name), **fill, **style)
 
     def _ops(self, dot: graphviz.Digraph, subgraph: int | None) -> None:
-        part = self.partition.division.part
+        part = self.placement.division.part
         for op in self.graph.order.tolist():
             if part[op] < 0 or (subgraph is not None and part[op] != subgraph):
                 continue
-            device = int(self.partition.assignment.device[op])
-            name = self.partition.devices[device].name
+            device = int(self.placement.assignment.device[op])
+            name = self.placement.devices[device].name
             colour = self.colours[part[op]] if self.by_subgraph else self.fill[device]
             lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}"]
             if self.by_subgraph:
                 lines.append(f"subgraph={part[op]}")
             key = self.graph.op_keys[op]
-            extra = {"penwidth": "2", "color": "#000000"} if key in self.partition.constraints.pins else {}
+            extra = {"penwidth": "2", "color": "#000000"} if key in self.placement.constraints.pins else {}
             dot.node(f"op{op}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour), device=_value(name),
                      subgraph=str(part[op]), tooltip=_label([key]), **extra)
 
@@ -157,7 +157,7 @@ class _Writer:
                       fontcolor="#000000")
 
     def _edges(self) -> None:
-        graph, part = self.graph, self.partition.division.part
+        graph, part = self.graph, self.placement.division.part
         is_input = set(graph.inputs.tolist())
         for op in graph.order.tolist():
             if part[op] < 0:

@@ -16,40 +16,40 @@ from editor.devices.vocabulary import op_name
 from editor.exports.glow_log import write_partition_log
 from editor.files import safe_stem, write_atomic
 from editor.graph.graph import Graph
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 
-def write_glow(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_glow_devices.yaml`` (a comment in it says so where no table exists),
     ``<model>_glow_partitions.yaml`` and ``partition.log``.
     """
-    stem = safe_stem(partition.graph.name)
+    stem = safe_stem(placement.graph.name)
     head = f"# {stamp or 'Hetero Editor'}\n"
-    return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(partition)),
-            write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(partition)),
-            *write_partition_log(partition, out_dir, stamp)]
+    return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(placement)),
+            write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(placement)),
+            *write_partition_log(placement, out_dir, stamp)]
 
 
-def conflicts(partition: Partition) -> dict[str, list[str]]:
+def conflicts(placement: Placement) -> dict[str, list[str]]:
     """Kinds of ops that are on several devices: what no table of Glow's can express."""
-    graph, part, device = partition.graph, partition.division.part, partition.assignment.device
+    graph, part, device = placement.graph, placement.division.part, placement.assignment.device
     homes: dict[str, dict[str, None]] = {}
     for op in range(len(graph)):
         if part[op] >= 0:
-            homes.setdefault(graph.op_types[op], {})[partition.devices[device[op]].name] = None
+            homes.setdefault(graph.op_types[op], {})[placement.devices[device[op]].name] = None
     return {kind: list(names) for kind, names in sorted(homes.items()) if len(names) > 1}
 
 
-def _table(partition: Partition) -> str:
-    clash = conflicts(partition)
+def _table(placement: Placement) -> str:
+    clash = conflicts(placement)
     if clash:
         lines = ["# No device table leads Glow's first-come rule to these affinities: these kinds of ops are on several",
                  "# devices. Use the partition config beside this file instead."]
         lines += [f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}" for kind, names in clash.items()]
         return "\n".join([*lines, "[]"]) + "\n"
-    graph, part, device = partition.graph, partition.division.part, partition.assignment.device
+    graph, part, device = placement.graph, placement.division.part, placement.assignment.device
     entries = []
-    for i, d in enumerate(partition.devices):
+    for i, d in enumerate(placement.devices):
         kinds = {_kind(graph, op) for op in range(len(graph)) if part[op] >= 0 and device[op] == i}
         rest = sorted({_kind(graph, op) for op in range(len(graph)) if part[op] >= 0} - kinds)
         parameters = [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}'] if rest else []
@@ -70,11 +70,11 @@ def _kind(graph: Graph, op: int) -> str:
     return kind if op_name(kind) is not None else f"{graph.op_domains[op]}::{kind}"
 
 
-def _config(partition: Partition) -> str:
-    graph = partition.graph
-    names = [f"{safe_stem(graph.path.name)}_part{s.id + 1}" for s in partition.subgraphs]
-    backends = [s.device for s in partition.subgraphs]
-    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(partition.division.part.tolist()) if p >= 0}
+def _config(placement: Placement) -> str:
+    graph = placement.graph
+    names = [f"{safe_stem(graph.path.name)}_part{s.id + 1}" for s in placement.subgraphs]
+    backends = [s.device for s in placement.subgraphs]
+    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(placement.division.part.tolist()) if p >= 0}
     return str(yaml.dump({"funcName": graph.name, "numOfPartitions": len(names), "backendNames": backends,
                           "partitionNames": names, "nodeToPartition": nodes}, sort_keys=False, allow_unicode=True))
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 from editor.exports.stamp import write_sidecar
 from editor.files import write_atomic
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 
-def write_partition_log(partition: Partition, out_dir: Path, stamp: str = "", sidecar: str = "yes") -> list[Path]:
+def write_partition_log(placement: Placement, out_dir: Path, stamp: str = "", sidecar: str = "yes") -> list[Path]:
     """Writes ``partition.log`` and, with a stamp, ``partition.log.json``; ``sidecar="no"`` leaves that out."""
-    log = write_atomic(out_dir / "partition.log", partition_log(partition))
+    log = write_atomic(out_dir / "partition.log", partition_log(placement))
     return [log, write_sidecar(log, stamp)] if stamp and sidecar != "no" else [log]
 
 
-def partition_log(partition: Partition) -> str:
+def partition_log(placement: Placement) -> str:
     """One block per subgraph; sizes in bytes."""
-    file_name = partition.graph.path.name
-    backends = {d.name: d.backend for d in partition.devices}
-    lines = [f"The number of partitions is : {len(partition.subgraphs)}"]
-    for s in partition.subgraphs:
+    file_name = placement.graph.path.name
+    backends = {d.name: d.backend for d in placement.devices}
+    lines = [f"The number of partitions is : {len(placement.subgraphs)}"]
+    for s in placement.subgraphs:
         memory = s.memory
         lines += [
             f"\t Partition {s.id}:",

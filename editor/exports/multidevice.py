@@ -12,22 +12,22 @@ import onnx
 
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.files import safe_stem
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 CONFIGURATION = "hetero-editor"
 _FIRST_IR = 11
 
 
-def write_multidevice(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_devices.onnx``, checked by ``onnx.checker``."""
-    graph, stem = partition.graph, safe_stem(partition.graph.name)
+    graph, stem = placement.graph, safe_stem(placement.graph.name)
     model = open_copy(graph)
     model.ir_version = min(max(model.ir_version, _FIRST_IR), ONNX_RUNTIME_IR)
     for old in [c for c in model.configuration if c.name == CONFIGURATION]:
         model.configuration.remove(old)
-    model.configuration.add(name=CONFIGURATION, num_devices=len(partition.devices),
-                            device=[d.name for d in partition.devices])
-    device, part = partition.device_of_op, partition.division.part
+    model.configuration.add(name=CONFIGURATION, num_devices=len(placement.devices),
+                            device=[d.name for d in placement.devices])
+    device, part = placement.device_of_op, placement.division.part
     for op, node in enumerate(model.graph.node):
         for former in [c for c in node.device_configurations if c.configuration_id == CONFIGURATION]:
             node.device_configurations.remove(former)

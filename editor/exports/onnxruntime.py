@@ -22,7 +22,7 @@ from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.exports.name_patterns import name_patterns
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 ANNOTATION = "layer_ann"
 ANNOTATIONS = "session.layer_assignment_settings"
@@ -42,18 +42,18 @@ def onnxruntime_target(device: Device) -> str:
     return "npu" if device.device == "NPU" else "cpu"
 
 
-def providers_of(partition: Partition) -> list[str]:
+def providers_of(placement: Placement) -> list[str]:
     """Execution providers that the session needs, in order of priority, the CPU last."""
-    found = [d.provider for d in partition.devices if d.runtime == "onnxruntime" and d.provider != "CPUExecutionProvider"]
+    found = [d.provider for d in placement.devices if d.runtime == "onnxruntime" and d.provider != "CPUExecutionProvider"]
     return [*dict.fromkeys(found), "CPUExecutionProvider"]
 
 
-def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "", assignment: str = "annotations",
+def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assignment: str = "annotations",
                       budget: str = "yes") -> list[Path]:
     """Writes a model, ``<model>_session.json`` and ``<model>_onnxruntime.py``.
 
     Args:
-        partition: what to write.
+        placement: what to write.
         out_dir: the folder.
         stamp: a remark on the origin.
         assignment: ``annotations`` marks every op of a copy, ``<model>_annotated.onnx``. ``names`` leaves the ops of
@@ -68,16 +68,16 @@ def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "", assi
     """
     if assignment not in ("annotations", "names"):
         raise ExportError(f"unknown assignment {assignment!r}; there is annotations, names")
-    graph, stem = partition.graph, safe_stem(partition.graph.name)
+    graph, stem = placement.graph, safe_stem(placement.graph.name)
     model = open_copy(graph)
     model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
-    affinity = partition.affinity
-    used = [d for d in partition.devices if d.name in set(affinity.values())]
-    mark = {d.name: f"device{i}" for i, d in enumerate(partition.devices)}
+    affinity = placement.affinity
+    used = [d for d in placement.devices if d.name in set(affinity.values())]
+    mark = {d.name: f"device{i}" for i, d in enumerate(placement.devices)}
     document: dict[str, Any] = {"format": "hetero-editor/onnxruntime", "version": 1, "made_by": stamp}
     if assignment == "names":
-        document["model"], document["session"] = f"{stem}_named.onnx", {NAMES: _by_name(partition)}
-        document["nodes"] = {name: mark[device] for name, device in _named(partition).items()}
+        document["model"], document["session"] = f"{stem}_named.onnx", {NAMES: _by_name(placement)}
+        document["nodes"] = {name: mark[device] for name, device in _named(placement).items()}
     else:
         _annotate(model, [mark[affinity[key]] for key in graph.op_keys])
         rules: dict[str, list[str]] = {}
@@ -90,7 +90,7 @@ def write_onnxruntime(partition: Partition, out_dir: Path, stamp: str = "", assi
         document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
     for key, value in document["session"].items():
         _check_accepted(key, value)
-    document |= {"providers": providers_of(partition),
+    document |= {"providers": providers_of(placement),
                  "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
                  "memory_budget_bytes": {d.name: d.memory for d in limited}}
     return [*write_model(model, graph, out_dir / document["model"], stamp),
@@ -119,16 +119,16 @@ def _settings(rules: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{target}({', '.join(patterns)})" for target, patterns in rules.items())
 
 
-def _named(partition: Partition) -> dict[str, str]:
+def _named(placement: Placement) -> dict[str, str]:
     """Name -> device of the ops with a place of their own.
 
     Raises:
         ExportError: an op has no name, or shares it.
     """
-    graph, affinity, found = partition.graph, partition.affinity, dict[str, str]()
+    graph, affinity, found = placement.graph, placement.affinity, dict[str, str]()
     shared = Counter(graph.op_names)
     for op in graph.order.tolist():
-        if partition.division.part[op] >= 0:
+        if placement.division.part[op] >= 0:
             name, key = graph.op_names[op], graph.op_keys[op]
             if not name or shared[name] > 1:
                 why = f"shares the name {name!r} with another" if name else "has no name"
@@ -138,9 +138,9 @@ def _named(partition: Partition) -> dict[str, str]:
     return found
 
 
-def _by_name(partition: Partition) -> str:
-    target = {d.name: onnxruntime_target(d) for d in partition.devices}
-    wanted = {name: target[device] for name, device in _named(partition).items()}
+def _by_name(placement: Placement) -> str:
+    target = {d.name: onnxruntime_target(d) for d in placement.devices}
+    wanted = {name: target[device] for name, device in _named(placement).items()}
     patterns = name_patterns(wanted, MOST_SETTINGS - sum(len(t) + 4 for t in set(wanted.values())))
     if patterns is None:
         raise ExportError(f"the names of the ops do not allow this placement within the {MOST_SETTINGS:,} characters of "

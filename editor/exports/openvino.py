@@ -12,7 +12,7 @@ from editor.devices.device import Device
 from editor.exports.model_copy import fold, open_copy, write_model
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 
 def openvino_name(device: Device) -> str:
@@ -22,19 +22,19 @@ def openvino_name(device: Device) -> str:
     return f"GPU.{device.unit}" if device.device == "GPU" and device.unit not in ("", "0") else device.device
 
 
-def write_openvino(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>.affinities.json`` and ``<model>_openvino.py``."""
-    graph, stem = partition.graph, safe_stem(partition.graph.name)
-    names = {d.name: openvino_name(d) for d in partition.devices}
-    used = list(dict.fromkeys(names[d.name] for d in partition.devices))
+    graph, stem = placement.graph, safe_stem(placement.graph.name)
+    names = {d.name: openvino_name(d) for d in placement.devices}
+    used = list(dict.fromkeys(names[d.name] for d in placement.devices))
     document = {"format": "hetero-editor/openvino", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
                 "device": f"HETERO:{','.join(used)}", "define": dict(sorted(graph.define.items())),
                 "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
-                "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in partition.devices
+                "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in placement.devices
                                if d.runtime == "openvino" and d.properties},
-                "affinities": {key: names[device] for key, device in partition.affinity.items()}}
+                "affinities": {key: names[device] for key, device in placement.affinity.items()}}
     if len(used) < len(names):  # for `import`: two devices of the plan are one to OpenVINO
-        document["plan_affinities"] = partition.affinity
+        document["plan_affinities"] = placement.affinity
     model = open_copy(graph)
     fold(model, graph)
     return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),

@@ -16,7 +16,7 @@ from editor.exports.openvino import write_openvino
 from editor.exports.report import write_csv, write_html, write_json, write_markdown
 from editor.exports.split import write_split
 from editor.exports.tvm import write_tvm
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 Writer = Callable[..., list[Path]]
 """Of a partition, a folder, and options of the format."""
@@ -27,11 +27,11 @@ FORMATS: dict[str, Writer] = {
     "json": write_json, "html": write_html, "md": write_markdown}
 
 
-def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
+def export(placement: Placement, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
     """Writes a partition in one format; returns the paths.
 
     Args:
-        partition: what to write.
+        placement: what to write.
         form: one of ``FORMATS``.
         out_dir: the folder.
         stamp: who made it and from which plan; it goes into every file that has room for a remark.
@@ -44,8 +44,8 @@ def export(partition: Partition, form: str, out_dir: Path, stamp: str = "", **op
         if form == "plan":
             raise ExportError(f"plan has no option {next(iter(options), '')!r}; it has none")
         raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
-    known = [name for name in inspect.signature(FORMATS[form]).parameters if name not in ("partition", "out_dir", "stamp")]
+    known = [name for name in inspect.signature(FORMATS[form]).parameters if name not in ("placement", "out_dir", "stamp")]
     for name in options:
         if name not in known:
             raise ExportError(f"{form} has no option {name!r}; {f'there is {chr(44).join(known)}' if known else 'it has none'}")
-    return FORMATS[form](partition, out_dir, stamp=stamp, **options)
+    return FORMATS[form](placement, out_dir, stamp=stamp, **options)

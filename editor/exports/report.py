@@ -20,58 +20,58 @@ from editor.graph.layout.layered import draw
 from editor.placement.costs import price
 from editor.placement.device_memory import device_bytes
 from editor.placement.device_profile import best_source, costs_of, word_for
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.text import human_bytes
 
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
 
 
-def report_of(partition: Partition, stamp: str = "") -> dict[str, Any]:
+def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
     """Everything worth telling, as plain data. Sizes in bytes, -1 where unknown."""
-    graph, division = partition.graph, partition.division
-    memory = device_bytes(partition.devices, partition.subgraphs)
+    graph, division = placement.graph, placement.division
+    memory = device_bytes(placement.devices, placement.subgraphs)
     return {
         "format": "hetero-editor/report", "version": 1, "made_by": stamp,
         "model": {"name": graph.name, "sha256": graph.sha256, "define": dict(sorted(graph.define.items())),
                   "ops": int((division.part >= 0).sum())},
-        "policy": partition.settings.policy, "grouping": partition.settings.subgraphs,
-        "totals": {"subgraphs": len(partition.subgraphs), "boundaries": len(division.boundaries),
+        "policy": placement.settings.policy, "grouping": placement.settings.subgraphs,
+        "totals": {"subgraphs": len(placement.subgraphs), "boundaries": len(division.boundaries),
                    "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
-                   "pins": len(partition.settings.pins)},
-        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "ops": partition.op_counts[d.name],
-                     "memory": memory[d.name], "limit": d.memory} for d in partition.devices],
+                   "pins": len(placement.settings.pins)},
+        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "ops": placement.op_counts[d.name],
+                     "memory": memory[d.name], "limit": d.memory} for d in placement.devices],
         "subgraphs": [{"id": s.id, "device": s.device, "ops": s.size, "inputs": list(s.inputs), "outputs": list(s.outputs),
                        "depends_on": list(s.depends_on), "total": s.memory.total, "constants": s.memory.constants}
-                      for s in partition.subgraphs],
+                      for s in placement.subgraphs],
         "transfers": [{"tensor": b.tensor, "from": b.source, "to": list(b.targets), "to_devices": list(b.to_devices),
                        "bytes": b.bytes, "shape": b.shape, "type": b.type} for b in division.transfers]}
 
 
-def write_csv(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_ops.csv``: one line per op, ``op,device`` first so that it can be edited and imported."""
-    graph, part = partition.graph, partition.division.part
+    graph, part = placement.graph, placement.division.part
     flops, moved = op_flops(graph), op_bytes(graph)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "because"])
     for op in range(len(graph)):
         if part[op] >= 0:
-            why = partition.why(graph.op_keys[op])
+            why = placement.why(graph.op_keys[op])
             rows.writerow([graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(part[op]),
                            "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because])
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 
 
-def write_json(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_json(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_report.json``."""
-    text = json.dumps(report_of(partition, stamp), indent=1) + "\n"
-    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}_report.json", text)]
+    text = json.dumps(report_of(placement, stamp), indent=1) + "\n"
+    return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.json", text)]
 
 
-def write_markdown(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_report.md``."""
-    found = report_of(partition, stamp)
+    found = report_of(placement, stamp)
     totals = found["totals"]
     lines = [f"# {_cell(found['model']['name'])} over {len(found['devices'])} devices", "",
              f"{found['model']['ops']:,} ops, {totals['subgraphs']} subgraphs, {totals['transfers']} transfers, "
@@ -89,18 +89,18 @@ def write_markdown(partition: Partition, out_dir: Path, stamp: str = "") -> list
         for t in found["transfers"]:
             lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {human_bytes(t['bytes'])} |")
     lines += ["", stamp] if stamp else []
-    return [write_atomic(out_dir / f"{safe_stem(partition.graph.name)}_report.md", "\n".join(lines) + "\n")]
+    return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n")]
 
 
-def write_html(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_html(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.html``: graph, colours, reasons and tables in one file that opens without a server."""
-    return write_comparison({"this plan": partition}, out_dir, stamp)
+    return write_comparison({"this plan": placement}, out_dir, stamp)
 
 
 MOST_COMPARED = 4
 
 
-def write_comparison(layouts: Mapping[str, Partition], out_dir: Path, stamp: str = "") -> list[Path]:
+def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the first is what others differ from.
 
     Raises:
@@ -115,7 +115,7 @@ def write_comparison(layouts: Mapping[str, Partition], out_dir: Path, stamp: str
     return [write_atomic(out_dir / f"{safe_stem(first.graph.name)}.html", standalone(layouts, stamp))]
 
 
-def standalone(layouts: Mapping[str, Partition], stamp: str = "") -> str:
+def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
     """The page as text; layouts by name, all of one model."""
     first = next(iter(layouts.values()))
     graph = first.graph
@@ -140,20 +140,20 @@ def standalone(layouts: Mapping[str, Partition], stamp: str = "") -> str:
     return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
 
 
-def _layout(name: str, partition: Partition, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
+def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
             source: str) -> dict[str, Any]:
-    graph, part = partition.graph, partition.division.part
-    number = [devices.index(d.name) for d in partition.devices]
-    costs = costs_of(graph, partition.devices, source)
-    predicted = price(graph, costs, partition.assignment.device, np.flatnonzero(partition.constraints.placed)).total
-    return {"name": name, "report": report_of(partition, stamp), "predicted": predicted,
-            "device": [number[int(d)] for d in partition.device_of_op[ops]], "part": [max(int(part[op]), 0) for op in ops],
-            "reason": [reasons.setdefault(partition.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}
+    graph, part = placement.graph, placement.division.part
+    number = [devices.index(d.name) for d in placement.devices]
+    costs = costs_of(graph, placement.devices, source)
+    predicted = price(graph, costs, placement.assignment.device, np.flatnonzero(placement.constraints.placed)).total
+    return {"name": name, "report": report_of(placement, stamp), "predicted": predicted,
+            "device": [number[int(d)] for d in placement.device_of_op[ops]], "part": [max(int(part[op]), 0) for op in ops],
+            "reason": [reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}
 
 
-def _source(partitions: Iterable[Partition]) -> str:
+def _source(placements: Iterable[Placement]) -> str:
     """``measured`` where every layout's devices have a profile, so that figures can be compared."""
-    return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in partitions) else "estimate"
+    return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in placements) else "estimate"
 
 
 def _cell(text: str) -> str:

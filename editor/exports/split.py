@@ -15,26 +15,26 @@ from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import write_atomic
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 _LARGEST_FILE = 1 << 30
 """Bytes of a part above which its weights go into a file of their own."""
 
 
-def write_split(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``subgraph_<n>.onnx``, ``manifest.json`` and ``run.py``.
 
     Raises:
         ExportError: the model cannot be cut there.
     """
-    graph = partition.graph
+    graph = placement.graph
     cutter = Cutter.open(graph)
-    unknown = missing_types(partition)
+    unknown = missing_types(placement)
     if unknown:
         cutter.find_types(unknown)
     written, steps = [], []
-    provider = {d.name: d.provider if d.runtime == "onnxruntime" else "CPUExecutionProvider" for d in partition.devices}
-    for subgraph, part in zip(partition.subgraphs, cut(partition, cutter), strict=True):
+    provider = {d.name: d.provider if d.runtime == "onnxruntime" else "CPUExecutionProvider" for d in placement.devices}
+    for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):
         if part is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
@@ -47,7 +47,7 @@ def write_split(partition: Partition, out_dir: Path, stamp: str = "") -> list[Pa
         raise ExportError(f"graph output {constants[0]!r} is an initializer; no subgraph makes it, so the model cannot be "
                           "split into files")
     manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
-                "providers": providers_of(partition), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
+                "providers": providers_of(placement), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
                 "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()], "subgraphs": steps}
     return [*written, write_atomic(out_dir / "manifest.json", json.dumps(manifest, indent=1) + "\n"),
             write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]

@@ -9,7 +9,7 @@ from editor.devices.device import Device
 from editor.exports.model_copy import open_copy, write_model
 from editor.exports.stamp import script_of
 from editor.files import safe_stem, write_atomic
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 _TARGETS = {"GPU": "cuda", "CPU": "llvm"}
 
@@ -19,18 +19,18 @@ def tvm_target(device: Device) -> str:
     return device.properties.get("target") or _TARGETS.get(device.device, "llvm")
 
 
-def write_tvm(partition: Partition, out_dir: Path, stamp: str = "") -> list[Path]:
+def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
-    graph, stem = partition.graph, safe_stem(partition.graph.name)
-    part = partition.division.part
+    graph, stem = placement.graph, safe_stem(placement.graph.name)
+    part = placement.division.part
     document = {"format": "hetero-editor/tvm", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
                 "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
                 "devices": {d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}
-                            for d in partition.devices},
-                "ops": {graph.op_keys[op]: partition.devices[partition.assignment.device[op]].name
+                            for d in placement.devices},
+                "ops": {graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
                         for op in range(len(graph)) if part[op] >= 0},
                 "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
-                              for s in partition.subgraphs]}
+                              for s in placement.subgraphs]}
     return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx", stamp),
             write_atomic(out_dir / f"{stem}_tvm.json", json.dumps(document, indent=1) + "\n"),
             write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]

@@ -13,7 +13,7 @@ import numpy as np
 from editor.graph.graph import Ints
 from editor.placement.costs import price
 from editor.placement.policies.task import Assignment, Task
-from editor.placement.subgraphs.minimal import Grouping
+from editor.placement.subgraphs.grouping import Grouping
 from editor.text import human_seconds
 
 CHOICES = ("op", "subgraph")

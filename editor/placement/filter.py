@@ -15,7 +15,7 @@ from typing import Any
 
 from editor.errors import EditorError
 from editor.graph.flops import op_bytes, op_flops
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 FIELDS = ("op", "name", "key", "domain", "device", "subgraph", "pinned", "flops", "bytes", "inputs", "outputs")
 _ORDER: dict[type, Callable[[Any, Any], bool]] = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -28,7 +28,7 @@ def looks_like_filter(text: str) -> bool:
     return bool(re.search(r"[<>]|==|!=", text))
 
 
-def matching(partition: Partition, text: str) -> list[int]:
+def matching(placement: Placement, text: str) -> list[int]:
     """Ops that an expression holds for, in the order of the file; constants have no place and never match.
 
     Raises:
@@ -39,15 +39,15 @@ def matching(partition: Partition, text: str) -> list[int]:
     except SyntaxError as error:
         raise EditorError(f"this filter cannot be read at {error.text.strip() if error.text else text!r}; try "
                           "`op == Conv and flops > 1e8`") from None
-    graph, part = partition.graph, partition.division.part
+    graph, part = placement.graph, placement.division.part
     flops, moved = op_flops(graph), op_bytes(graph)
     found = []
     for op in range(len(graph)):
         if part[op] < 0:
             continue
         row = {"op": graph.op_types[op], "name": graph.op_names[op], "key": graph.op_keys[op], "domain": graph.op_domains[op],
-               "device": partition.devices[partition.assignment.device[op]].name, "subgraph": int(part[op]),
-               "pinned": graph.op_keys[op] in partition.settings.pins, "flops": float(flops[op]), "bytes": float(moved[op]),
+               "device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(part[op]),
+               "pinned": graph.op_keys[op] in placement.settings.pins, "flops": float(flops[op]), "bytes": float(moved[op]),
                "inputs": len(graph.reads[op]), "outputs": len(graph.results[op])}
         if _value(tree, row):
             found.append(op)

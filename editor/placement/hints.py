@@ -11,7 +11,7 @@ from editor.errors import EditorError
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
-from editor.placement.placement import Partition, solve
+from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
 
 _TRANSFERS, _TRIALS, _MOST_REPEATED = 6, 48, 500
@@ -36,44 +36,44 @@ class Hint:
     estimated: bool
 
 
-def hints(partition: Partition, source: str = "estimate", most: int = 5) -> list[Hint]:
+def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list[Hint]:
     """The repaints that save most, best first; each was solved, so its figures include everything that follows.
 
     Args:
-        partition: what to improve.
+        placement: what to improve.
         source: of the costs, ``estimate`` or ``measured``.
         most: how many to return.
     """
-    graph, devices = partition.graph, partition.devices
+    graph, devices = placement.graph, placement.devices
     costs = costs_of(graph, devices, source)
-    placed = np.flatnonzero(partition.constraints.placed)
-    now = price(graph, costs, partition.assignment.device, placed).total
+    placed = np.flatnonzero(placement.constraints.placed)
+    now = price(graph, costs, placement.assignment.device, placed).total
     found: dict[bytes, Hint] = {}
-    for trial, (boundary, ops, device) in enumerate(_candidates(partition)):
+    for trial, (boundary, ops, device) in enumerate(_candidates(placement)):
         if trial >= _TRIALS:
             break
-        pins = {**partition.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
+        pins = {**placement.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
         try:
-            after = solve(graph, devices, replace(partition.settings, pins=pins), partition.constraints.capabilities)
+            after = solve(graph, devices, replace(placement.settings, pins=pins), placement.constraints.capabilities)
         except EditorError:
             continue
         saved = now - price(graph, costs, after.assignment.device, placed).total
         if saved > max(1e-9, _WORTH * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
-                        len(partition.subgraphs) - len(after.subgraphs),
-                        partition.division.bytes_moved - after.division.bytes_moved, costs.estimated)
+                        len(placement.subgraphs) - len(after.subgraphs),
+                        placement.division.bytes_moved - after.division.bytes_moved, costs.estimated)
             found.setdefault(after.assignment.device.tobytes(), hint)
     return sorted(found.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
 
 
-def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int]]:
+def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int]]:
     """For the largest transfers: one side's ops or its whole subgraph, here or in every layer, to the other side's device."""
-    scopes = scopes_of(partition.graph)
-    graph, part = partition.graph, partition.division.part
-    number = {d.name: i for i, d in enumerate(partition.devices)}
-    device_of = {s.id: number[s.device] for s in partition.subgraphs}
+    scopes = scopes_of(placement.graph)
+    graph, part = placement.graph, placement.division.part
+    number = {d.name: i for i, d in enumerate(placement.devices)}
+    device_of = {s.id: number[s.device] for s in placement.subgraphs}
     seen: set[tuple[tuple[int, ...], int]] = set()
-    for boundary in sorted(partition.division.transfers, key=lambda b: (-b.bytes, b.source))[:_TRANSFERS]:
+    for boundary in sorted(placement.division.transfers, key=lambda b: (-b.bytes, b.source))[:_TRANSFERS]:
         tensor = graph.tensor_index[boundary.tensor]
         maker = int(graph.tensor_producer[tensor])
         home = device_of[boundary.source]
@@ -85,7 +85,7 @@ def _candidates(partition: Partition) -> Iterator[tuple[Boundary, list[int], int
             sides = [(_everywhere(scopes, part, ops), device) for ops, device in (*near, *whole) if len(ops) <= _MOST_REPEATED]
             sides += [*near, *whole]
             for ops, device in sides:
-                able = bool(partition.constraints.able[ops, device].all())
+                able = bool(placement.constraints.able[ops, device].all())
                 if ops and able and (tuple(ops), device) not in seen:
                     seen.add((tuple(ops), device))
                     yield boundary, ops, device

@@ -19,7 +19,7 @@ from editor.placement.policies.registry import policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
-from editor.placement.subgraphs.minimal import grouping_of
+from editor.placement.subgraphs.registry import grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 
@@ -74,7 +74,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Placement:
     """The outcome for one graph, one device table and one set of decisions."""
 
     graph: Graph
@@ -171,7 +171,7 @@ class Partition:
 
 
 def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
-          capabilities: Sequence[Capability] | None = None) -> Partition:
+          capabilities: Sequence[Capability] | None = None) -> Placement:
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
@@ -200,5 +200,5 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))
-    return Partition(graph, tuple(devices), settings, table, assignment,
+    return Placement(graph, tuple(devices), settings, table, assignment,
                      divide(graph, devices, assignment.device, part))

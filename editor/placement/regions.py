@@ -9,13 +9,13 @@ import numpy as np
 from editor.errors import PinError
 from editor.graph.graph import Ints, Rows
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 
 
-def same_device_region(partition: Partition, op: int) -> list[int]:
+def same_device_region(placement: Placement, op: int) -> list[int]:
     """The op and every op connected to it through ops of the same device."""
-    graph, placed = partition.graph, partition.division.part >= 0
-    device = partition.assignment.device
+    graph, placed = placement.graph, placement.division.part >= 0
+    device = placement.assignment.device
     seen, stack = {op}, [op]
     while stack:
         here = stack.pop()
@@ -26,17 +26,17 @@ def same_device_region(partition: Partition, op: int) -> list[int]:
     return sorted(seen)
 
 
-def between(partition: Partition, first: Sequence[int], second: Sequence[int]) -> list[int]:
+def between(placement: Placement, first: Sequence[int], second: Sequence[int]) -> list[int]:
     """Two groups of ops and all ops on paths from one to the other, whichever comes first.
 
     Raises:
         PinError: no path connects them.
     """
-    graph = partition.graph
+    graph = placement.graph
     for start, end in ((first, second), (second, first)):
         found = _reach(graph.successors, start) & _reach(graph.predecessors, end)
         if found:
-            placed: Ints = partition.division.part
+            placed: Ints = placement.division.part
             return sorted(op for op in found | {*first, *second} if placed[op] >= 0)
     names = [graph.display_name(ops[0]) if len(ops) == 1 else f"{len(ops)} ops from {graph.display_name(ops[0])}"
              for ops in (first, second)]
@@ -56,13 +56,13 @@ def _reach(edges: Rows, start: Sequence[int]) -> set[int]:
 GROWTHS = ("type", "twins", "block", "subgraph", "before", "after", "near")
 
 
-def grown(partition: Partition, ops: Sequence[int], how: str) -> list[int]:
+def grown(placement: Placement, ops: Sequence[int], how: str) -> list[int]:
     """Ops that belong to some ops, see ``Document.grow``; constants have no place and are left out.
 
     Raises:
         PinError: there is no such way to grow.
     """
-    graph, part = partition.graph, partition.division.part
+    graph, part = placement.graph, placement.division.part
     start = [op for op in ops if 0 <= op < len(graph) and part[op] >= 0]
     if how == "type":
         kinds = {(graph.op_domains[op], graph.op_types[op]) for op in start}

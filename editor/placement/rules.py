@@ -185,11 +185,11 @@ def _glow_rules(data: Mapping[str, Any], source: str) -> tuple[Rule, ...]:
     if not isinstance(nodes, Mapping):
         raise PinError(f"{source}: nodeToPartition must map node names to partition numbers")
     rules = []
-    for name, partition in nodes.items():
-        if not isinstance(partition, int) or not 0 <= partition < len(backends):
-            raise PinError(f"{source}: node {name!r} is in partition {partition!r}; backendNames has {len(backends)}")
+    for name, number in nodes.items():
+        if not isinstance(number, int) or not 0 <= number < len(backends):
+            raise PinError(f"{source}: node {name!r} is in partition {number!r}; backendNames has {len(backends)}")
         escaped = re.escape(str(name))
-        rules.append(Rule(to=str(backends[partition]), regex=f"^{escaped}$"))
+        rules.append(Rule(to=str(backends[number]), regex=f"^{escaped}$"))
     return tuple(rules)
 
 

@@ -208,7 +208,7 @@ class Desk:
                 job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
             else:
                 job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
-            state = BenchmarkState(job, document.version, tuple(s.device for s in document.partition.subgraphs), kind,
+            state = BenchmarkState(job, document.version, tuple(s.device for s in document.placement.subgraphs), kind,
                                    layout=document.layout_name)
             self.benchmarks[document.id] = state
             return state

@@ -16,7 +16,7 @@ _EXAMPLES = {"type": "Conv", "name": "/layers.3/*", "regex": r"attn/.*MatMul", "
 
 def rules_data(document: Document) -> dict[str, Any]:
     """The rules as ``assets/rules.js`` draws them: plain rules with their match counts, kinds of patterns and targets."""
-    rules = document.partition.settings.rules
+    rules = document.placement.settings.rules
     counts = match_counts(document.graph, rules) if rules else []
     return {"rules": [{**rule.to_dict(), "count": count} for rule, count in zip(rules, counts, strict=True)],
             "kinds": [{"kind": kind, "label": label, "example": _EXAMPLES[kind]} for kind, label in KINDS.items()],

@@ -26,29 +26,29 @@ def view_of(document: Document) -> dict[str, Any]:
     Device numbers are positions in the table; colours belong to devices by name, so that they stay
     when the order changes.
     """
-    partition = document.partition
+    placement = document.placement
     ops = visible_ops(document.graph)
     keys = document.graph.op_keys
-    pins, forced = partition.settings.pins, partition.settings.forced
+    pins, forced = placement.settings.pins, placement.settings.forced
     colours = colours_of(document)
     costs, source = op_costs(document)
-    seconds, weights = costs.op[ops, partition.assignment.device[ops]], op_bytes(document.graph)[ops]
+    seconds, weights = costs.op[ops, placement.assignment.device[ops]], op_bytes(document.graph)[ops]
     return {
         "document": document.id, "version": document.version, "ops": ops,
-        "device": partition.assignment.device[ops].tolist() if ops else [],
-        "part": partition.division.part[ops].tolist() if ops else [],
+        "device": placement.assignment.device[ops].tolist() if ops else [],
+        "part": placement.division.part[ops].tolist() if ops else [],
         "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops] if pins else [0] * len(ops),
         "devices": [{"name": d.name, "fill": colours[d.name], "ink": text_colour(colours[d.name]),
-                     "planned": d.planned, "levels": d.labels()} for d in partition.devices],
+                     "planned": d.planned, "levels": d.labels()} for d in placement.devices],
         "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
         "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
-            len(partition.subgraphs), {s.id: s.depends_on for s in partition.subgraphs})],
+            len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs})],
         "heat": _steps(seconds), "weight": _steps(weights),
         "scales": {"heat": _scale(seconds, human_seconds, f"per op, {source}"),
                    "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
-        "policy": policy_value(partition.settings), "costs": costs_value(partition.settings),
-        "codegen": codegen_value(partition.settings),
-        "grouping": partition.settings.subgraphs, "rules": rules_data(document),
+        "policy": policy_value(placement.settings), "costs": costs_value(placement.settings),
+        "codegen": codegen_value(placement.settings),
+        "grouping": placement.settings.subgraphs, "rules": rules_data(document),
         "step": step_of(document, source), "undo": document.can_undo, "redo": document.can_redo,
     }
 
@@ -115,24 +115,24 @@ def predicted_of(document: Document) -> tuple[float | None, str]:
     if len(document.graph) > _PRICED_OPS:
         return None, ""
     costs, source = op_costs(document)
-    placed = np.flatnonzero(document.partition.constraints.placed)
-    return price(document.graph, costs, document.partition.assignment.device, placed).total, source
+    placed = np.flatnonzero(document.placement.constraints.placed)
+    return price(document.graph, costs, document.placement.assignment.device, placed).total, source
 
 
 def figures_of(document: Document) -> dict[str, Any]:
     """The figures of the status bar."""
     predicted, source = predicted_of(document)
-    division = document.partition.division
+    division = document.placement.division
     unknown = sum(1 for b in division.transfers if b.bytes < 0)
     return {"ops": int((division.part >= 0).sum()), "subgraphs": len(division.subgraphs),
             "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.partition.settings.pins),
+            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.placement.settings.pins),
             "predicted": predicted, "source": source}
 
 
 def memory_of(document: Document) -> dict[str, int]:
     """Bytes that each device needs at once."""
-    return device_bytes(document.devices, document.partition.subgraphs)
+    return device_bytes(document.devices, document.placement.subgraphs)
 
 
 __all__ = ["colours_of", "figures_of", "memory_of", "view_of"]

@@ -13,7 +13,7 @@ from editor.devices.table import load_devices
 from editor.errors import PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Graph
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.regions import between, grown, same_device_region
 from editor.placement.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
@@ -48,24 +48,24 @@ class Document:
         self._history = store.history(record.id)
         self._cursor = record.cursor
         self._lock = threading.RLock()
-        self._partition = self._solve(self._history[self._cursor].decisions)
+        self._placement = self._solve(self._history[self._cursor].decisions)
         self.version = 0
         """Grows with every change, so that a page can tell old answers from new ones."""
 
     @property
-    def partition(self) -> Partition:
+    def placement(self) -> Placement:
         """The current outcome."""
-        return self._partition
+        return self._placement
 
     @property
     def plan(self) -> Plan:
         """The current plan."""
-        return Plan(self._partition)
+        return Plan(self._placement)
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """The device table in its current order."""
-        return self._partition.devices
+        return self._placement.devices
 
     @property
     def original_entries(self) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Document:
             What was refused, None when all ops were painted.
         """
         with self._lock:
-            table = self._partition.constraints
+            table = self._placement.constraints
             name = self.devices[device].name
             chosen = [op for op in dict.fromkeys(ops) if 0 <= op < len(self.graph)]
             able = [op for op in chosen if force or table.able[op, device]]
@@ -127,11 +127,11 @@ class Document:
 
     def region(self, op: int) -> list[int]:
         """Connected ops of the same device."""
-        return same_device_region(self._partition, op)
+        return same_device_region(self._placement, op)
 
     def between(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
         """Everything on paths between two groups of ops, and the groups."""
-        return between(self._partition, first, second)
+        return between(self._placement, first, second)
 
     def grow(self, ops: Sequence[int], how: str) -> list[int]:
         """What belongs to some ops.
@@ -145,7 +145,7 @@ class Document:
         Raises:
             PinError: there is no such way to grow.
         """
-        return grown(self._partition, ops, how)
+        return grown(self._placement, ops, how)
 
     def go(self, step: int) -> bool:
         """To any step of the history; False where there is none."""
@@ -210,7 +210,7 @@ class Document:
         """
         plan, report = self.plan.import_affinities(path)
         if report.pinned:
-            self.adopt(f"import {title}", plan.partition.settings)
+            self.adopt(f"import {title}", plan.placement.settings)
         return report
 
     def adopt(self, label: str, settings: Settings) -> None:
@@ -261,7 +261,7 @@ class Document:
 
     def layouts(self) -> list[Layout]:
         """The present plan, kept layouts, and ready-made ones."""
-        now = self._partition
+        now = self._placement
         mine = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
         return [Layout("this plan", now.settings, now, ""), *kept(now, mine), *ready_made(now)]
 
@@ -277,14 +277,14 @@ class Document:
         with self._lock:
             if not 0 <= number < len(self._history):
                 return False
-            self._partition = self._solve(self._history[number].decisions)
+            self._placement = self._solve(self._history[number].decisions)
             self._cursor = number
             self.version += 1
             self.store.move(self.id, number)
             return True
 
     def _pins(self) -> tuple[dict[str, str], set[str]]:
-        settings = self._partition.settings
+        settings = self._placement.settings
         return dict(settings.pins), set(settings.forced)
 
     def _commit(self, label: str, pins: Mapping[str, str], forced: set[str]) -> None:
@@ -293,15 +293,15 @@ class Document:
         self._apply(label, decisions)
 
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
-        partition = self._solve(decisions)  # raises before anything is changed
+        placement = self._solve(decisions)  # raises before anything is changed
         revision = Revision(label, decisions)
         self.store.append(self.id, self._cursor + 1, revision)
         self._history[self._cursor + 1:] = [revision]
         self._cursor += 1
-        self._partition = partition
+        self._placement = placement
         self.version += 1
 
-    def _solve(self, decisions: Mapping[str, Any]) -> Partition:
+    def _solve(self, decisions: Mapping[str, Any]) -> Placement:
         devices = load_devices(decisions["devices"])
         return solve(self.graph, devices, settings_of(decisions), [self._capabilities[d.name] for d in devices])
 
@@ -320,7 +320,7 @@ def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]
 
 
 def settings_of(decisions: Mapping[str, Any]) -> Settings:
-    """Decisions as settings of a partition."""
+    """Decisions as settings of a placement."""
     return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),
                     decisions["subgraphs"], parse_rules(decisions.get("rules", [])))
 

@@ -12,7 +12,7 @@ from editor.errors import EditorError
 from editor.placement.costs import Costs, price
 from editor.placement.device_memory import device_bytes
 from editor.placement.device_profile import best_source
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.problem import Problem
 
 READY_MADE: dict[str, Settings] = {
@@ -31,12 +31,12 @@ class Layout:
 
     name: str
     settings: Settings
-    partition: Partition | None
+    placement: Placement | None
     problem: str
-    """Why there is no partition; "" when there is."""
+    """Why there is no placement; "" when there is."""
 
 
-def ready_made(now: Partition) -> list[Layout]:
+def ready_made(now: Placement) -> list[Layout]:
     """What other tools and other policies would do with the same model and devices; costs are measured where they can be."""
     source = best_source(now.graph, now.devices)
     return [_layout(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
@@ -48,31 +48,31 @@ def _with_costs(settings: Settings, source: str) -> Settings:
     return replace(settings, policy_options={**settings.policy_options, "costs": source})
 
 
-def kept(now: Partition, decisions: Mapping[str, Settings]) -> list[Layout]:
+def kept(now: Placement, decisions: Mapping[str, Settings]) -> list[Layout]:
     """Layouts that a person kept, solved for the present order of devices."""
     return [_layout(name, settings, now) for name, settings in decisions.items()]
 
 
-def figures(partition: Partition, costs: Costs) -> dict[str, Any]:
+def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     """What layouts are compared by: seconds by the given costs, bytes; ``busiest`` bounds the time between two requests."""
-    division = partition.division
-    placed = np.flatnonzero(partition.constraints.placed)
-    problem = Problem.of(partition.graph, costs, partition.constraints.allowed, placed)
-    busiest = float(problem.loads(partition.assignment.device[placed]).max(initial=0.0))
+    division = placement.division
+    placed = np.flatnonzero(placement.constraints.placed)
+    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
+    busiest = float(problem.loads(placement.assignment.device[placed]).max(initial=0.0))
     return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
-            "subgraphs": len(partition.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "pins": len(partition.settings.pins), "ops": dict(partition.op_counts),
-            "memory": device_bytes(partition.devices, partition.subgraphs),
-            "predicted": price(partition.graph, costs, partition.assignment.device, placed).total}
+            "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
+            "memory": device_bytes(placement.devices, placement.subgraphs),
+            "predicted": price(placement.graph, costs, placement.assignment.device, placed).total}
 
 
-def differing(a: Partition, b: Partition) -> list[int]:
+def differing(a: Placement, b: Placement) -> list[int]:
     """Ops that two layouts of one table place differently."""
     placed = a.constraints.placed
     return np.flatnonzero(placed & (a.assignment.device != b.assignment.device)).tolist()
 
 
-def _layout(name: str, settings: Settings, now: Partition) -> Layout:
+def _layout(name: str, settings: Settings, now: Placement) -> Layout:
     try:
         return Layout(name, settings, solve(now.graph, now.devices, settings, now.constraints.capabilities), "")
     except EditorError as error:

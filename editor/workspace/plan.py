@@ -14,11 +14,11 @@ from typing import Any
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, PlanError
-from editor.execution.executor import CompiledPlan, compile_partition
+from editor.execution.executor import CompiledPlan, compile_placement
 from editor.execution.jobs.tasks import Recipe
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
-from editor.exports.registry import export as export_partition
+from editor.exports.registry import export as export_placement
 from editor.exports.report import standalone, write_comparison
 from editor.files import write_atomic
 from editor.graph.graph import Graph
@@ -27,7 +27,7 @@ from editor.imports.affinity_files import read_affinities
 from editor.imports.glow_table import first_come
 from editor.imports.matching import match
 from editor.placement.labels import label_mask
-from editor.placement.placement import Explanation, Partition, Settings, solve
+from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
 from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
@@ -52,56 +52,56 @@ class ImportReport:
 class Plan:
     """A model, devices and decisions, with the affinities and subgraphs that follow. Immutable."""
 
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{n} on {d}" for d, n in self.partition.op_counts.items() if n)
+        counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
         return f"<Plan {self.graph.name!r}: {len(self.subgraphs)} subgraphs, ops: {counts or 'none'}>"
 
     @property
     def graph(self) -> Graph:
         """The model."""
-        return self.partition.graph
+        return self.placement.graph
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """The device table, in order of priority."""
-        return self.partition.devices
+        return self.placement.devices
 
     @property
     def settings(self) -> Settings:
         """Policy, pins and the way to form subgraphs."""
-        return self.partition.settings
+        return self.placement.settings
 
     @property
     def pins(self) -> Mapping[str, str]:
         """Op key -> label."""
-        return self.partition.settings.pins
+        return self.placement.settings.pins
 
     @property
     def affinity(self) -> dict[str, str]:
         """Op key -> device name; a constant has the device of its first consumer."""
-        return self.partition.affinity
+        return self.placement.affinity
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
         """In an order of execution; ``subgraphs[i].id == i``."""
-        return self.partition.subgraphs
+        return self.placement.subgraphs
 
     @property
     def boundaries(self) -> tuple[Boundary, ...]:
         """Tensors that cross subgraphs."""
-        return self.partition.boundaries
+        return self.placement.boundaries
 
     @property
     def transfers(self) -> tuple[Boundary, ...]:
         """Boundary tensors that change device."""
-        return self.partition.division.transfers
+        return self.placement.division.transfers
 
     def why(self, key: str) -> Explanation:
         """Per device allowed or refused with the reason, and why the op is where it is."""
-        return self.partition.why(key)
+        return self.placement.why(key)
 
     def repin(self, pins: Mapping[str, str | None], force: bool = False) -> Plan:
         """A new plan with pins added, changed or (None) removed; everything else is solved again.
@@ -122,7 +122,7 @@ class Plan:
                 if force:
                     forced.add(key)
         settings = replace(self.settings, pins=merged, forced=frozenset(forced))
-        return Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
+        return Plan(solve(self.graph, self.devices, settings, self.placement.constraints.capabilities))
 
     def import_affinities(self, path: str | Path) -> tuple[Plan, ImportReport]:
         """A new plan with the affinities of a file as pins; what the devices refuse is reported, not forced.
@@ -136,7 +136,7 @@ class Plan:
         """
         found = read_affinities(Path(path))
         if found.table:
-            found = first_come(self.graph, self.devices, self.partition.constraints.capabilities, found)
+            found = first_come(self.graph, self.devices, self.placement.constraints.capabilities, found)
         source = None
         if found.model is not None and Path(found.model).is_file() and not set(found.affinities) <= set(self.graph.key_index):
             try:
@@ -146,7 +146,7 @@ class Plan:
         # OpenVINO's nodes for inputs and weights are no ops.
         ignore = found.helpers | frozenset(self.graph.tensor_names) if found.helpers else found.helpers
         matched = match(self.graph, self.devices, found.affinities, source, ignore)
-        table, pins, refused = self.partition.constraints, {}, []
+        table, pins, refused = self.placement.constraints, {}, []
         for key, label in matched.pins.items():
             op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
             if (table.able[op] & allowed).any():
@@ -154,12 +154,12 @@ class Plan:
             else:
                 refused.append(f"{key!r}: {label} cannot run it ({table.inability(op, int(allowed.argmax()))})")
         settings = replace(self.settings, pins={**self.pins, **pins})
-        plan = Plan(solve(self.graph, self.devices, settings, self.partition.constraints.capabilities))
+        plan = Plan(solve(self.graph, self.devices, settings, self.placement.constraints.capabilities))
         return plan, ImportReport(found.kind, len(pins), dict(matched.how), (*found.problems, *matched.problems, *refused))
 
     @cached_property
     def _compiled(self) -> CompiledPlan:
-        return compile_partition(self.partition)
+        return compile_placement(self.placement)
 
     def compile(self, threads: int = 0) -> CompiledPlan:
         """Cuts and compiles every subgraph in this process.
@@ -167,7 +167,7 @@ class Plan:
         Raises:
             ExecutionError: a runtime refuses a subgraph.
         """
-        return compile_partition(self.partition, threads) if threads else self._compiled
+        return compile_placement(self.placement, threads) if threads else self._compiled
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Runs once; compiles on first use. Returns output name -> numpy array.
@@ -179,7 +179,7 @@ class Plan:
     def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
                   inputs: Mapping[str, Value] | None = None) -> BenchmarkResult:
         """Measures the plan and the unsplit model side by side, in this process."""
-        return Benchmark({self.graph.name: self.partition}, seconds, mode, requests, threads, inputs).run()[0]
+        return Benchmark({self.graph.name: self.placement}, seconds, mode, requests, threads, inputs).run()[0]
 
     def export(self, form: str, out_dir: str | Path, **options: str) -> list[Path]:
         """Writes the plan in a format; returns the paths.
@@ -194,18 +194,18 @@ class Plan:
                 do, or paths of up to three other plans of the model, separated by commas.
         """
         if form == "html" and "compare" in options:
-            layouts = {"this plan": self.partition, **self._others(options["compare"])}
+            layouts = {"this plan": self.placement, **self._others(options["compare"])}
             return write_comparison(layouts, Path(out_dir), self.stamp)
         if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
-        return export_partition(self.partition, form, Path(out_dir), self.stamp, **options)
+        return export_placement(self.placement, form, Path(out_dir), self.stamp, **options)
 
-    def _others(self, compare: str) -> dict[str, Partition]:
+    def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
-            return {one.name: one.partition for one in ready_made(self.partition)[:3] if one.partition is not None}
+            return {one.name: one.placement for one in ready_made(self.placement)[:3] if one.placement is not None}
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
         plans = [load_plan(path) for path in paths]
-        return {path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.partition
+        return {path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.placement
                 for path, plan in zip(paths, plans, strict=True)}
 
     @property
@@ -215,7 +215,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The standalone view, framed, for a notebook cell."""
-        page = html.escape(standalone({"this plan": self.partition}, self.stamp), quote=True)
+        page = html.escape(standalone({"this plan": self.placement}, self.stamp), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
 
     def save(self, path: str | Path) -> Path:
@@ -224,14 +224,14 @@ class Plan:
 
     def to_json(self, path: Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is where it will lie."""
-        totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.partition.division.bytes_moved}
-        document = plan_file.to_dict(self.partition, path) | {"totals": totals, "made_by": self.stamp}
+        totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.placement.division.bytes_moved}
+        document = plan_file.to_dict(self.placement, path) | {"totals": totals, "made_by": self.stamp}
         return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
     def sha256(self) -> str:
         """Identity of the plan, independent of where files lie."""
-        document = plan_file.to_dict(self.partition, None)
+        document = plan_file.to_dict(self.placement, None)
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
@@ -284,7 +284,7 @@ def load_plan(path: str | Path) -> Plan:
     # Another machine may have made it: what it decided is what the user saw, so it is kept as pins.
     pins = dict(settings.pins)
     for key, device in changed.items():
-        if key in graph.key_index and bool(plan.partition.division.part[graph.key_index[key]] >= 0):
+        if key in graph.key_index and bool(plan.placement.division.part[graph.key_index[key]] >= 0):
             label_mask(device, devices)
             pins[key] = device
     kept = replace(settings, pins=pins)

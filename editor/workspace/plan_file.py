@@ -14,30 +14,30 @@ from editor.devices.table import load_devices
 from editor.errors import ModelError, PlanError
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.placement.placement import Partition, Settings
+from editor.placement.placement import Placement, Settings
 from editor.placement.rules import parse_rules
 
 FORMAT, VERSION = "hetero-editor/plan", 1
 _REQUIRED = ("model", "devices", "policy", "pins", "affinities")
 
 
-def to_dict(partition: Partition, path: Path | None) -> dict[str, Any]:
+def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
     """The document; ``path`` is where it will lie, None keeps the model's path absolute."""
-    graph, settings = partition.graph, partition.settings
+    graph, settings = placement.graph, placement.settings
     document: dict[str, Any] = {
         "format": FORMAT, "version": VERSION,
         "model": {"path": _stored_path(graph.path, path), "name": graph.name, "sha256": graph.sha256,
                   "define": dict(graph.define)},
-        "devices": [dict(d.entry) for d in partition.devices],
+        "devices": [dict(d.entry) for d in placement.devices],
         "policy": {"name": settings.policy, "options": dict(settings.policy_options)},
         "subgraph_rule": settings.subgraphs,
         "rules": [rule.to_dict() for rule in settings.rules],
         "pins": dict(settings.pins),
-        "affinities": partition.affinity,
+        "affinities": placement.affinity,
         "subgraphs": [{"id": s.id, "device": s.device, "ops": list(s.ops), "inputs": list(s.inputs),
                        "outputs": list(s.outputs), "depends_on": list(s.depends_on),
                        "memory": asdict(s.memory) | {"logical_devices": list(s.memory.logical_devices)}}
-                      for s in partition.subgraphs]}
+                      for s in placement.subgraphs]}
     if settings.forced:
         document["forced"] = sorted(settings.forced & settings.pins.keys())
     return document

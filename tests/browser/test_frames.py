@@ -68,7 +68,7 @@ class _Drawn:
 
     def __init__(self, graph: editor.Graph) -> None:
         self.graph = graph
-        self.partition: Document | None = None
+        self.placement: Document | None = None
 
 
 def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: Path) -> None:

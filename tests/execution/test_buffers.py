@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import editor
 from editor.execution.compile.step import Step
-from editor.execution.executor import CompiledPlan, compile_partition, compile_whole
+from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
 from editor.execution.ort_optimized.buffers import pack, place_outputs
 from editor.execution.ort_optimized.in_place_kernels import PASSES_ON, WRITES_OVER, may_pass_on, operands_in_place
 from editor.execution.ort_optimized.lifetimes import Lifetimes
@@ -156,7 +156,7 @@ def _cut_at_random(graph: Graph, seed: int) -> CompiledPlan:
     rng = np.random.default_rng(seed)
     home = np.cumsum(rng.random(len(graph)) < (0.1, 0.3, 0.6)[seed % 3]) % 2
     pins = {graph.op_keys[op]: "AB"[home[i]] for i, op in enumerate(graph.order.tolist())}
-    return compile_partition(editor.partition(graph, TWINS, pins=pins).partition, 1)
+    return compile_placement(editor.partition(graph, TWINS, pins=pins).placement, 1)
 
 
 def _is_right(graph: Graph, compiled: CompiledPlan) -> None:
@@ -199,7 +199,7 @@ def test_inner_tensors_share_one_block_with_boundary_tensors(tmp_path: Path) -> 
 def test_places_wait_for_shapes_that_depend_on_the_data(seed: int, tmp_path: Path) -> None:
     graph = branching_net(tmp_path / "branching.onnx", seed, found_late=True)
     pins = {key: "AB"[i % 2] for i, key in enumerate(graph.op_keys)}
-    compiled = compile_partition(editor.partition(graph, TWINS, pins=pins).partition, 1)
+    compiled = compile_placement(editor.partition(graph, TWINS, pins=pins).placement, 1)
     assert not place_outputs(compiled.steps, [graph.tensor_names[t] for t in graph.outputs])
     _is_right(graph, compiled)
 

@@ -16,7 +16,7 @@ from editor.execution.inputs import random_inputs
 from editor.execution.measure.calibrate import calibrate
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, load_profile, save_profile
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 
 ORT = {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}
 SLOW = {"name": "Interpreter", "backendName": "interpreter"}
@@ -45,7 +45,7 @@ def believe(graph: Graph, device: Device, seconds: list[float]) -> DeviceProfile
     return profile
 
 
-def solved(graph: Graph, devices: tuple[Device, ...]) -> Partition:
+def solved(graph: Graph, devices: tuple[Device, ...]) -> Placement:
     return solve(graph, devices, OPTIMAL)
 
 

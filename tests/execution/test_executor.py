@@ -16,7 +16,7 @@ from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs
 
 import editor
 from editor.execution.compile.cut import Cutter
-from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs, read_inputs
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.tolerances import compare
@@ -33,7 +33,7 @@ def scattered(graph: Graph, seed: int, table: list[dict[str, Any]] = REAL) -> Pl
     """Every op on a random device that can run it, in runs of random length."""
     rng = random.Random(seed)
     free = editor.partition(graph, [*table, {"name": "fallback", "backendName": "CPU"}])
-    able, pins, left, device = free.partition.constraints.able, {}, 0, 0
+    able, pins, left, device = free.placement.constraints.able, {}, 0, 0
     for op in graph.order.tolist():
         if not left:
             device, left = rng.randrange(len(table)), rng.choice([1, 2, 5, 20])
@@ -111,12 +111,12 @@ def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Pat
     graph = editor.load_model(tmp_path / "chain.onnx")
     plan = editor.partition(graph, REAL, pins={"left": "ort", "mean": "ref", "prefix": "ref", "suffix": "ov", "target": "ov",
                                                "y": "ov"})
-    crossing = {b.tensor for b in plan.partition.boundaries}
+    crossing = {b.tensor for b in plan.placement.boundaries}
     assert {"left", "prefix", "mean"} <= crossing  # the plan says what crosses, however it is run
     home = next(s for s in plan.subgraphs if "y" in s.outputs)
     cutter = Cutter.open(graph)
-    assert "left" in cutter.part(plan.partition, home).inputs
-    last = cutter.part(plan.partition, home, ahead=True)
+    assert "left" in cutter.part(plan.placement, home).inputs
+    last = cutter.part(plan.placement, home, ahead=True)
     assert "left" not in last.inputs and "mean" in last.inputs
     value = next(t for t in last.model.graph.initializer if t.name == "left")
     assert onnx.numpy_helper.to_array(value).tolist() == [1]
@@ -199,7 +199,7 @@ def test_an_array_that_is_written_into_between_runs_is_read_anew(mobilenet: Grap
     """Arrays that come again are not bound again: what matters is what is in them."""
     two = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
     pins = {key: "AB"[i // 20 % 2] for i, key in enumerate(mobilenet.op_keys)}
-    compiled = compile_partition(editor.partition(mobilenet, two, pins=pins).partition, 1)
+    compiled = compile_placement(editor.partition(mobilenet, two, pins=pins).placement, 1)
     name, first = next(iter(random_inputs(mobilenet).items()))
     mine = np.array(first) if form == "contiguous" else np.repeat(first, 2, axis=-1)[..., ::2]
     for seed in range(6):
@@ -227,7 +227,7 @@ def test_results_of_every_type_again_and_again(kind: str, tmp_path: Path) -> Non
     onnx.save(model, path)
     two = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
     pins = {"less": "A", "y": "B", "z": "A"}
-    compiled = compile_partition(editor.partition(editor.load_model(path), two, pins=pins).partition, 1)
+    compiled = compile_placement(editor.partition(editor.load_model(path), two, pins=pins).placement, 1)
     reference = onnx.reference.ReferenceEvaluator(model)
     array = np.zeros(4, np.float32)
     for values in ([1, -2, 0, 3], [1, -2, 0, 3], [-4, 5, 1, 0]):
@@ -258,7 +258,7 @@ def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
     plan = editor.partition(graph, twins, pins={"first": "A", "y": "B", "z": "A"})
     for _ in range(3):
         assert compare("by hand", expected(w), plan.run({"x": x, "w": w})).within_tolerance
-    (measured,) = Benchmark({"p": plan.partition}, seconds=0.1, inputs={"x": x, "w": w}).run()
+    (measured,) = Benchmark({"p": plan.placement}, seconds=0.1, inputs={"x": x, "w": w}).run()
     assert measured.difference is not None and measured.difference.within_tolerance
     with pytest.raises(editor.ExecutionError, match="'w' must have the shape 3, not 4"):
         plan.run({"x": x, "w": np.ones(4, np.float32)})
@@ -371,7 +371,7 @@ def test_benchmark_measures_plan_parts_and_baselines(mobilenet: Graph, mode: str
              {"name": "ort", "backendName": "CPU"}]
     plan = editor.partition(mobilenet, table, pins={"logits": "ort"})
     events: list[dict[str, Any]] = []
-    (result,) = Benchmark({"p": plan.partition}, seconds=0.5, mode=mode, requests=2, on_event=events.append).run()
+    (result,) = Benchmark({"p": plan.placement}, seconds=0.5, mode=mode, requests=2, on_event=events.append).run()
     assert [s.id for s in result.subgraphs] == list(range(len(plan.subgraphs)))
     assert all(s.estimated == (s.device == "NPU") for s in result.subgraphs) and result.estimated
     assert all(0 < s.time.min <= s.time.median <= s.time.p90 <= s.time.p99 <= s.time.max for s in result.subgraphs)
@@ -394,7 +394,7 @@ def test_a_plan_that_is_one_device_alone_is_its_baseline(mobilenet: Graph) -> No
     whole = editor.partition(mobilenet, REAL[:2])
     other = editor.partition(mobilenet, [REAL[1], REAL[0]])
     events: list[dict[str, Any]] = []
-    results = Benchmark({"ort": whole.partition, "ov": other.partition, "again": whole.partition}, 0.3,
+    results = Benchmark({"ort": whole.placement, "ov": other.placement, "again": whole.placement}, 0.3,
                         on_event=events.append).run()
     for result, device in zip(results, ("ort", "ov", "ort"), strict=True):
         baseline = {b.device: b for b in result.baselines}[device]

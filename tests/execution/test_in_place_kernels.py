@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.executor import compile_placement, compile_whole
 from editor.graph.graph import Graph
 
 TWINS = [{"name": name, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for name in "AB"]
@@ -55,7 +55,7 @@ def test_sums_across_cuts_stay_right_run_after_run(tmp_path: Path, late: bool) -
         cuts = np.random.default_rng(seed).random(len(graph)) < (0.2, 0.5, 0.9)[seed % 3]
         home = np.cumsum(cuts) % 2
         pins = {graph.op_keys[op]: "AB"[home[i]] for i, op in enumerate(graph.order.tolist())}
-        compiled = compile_partition(editor.partition(graph, TWINS, pins=pins).partition, 1)
+        compiled = compile_placement(editor.partition(graph, TWINS, pins=pins).placement, 1)
         shared |= {pair for step in compiled.steps for pair in step.part.in_place}
         for _ in range(3):  # the first run finds the places, the others use them
             inputs = {"x": rng.standard_normal((1, 3, 32, 32)).astype(np.float32)}

@@ -15,7 +15,7 @@ from conftest import EXAMPLES, ODDITIES, ROOT
 import editor
 from editor.errors import JobError
 from editor.execution.compile.cut import Cutter
-from editor.execution.executor import CompiledPlan, compile_partition, compile_whole
+from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.jobs.service import Channel, JobService
 from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_before
@@ -41,7 +41,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_clones_in_threads_of_their_own_keep_out_of_each_other_s_memory(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 13 % 2})
-    first = compile_partition(plan.partition)
+    first = compile_placement(plan.placement)
     inputs = [random_inputs(mobilenet, seed) for seed in range(4)]
     whole = compile_whole(mobilenet, plan.devices[0])
     expected = [whole.run(given) for given in inputs]
@@ -59,7 +59,7 @@ def test_transfers_of_the_optimised_graph_bear_the_model_s_names(name: str) -> N
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 5 % 2})
-    compiled, inputs = compile_partition(plan.partition), random_inputs(graph)
+    compiled, inputs = compile_placement(plan.placement), random_inputs(graph)
     crossing = {made for step in compiled.steps for made in step.part.inputs}
     names = {made: said for step in compiled.steps for made, said in step.part.model_names.items() if made in crossing}
     assert names, "or there is nothing to see"
@@ -87,8 +87,8 @@ def test_kernels_that_reach_over_a_cut_are_told_and_a_planned_device_has_none(mo
     planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
     result = planned.benchmark(seconds=0.1)
     assert result.estimated and not any(s.also for s in result.subgraphs)
-    at = {s.id: s.device for s in planned.partition.subgraphs}
-    crossing = {(b.tensor, b.source, t) for b in planned.partition.division.boundaries for t in b.targets
+    at = {s.id: s.device for s in planned.placement.subgraphs}
+    crossing = {(b.tensor, b.source, t) for b in planned.placement.division.boundaries for t in b.targets
                 if at[t] != at[b.source]}
     assert {(t.tensor, t.source, t.target) for t in result.transfers} == crossing
 
@@ -142,13 +142,13 @@ def test_cutting_the_optimised_graph_changes_no_result(mobilenet: Graph) -> None
     inputs = random_inputs(mobilenet)
     whole = compile_whole(mobilenet, plan.devices[0]).run(inputs)
     for as_cut in (False, True):
-        compiled = compile_partition(plan.partition, as_cut=as_cut)
+        compiled = compile_placement(plan.placement, as_cut=as_cut)
         for _ in range(3):  # first run, first with packed buffers, with fixed ones
             found = compiled.run(inputs)
             assert compare("whole", whole, found).max_relative < 1e-5
         other = {name: value * 2 for name, value in inputs.items()}
         assert compare("", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)).max_relative < 1e-5
-    nodes = [n.domain for s in compile_partition(plan.partition).steps for n in s.part.model.graph.node]
+    nodes = [n.domain for s in compile_placement(plan.placement).steps for n in s.part.model.graph.node]
     assert "com.microsoft.nchwc" in nodes or "com.microsoft" in nodes
 
 
@@ -162,7 +162,7 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
         assert profile.total == pytest.approx(sum(profile.seconds.values()))
         assert set(profile.seconds) == {k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]}
         assert 0 < len(profile.kernels) <= len(profile.seconds)
-    assignment = editor.partition(mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"}).partition.assignment
+    assignment = editor.partition(mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"}).placement.assignment
     assert assignment.objective is not None and assignment.bound is not None and not assignment.estimated
     singles = [p.total + p.call for p in found.values() if not isinstance(p, str)]
     assert assignment.bound <= assignment.objective <= min(singles) * (1 + 1e-9)
@@ -218,13 +218,13 @@ def test_a_difference_is_traced_to_the_subgraph_that_makes_it(mobilenet: Graph) 
     assert precision_of(plan.devices) == "f16"
     inputs = random_inputs(mobilenet)
     made = plan.subgraphs[rough].outputs[0]
-    kept = compile_partition(plan.partition, as_cut=True).keep(inputs, [made])
+    kept = compile_placement(plan.placement, as_cut=True).keep(inputs, [made])
     assert list(kept) == [made]
     exact = dict(zip((whole := Cutter.open(mobilenet).whole([made])).outputs,
                      _run(whole, inputs, plan.devices[0]), strict=True))
     if compare("", {made: exact[made]}, {made: kept[made]}).within_tolerance:
         pytest.skip("this CPU computes f16 in float32")
-    (found,) = first_differences(plan.partition, inputs, plan.devices[0], ["logits"]).values()
+    (found,) = first_differences(plan.placement, inputs, plan.devices[0], ["logits"]).values()
     assert found.subgraph == rough and "ROUGH" in str(found)
 
 
@@ -256,13 +256,13 @@ def test_each_wrong_output_is_told_where_it_starts(branches: Graph) -> None:
     plan = editor.partition(branches, table, pins={"a": "ORT", "b": "ROUGH", "c": "REF", "left": "ORT", "d": "ROUGH",
                                                   "right": "REF", "fine": "ORT", "e": "ROUGH", "count": "REF"})
     inputs = random_inputs(branches)
-    found = first_differences(plan.partition, inputs, plan.devices[0], ["left", "right", "fine"])
+    found = first_differences(plan.placement, inputs, plan.devices[0], ["left", "right", "fine"])
     if not found:
         pytest.skip("this CPU computes bf16 in float32")
     assert {o: (f.tensor, f.device) for o, f in found.items()} == {"left": ("b", "ROUGH"), "right": ("d", "ROUGH")}
     assert "output 'left'" in summary(found) and "output 'right'" in summary(found)
     for limit in (1, 512, 1100):  # one tensor at a time, one, two
-        assert first_differences(plan.partition, inputs, plan.devices[0], ["left", "right"], limit=limit) == found
+        assert first_differences(plan.placement, inputs, plan.devices[0], ["left", "right"], limit=limit) == found
     result = plan.benchmark(seconds=0.05, inputs=inputs)  # there bf16 is worth 5 %, but whole numbers must be the same
     assert result.difference is not None and not result.difference.within_tolerance
     told = {o.name: o.first for o in result.difference.outputs}
@@ -330,7 +330,7 @@ def test_the_optimised_graph_is_cut_where_weights_lie_in_another_file(mobilenet:
     graph = editor.load_model(path)
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 9 % 2})
-    compiled = compile_partition(plan.partition)
+    compiled = compile_placement(plan.placement)
     assert all(step.part.optimised for step in compiled.steps)
     inputs = random_inputs(graph)
     whole = compile_whole(graph, plan.devices[0]).run(inputs)

@@ -60,10 +60,10 @@ def check(path: Path, folder: Path) -> None:
     if graph is None:
         pytest.skip("no valid model")
     plan = striped(graph)
-    part = plan.partition.division.part
+    part = plan.placement.division.part
     nodes = int((part >= 0).sum()) + len(graph.inputs) + len(graph.outputs) + len(TABLE)
-    texts = {"affinity": affinity_dot(plan.partition), "subgraphs": subgraphs_dot(plan.partition),
-             "dag": dag_dot(plan.partition)}
+    texts = {"affinity": affinity_dot(plan.placement), "subgraphs": subgraphs_dot(plan.placement),
+             "dag": dag_dot(plan.placement)}
     for name, text in texts.items():
         told("nop", text=text)
         expected = len(plan.subgraphs) if name == "dag" else nodes

@@ -32,8 +32,8 @@ def drawn(text: str) -> dict[str, object]:
 
 def test_dot_files_are_as_always(dag: Callable[..., Graph]) -> None:
     plan = editor.partition(dag([[], [0], [0], [1, 2]]), AB, pins={"t1": "B"})
-    assert affinity_dot(plan.partition) == (GOLDEN / "diamond_affinity.dot").read_text()
-    assert subgraphs_dot(plan.partition) == (GOLDEN / "diamond_subgraphs.dot").read_text()
+    assert affinity_dot(plan.placement) == (GOLDEN / "diamond_affinity.dot").read_text()
+    assert subgraphs_dot(plan.placement) == (GOLDEN / "diamond_subgraphs.dot").read_text()
 
 
 @pytest.mark.parametrize("name", ["nasty_names", "nasty_symbols", "invalid_utf8_name", "unnamed_nodes", "zero_nodes",
@@ -45,18 +45,18 @@ def test_dot_takes_any_name(name: str) -> None:
     table = [{"name": 'A"<b>\\', "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
     plan = editor.partition(graph, table, pins={k: "B" for i, k in enumerate(graph.op_keys)
                                                 if i % 2 and not graph.op_is_constant[i]})
-    for text in (affinity_dot(plan.partition), subgraphs_dot(plan.partition)):
+    for text in (affinity_dot(plan.placement), subgraphs_dot(plan.placement)):
         graphviz.Source(text)
         nodes = [o for o in drawn(text).get("objects", []) if str(o["name"]).startswith("op")]  # type: ignore[attr-defined]
-        assert len(nodes) == int((plan.partition.division.part >= 0).sum())
+        assert len(nodes) == int((plan.placement.division.part >= 0).sum())
         for node in nodes:
             op = int(node["name"][2:])
             assert node["device"].replace("\\\\", "\\") == plan.affinity[graph.op_keys[op]]
-            assert int(node["subgraph"]) == plan.partition.division.part[op]
+            assert int(node["subgraph"]) == plan.placement.division.part[op]
 
 
 def test_dot_has_an_edge_per_tensor_with_its_shape(mobilenet: Graph) -> None:
-    text = affinity_dot(editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml").partition)
+    text = affinity_dot(editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml").placement)
     labels = [e["label"] for e in drawn(text)["edges"]]  # type: ignore[attr-defined]
     assert "1x3x224x224" in labels and "1x1000" in labels and "ConstantOfShape" not in text
 

@@ -162,7 +162,7 @@ def test_openvino_takes_the_grouping_and_computes_the_same(mobilenet: Graph, tmp
     expected = compile_whole(mobilenet, editor.load_devices(TWINS)[0]).run(inputs)
     assert compare("", expected, {"logits": np.array(request.get_output_tensor(0).data)}).within_tolerance
     dump = next(tmp_path.glob("hetero_affinity_*.dot"))
-    back, report = editor.partition(mobilenet, CPU_AUTO, capabilities=plan.partition.constraints.capabilities
+    back, report = editor.partition(mobilenet, CPU_AUTO, capabilities=plan.placement.constraints.capabilities
                                     ).import_affinities(dump)
     assert report.kind == "DOT of OpenVINO" and report.pinned > 60
     assert all(back.affinity[key] == plan.affinity[key] for key in back.pins)
@@ -276,13 +276,13 @@ def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_p
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
     plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
     plan.export("glow", tmp_path)
-    assert not conflicts(plan.partition)
+    assert not conflicts(plan.placement)
     again = editor.partition(graph, tmp_path / f"{name}_glow_devices.yaml")
     assert again.affinity == plan.affinity
     assert (tmp_path / "partition.log").read_text() == (again.export("log", tmp_path / "again")[0]).read_text()
     split = painted(graph, TWINS)
     split.export("glow", tmp_path / "split")
-    assert conflicts(split.partition)
+    assert conflicts(split.placement)
     assert "No device table" in (tmp_path / "split" / f"{name}_glow_devices.yaml").read_text()
     config = tmp_path / "split" / f"{name}_glow_partitions.yaml"
     back, report = editor.partition(graph, TWINS).import_affinities(config)

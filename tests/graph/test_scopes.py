@@ -57,36 +57,36 @@ def test_the_number_of_nodes_shown_is_bounded(whisper: Graph) -> None:
 
 
 def test_filters_select_what_they_say(whisper: Graph) -> None:
-    partition = editor.partition(whisper, TWINS).partition
-    found = matching(partition, "op == MatMul and flops > 1e6")
+    placement = editor.partition(whisper, TWINS).placement
+    found = matching(placement, "op == MatMul and flops > 1e6")
     assert found and all(whisper.op_types[op] == "MatMul" for op in found)
-    assert set(matching(partition, "op == *Norm* or op == Softmax")) == {
-        op for op in range(len(whisper)) if partition.division.part[op] >= 0
+    assert set(matching(placement, "op == *Norm* or op == Softmax")) == {
+        op for op in range(len(whisper)) if placement.division.part[op] >= 0
         and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
-    everything = matching(partition, "device == A")
-    assert sorted(everything + matching(partition, "not device == A")) == everything
-    assert matching(partition, "100 < flops <= 200") == [op for op in matching(partition, "flops <= 200")
-                                                         if op in matching(partition, "flops > 100")]
+    everything = matching(placement, "device == A")
+    assert sorted(everything + matching(placement, "not device == A")) == everything
+    assert matching(placement, "100 < flops <= 200") == [op for op in matching(placement, "flops <= 200")
+                                                         if op in matching(placement, "flops > 100")]
 
 
 @pytest.mark.parametrize("text", [
     "op ==", "__import__('os').system('x') == 1", "flops < Conv", "op.name == 1", "[x for x in y] == 1"])
 def test_bad_filters_are_messages(whisper: Graph, text: str) -> None:
-    partition = editor.partition(whisper, TWINS).partition
+    placement = editor.partition(whisper, TWINS).placement
     assert looks_like_filter(text)
     with pytest.raises(editor.EditorError, match="filter"):
-        matching(partition, text)
+        matching(placement, text)
 
 
 def test_selections_grow_to_what_is_meant(whisper: Graph) -> None:
-    partition = editor.partition(whisper, TWINS).partition
+    placement = editor.partition(whisper, TWINS).placement
     softmax = next(op for op in range(len(whisper)) if whisper.op_types[op] == "Softmax")
     for how in GROWTHS:
-        found = grown(partition, [softmax], how)
+        found = grown(placement, [softmax], how)
         assert softmax in found and found == sorted(set(found)), how
-    assert {whisper.op_types[op] for op in grown(partition, [softmax], "type")} == {"Softmax"}
-    before, after = (set(grown(partition, [softmax], how)) for how in ("before", "after"))
+    assert {whisper.op_types[op] for op in grown(placement, [softmax], "type")} == {"Softmax"}
+    before, after = (set(grown(placement, [softmax], how)) for how in ("before", "after"))
     assert before & after == {softmax}
-    assert len(grown(partition, [softmax], "twins")) > 1
+    assert len(grown(placement, [softmax], "twins")) > 1
     with pytest.raises(editor.PinError, match="unknown way"):
-        grown(partition, [softmax], "sideways")
+        grown(placement, [softmax], "sideways")

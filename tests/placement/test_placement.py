@@ -24,7 +24,7 @@ def test_glow_mobilenet_is_one_partition_in_either_order(reference_models: Path,
     assert only.device == device
     assert (memory.total, memory.input, memory.input_count, memory.output, memory.constants) == (
         14557376, 602112, 1, 4000, 13951264)
-    assert partition_log(plan.partition) == (GOLDEN / f"mobilenetv2-{table}.log").read_text()
+    assert partition_log(plan.placement) == (GOLDEN / f"mobilenetv2-{table}.log").read_text()
 
 
 def test_glow_fcn_is_three_partitions(reference_models: Path) -> None:
@@ -35,7 +35,7 @@ def test_glow_fcn_is_three_partitions(reference_models: Path) -> None:
     assert found == [("Device2", 217777448, 602112, 1, 131712, 217043624),
                      ("Device1", 8561280, 131712, 2, 8429568, 0),
                      ("Device2", 16859136, 8429568, 2, 8429568, 0)]
-    assert partition_log(plan.partition) == (GOLDEN / "fcn-glow-opencl-first.log").read_text()
+    assert partition_log(plan.placement) == (GOLDEN / "fcn-glow-opencl-first.log").read_text()
 
 
 def test_glow_fcn_cpu_first_is_one_partition(reference_models: Path) -> None:
@@ -61,7 +61,7 @@ def test_boundaries_and_transfers(dag: Callable[..., Graph]) -> None:
     assert set(by_tensor) == {"t0", "t1", "t2"}
     assert by_tensor["t0"].to_devices == ("B",), "t0 goes to B once, and stays on A for t3"
     assert by_tensor["t0"].targets == (1, 2)
-    assert plan.partition.division.bytes_moved == 3 * 16
+    assert plan.placement.division.bytes_moved == 3 * 16
     assert plan.subgraphs[2].memory.input_from_peers == 1
 
 

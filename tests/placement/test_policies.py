@@ -163,10 +163,10 @@ def test_optimal_is_never_worse_than_priority_and_within_its_bound(name: str, ta
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
     found = {}
     for policy in ("priority", "optimal"):
-        partition = editor.partition(graph, table, policy=policy).partition
-        placed = np.flatnonzero(partition.constraints.placed)
-        found[policy] = price(graph, estimate(graph, partition.devices), partition.assignment.device, placed).total
-    assignment = partition.assignment
+        placement = editor.partition(graph, table, policy=policy).placement
+        placed = np.flatnonzero(placement.constraints.placed)
+        found[policy] = price(graph, estimate(graph, placement.devices), placement.assignment.device, placed).total
+    assignment = placement.assignment
     assert assignment.objective == pytest.approx(found["optimal"])
     assert found["optimal"] <= found["priority"] * (1 + 1e-12)
     assert assignment.bound is not None and assignment.bound <= found["optimal"]
@@ -203,7 +203,7 @@ def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
     table = [{"name": f"NPU{i}", "backendName": "NPU", "unit": i} for i in range(4)]
     plan = editor.partition(mobilenet, table, policy="pipeline")
     assert [s.device for s in plan.subgraphs] == ["NPU0", "NPU1", "NPU2", "NPU3"]
-    assignment = plan.partition.assignment
+    assignment = plan.placement.assignment
     assert assignment.objective is not None and assignment.bound is not None
     assert assignment.bound <= assignment.objective <= 2 * assignment.bound
 
@@ -211,7 +211,7 @@ def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
 def test_throughput_beats_or_ties_the_pipeline_and_works_where_no_stages_are_possible(mobilenet: Graph) -> None:
     found = {}
     for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):
-        assignment = editor.partition(mobilenet, BOX, policy=policy, policy_options=options).partition.assignment
+        assignment = editor.partition(mobilenet, BOX, policy=policy, policy_options=options).placement.assignment
         assert assignment.objective is not None and assignment.bound is not None
         assert assignment.bound <= assignment.objective
         found[policy] = assignment.objective
@@ -315,7 +315,7 @@ def test_three_levels_rules_choose_the_device_balance_the_unit_and_each_subgraph
     rules = [{"type": "Conv", "to": "device:GPU"}]
     plan = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"})
     entry = {d.name: d for d in plan.devices}
-    able = plan.partition.constraints.able
+    able = plan.placement.constraints.able
     for subgraph in plan.subgraphs:
         ops = [mobilenet.key_index[k] for k in subgraph.ops if not mobilenet.op_is_constant[mobilenet.key_index[k]]]
         home = (entry[subgraph.device].device, entry[subgraph.device].unit)

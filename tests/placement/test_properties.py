@@ -83,7 +83,7 @@ def test_minimal_is_the_minimum_for_two_devices(problem: tuple[Graph, list[dict[
                                                                dict[str, str]]) -> None:
     graph, table, answers, pins = problem
     plan = editor.partition(graph, table, pins=pins, capabilities=answers)
-    assert len(plan.subgraphs) == _fewest(graph, plan.partition.assignment.device.tolist())
+    assert len(plan.subgraphs) == _fewest(graph, plan.placement.assignment.device.tolist())
 
 
 @PROFILE
@@ -92,7 +92,7 @@ def test_minimal_is_within_one_of_the_minimum(problem: tuple[Graph, list[dict[st
                                                              dict[str, str]]) -> None:
     graph, table, answers, pins = problem
     plan = editor.partition(graph, table, pins=pins, capabilities=answers)
-    assert len(plan.subgraphs) <= _fewest(graph, plan.partition.assignment.device.tolist()) + 1
+    assert len(plan.subgraphs) <= _fewest(graph, plan.placement.assignment.device.tolist()) + 1
 
 
 def _fewest(graph: Graph, device: list[int]) -> int:

@@ -16,7 +16,7 @@ from test_properties import PROFILE, problems
 
 import editor
 from editor.graph.graph import Graph
-from editor.placement.subgraphs.minimal import GROUPINGS
+from editor.placement.subgraphs.registry import GROUPINGS
 from editor.runtimes.base import Capability
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
@@ -88,7 +88,7 @@ def test_the_same_groups_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyP
         theirs = _openvino_groups(path, device.tolist())
         graph = editor.load_model(path)
         pins = {f"t{i}": "AB"[d] for i, d in enumerate(device.tolist())}
-        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").partition.division.part.tolist()
+        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.part.tolist()
         fewest = editor.partition(graph, AB, pins=pins)
         assert len(fewest.subgraphs) <= len(set(ours)) <= len(set(theirs))
         if len(set(theirs)) == len(fewest.subgraphs):  # OpenVINO's own number is minimal

@@ -34,14 +34,14 @@ def test_strokes_undo_redo_and_restart(mobilenet: Graph, tmp_path: Path) -> None
     document = make(store, mobilenet)
     ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
     assert document.paint(ops[3:6], 1) is None
-    first = document.partition.affinity
+    first = document.placement.affinity
     document.paint(ops[10:12], 1)
-    assert document.undo() and document.partition.affinity == first
+    assert document.undo() and document.placement.affinity == first
     assert document.redo() and document.undo() and document.undo() and not document.undo()
-    assert set(document.partition.affinity.values()) == {"A"}
+    assert set(document.placement.affinity.values()) == {"A"}
     document.redo()
     again = open_again(Store(str(tmp_path)), mobilenet, document.id)
-    assert again.partition.affinity == first and again.can_redo and again.can_undo
+    assert again.placement.affinity == first and again.can_redo and again.can_undo
     again.paint([ops[0]], 1)
     assert not again.can_redo, "a new stroke drops what was undone"
     assert again.labels[0][1] == "3 ops → B"
@@ -52,10 +52,10 @@ def test_refused_ops_are_left_and_can_be_forced(mobilenet: Graph, tmp_path: Path
     gemm = mobilenet.op_types.index("Gemm")
     refusal = document.paint([gemm - 1, gemm], 1)
     assert refusal is not None and refusal.ops == (gemm,) and "cannot" in refusal.reason
-    assert document.partition.affinity[mobilenet.op_keys[gemm - 1]] == "B"
+    assert document.placement.affinity[mobilenet.op_keys[gemm - 1]] == "B"
     assert document.paint([gemm], 1, force=True) is None
-    assert document.partition.affinity[mobilenet.op_keys[gemm]] == "B"
-    assert document.unpin() == 2 and not document.partition.settings.forced
+    assert document.placement.affinity[mobilenet.op_keys[gemm]] == "B"
+    assert document.unpin() == 2 and not document.placement.settings.forced
 
 
 def test_regions(mobilenet: Graph, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Pa
     document = make(Store(str(tmp_path)), mobilenet)
     colours = colours_of(document)
     document.reorder(["B", "A"])
-    assert document.partition.op_counts == {"B": 99, "A": 1}
+    assert document.placement.op_counts == {"B": 99, "A": 1}
     assert colours_of(document) == colours
     with pytest.raises(editor.PinError):
         document.reorder(["B"])
@@ -85,13 +85,13 @@ def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Pa
 def test_a_failed_stroke_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
     """Two weights' generators have no path between them; neither have unknown devices a meaning."""
     document = make(Store(str(tmp_path)), mobilenet)
-    before, version = document.partition.affinity, document.version
+    before, version = document.placement.affinity, document.version
     generators = [op for op, kind in enumerate(mobilenet.op_types) if kind == "Mod"]
     with pytest.raises(editor.PinError, match="no path leads"):
         document.between([generators[0]], [generators[1]])
     with pytest.raises(editor.PinError, match="the table has the devices"):
         document.reorder(["A", "C"])
-    assert document.partition.affinity == before and document.version == version and not document.can_undo
+    assert document.placement.affinity == before and document.version == version and not document.can_undo
 
 
 def test_the_same_model_and_table_lead_back_to_the_same_document(mobilenet: Graph, tmp_path: Path) -> None:

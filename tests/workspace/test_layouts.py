@@ -15,7 +15,7 @@ from editor.graph.graph import Graph
 from editor.placement.costs import estimate, price
 from editor.placement.device_profile import DeviceProfile, best_source, costs_of, save_profile, word_for
 from editor.placement.hints import hints
-from editor.placement.placement import Partition, solve
+from editor.placement.placement import Placement, solve
 from editor.web.panels.compare import _named
 from editor.workspace.layouts import READY_MADE, differing, figures, ready_made
 
@@ -23,17 +23,17 @@ BOX = [{"name": "GPU"}, {"name": "CPU"}]
 
 
 @pytest.fixture
-def painted(mobilenet: Graph) -> Partition:
+def painted(mobilenet: Graph) -> Placement:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
-    return editor.partition(mobilenet, BOX, pins={keys[20]: "CPU", keys[60]: "CPU"}).partition
+    return editor.partition(mobilenet, BOX, pins={keys[20]: "CPU", keys[60]: "CPU"}).placement
 
 
-def latency(partition: Partition) -> float:
-    return price(partition.graph, estimate(partition.graph, partition.devices), partition.assignment.device,
-                 np.flatnonzero(partition.constraints.placed)).total
+def latency(placement: Placement) -> float:
+    return price(placement.graph, estimate(placement.graph, placement.devices), placement.assignment.device,
+                 np.flatnonzero(placement.constraints.placed)).total
 
 
-def test_every_hint_saves_what_it_says(painted: Partition) -> None:
+def test_every_hint_saves_what_it_says(painted: Placement) -> None:
     found = hints(painted)
     assert found and [h.seconds for h in found] == sorted((h.seconds for h in found), reverse=True)
     for hint in found:
@@ -49,25 +49,25 @@ def test_every_hint_saves_what_it_says(painted: Partition) -> None:
 def test_what_costs_in_every_layer_is_hinted_at_once(tmp_path: Path) -> None:
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     adds = [op for op in range(len(graph)) if graph.op_types[op] == "Add"]
-    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).partition
+    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).placement
     best = next(hint for hint in hints(split) if list(hint.ops) == adds and hint.device == BOX[0]["name"])
     assert best.subgraphs == len(split.subgraphs) - 1 and best.bytes == split.division.bytes_moved
 
 
 def test_nothing_to_hint_at_without_transfers(mobilenet: Graph) -> None:
-    assert hints(editor.partition(mobilenet, BOX).partition) == []
+    assert hints(editor.partition(mobilenet, BOX).placement) == []
 
 
-def test_ready_made_layouts_compare_with_the_plan(painted: Partition) -> None:
+def test_ready_made_layouts_compare_with_the_plan(painted: Placement) -> None:
     costs = estimate(painted.graph, painted.devices)
     layouts = {one.name: one for one in ready_made(painted)}
     assert set(layouts) == set(READY_MADE)
     for layout in layouts.values():
-        assert layout.partition is not None and not layout.partition.settings.pins, layout.problem
-        assert figures(layout.partition, costs)["subgraphs"] == len(layout.partition.subgraphs)
-    best = layouts["least latency"].partition
+        assert layout.placement is not None and not layout.placement.settings.pins, layout.problem
+        assert figures(layout.placement, costs)["subgraphs"] == len(layout.placement.subgraphs)
+    best = layouts["least latency"].placement
     assert best is not None and latency(best) <= latency(painted)
-    glow = layouts["as Glow would"].partition
+    glow = layouts["as Glow would"].placement
     assert glow is not None and len(differing(painted, glow)) == 2
 
 
@@ -87,12 +87,12 @@ def test_ready_made_layouts_are_solved_with_the_costs_that_they_are_compared_by(
     source = best_source(mobilenet, plan.devices)
     costs = costs_of(mobilenet, plan.devices, source)
     assert source == "measured" and word_for(costs, source) == "partly estimated"
-    layouts = {one.name: one.partition for one in ready_made(plan.partition)}
+    layouts = {one.name: one.placement for one in ready_made(plan.placement)}
     least = layouts["least latency"]
     assert least is not None and least.settings.policy_options["costs"] == "measured"
     predicted = {name: figures(one, costs)["predicted"] for name, one in layouts.items() if one is not None}
     assert predicted["least latency"] <= min(predicted.values()) + 1e-12
-    page = write_comparison({"this": plan.partition}, tmp_path, "x")[0].read_text()
+    page = write_comparison({"this": plan.placement}, tmp_path, "x")[0].read_text()
     assert '"source":"partly estimated"' in page
 
 
@@ -100,7 +100,7 @@ def test_a_subgraph_that_returns_in_every_layer_is_moved_in_all_of_them(tmp_path
     """Right branches on the CPU: one layer's costs two transfers, so all of them are one hint."""
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     right = [op for op in range(len(graph)) if "/right/" in graph.op_names[op]]
-    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in right}).partition
+    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in right}).placement
     best = next(hint for hint in hints(split) if list(hint.ops) == right and hint.device == BOX[0]["name"])
     assert best.subgraphs == len(split.subgraphs) - 1
     assert _named(graph, best.ops) == f"{len(right)} Neg, in every layer,"

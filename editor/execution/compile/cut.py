@@ -19,7 +19,7 @@ from editor.graph.bodies import captured_names
 from editor.graph.graph import Graph, TensorKind
 from editor.graph.model_file import file_sha256, read_model
 from editor.graph.shapes import bind_symbols
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import SubModel, first_line
 from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
@@ -81,15 +81,15 @@ class Cutter:
         ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
         return self._model(ops, inputs, outputs, "the unsplit model")
 
-    def part(self, partition: Partition, subgraph: Subgraph, ahead: bool = False) -> SubModel:
-        """One subgraph of a partition.
+    def part(self, placement: Placement, subgraph: Subgraph, ahead: bool = False) -> SubModel:
+        """One subgraph of a placement.
 
         Args:
-            partition: whose subgraph it is.
+            placement: whose subgraph it is.
             subgraph: what to cut out.
             ahead: values that follow from static shapes are constants of the part, not inputs; see ``known``.
         """
-        part = partition.division.part
+        part = placement.division.part
         ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
         inputs = [name for name in subgraph.inputs if not (ahead and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
@@ -176,15 +176,15 @@ class Cutter:
             self.found_types[output.name] = type_proto(output.type)
 
 
-def cut(partition: Partition, cutter: Cutter, ahead: bool = False) -> list[SubModel | None]:
+def cut(placement: Placement, cutter: Cutter, ahead: bool = False) -> list[SubModel | None]:
     """One sub-model per subgraph (see ``Cutter.part``); None for a subgraph whose results nobody needs."""
-    return [cutter.part(partition, s, ahead) if s.outputs else None for s in partition.subgraphs]
+    return [cutter.part(placement, s, ahead) if s.outputs else None for s in placement.subgraphs]
 
 
-def missing_types(partition: Partition) -> list[str]:
+def missing_types(placement: Placement) -> list[str]:
     """Boundary tensors whose type shape inference could not tell; they must be found by a run."""
-    graph = partition.graph
-    return [b.tensor for b in partition.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
+    graph = placement.graph
+    return [b.tensor for b in placement.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
 
 
 def _reads(node: NodeProto) -> list[str]:

@@ -26,7 +26,7 @@ from editor.runtimes.registry import capability
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that is needed to make a partition again elsewhere."""
+    """All that is needed to make a placement again elsewhere."""
 
     model: str
     define: Mapping[str, int]
@@ -72,14 +72,14 @@ def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
 def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
               threads: int = 0, inputs: str | None = None) -> list[BenchmarkResult]:
     """Benchmarks plans of one model side by side."""
-    partitions = {}
+    placements = {}
     graph: Graph | None = None
     for name, recipe in recipes.items():
         channel.emit({"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0})
         graph = load_model(recipe.model, recipe.define)
-        partitions[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
+        placements[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
-    return Benchmark(partitions, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
+    return Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
 
 
 def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:

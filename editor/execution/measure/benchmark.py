@@ -20,14 +20,14 @@ import numpy as np
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
-from editor.execution.executor import CompiledPlan, RunTimes, compile_partition, compile_whole
+from editor.execution.executor import CompiledPlan, RunTimes, compile_placement, compile_whole
 from editor.execution.inputs import fed_initializers, random_inputs
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
 from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
 from editor.execution.measure.tolerances import compare, precision_of
 from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 from editor.runtimes.registry import capability, stand_in
 
@@ -61,9 +61,9 @@ class _Contender:
 
 
 class Benchmark:
-    """One interleaved benchmark of one or more partitions of one model."""
+    """One interleaved benchmark of one or more placements of one model."""
 
-    def __init__(self, partitions: Mapping[str, Partition], seconds: float = 2.0, mode: str = "latency",
+    def __init__(self, placements: Mapping[str, Placement], seconds: float = 2.0, mode: str = "latency",
                  requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
                  on_event: OnEvent | None = None, should_stop: ShouldStop | None = None) -> None:
         if mode not in ("latency", "throughput"):
@@ -72,11 +72,11 @@ class Benchmark:
             raise EditorError(f"benchmark seconds must be between 0 and 3600, not {seconds}")
         if not 1 <= requests <= 256:
             raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
-        self.partitions, self.seconds, self.mode = dict(partitions), seconds, mode
+        self.placements, self.seconds, self.mode = dict(placements), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
         self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
-        self.graph = next(iter(self.partitions.values())).graph
+        self.graph = next(iter(self.placements.values())).graph
         self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
         self.fed = fed_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
@@ -91,7 +91,7 @@ class Benchmark:
             JobError: cancelled.
         """
         contenders: list[_Contender] = []
-        plans = [_entered(contenders, name, self._compile(name, p), i) for i, (name, p) in enumerate(self.partitions.items())]
+        plans = [_entered(contenders, name, self._compile(name, p), i) for i, (name, p) in enumerate(self.placements.items())]
         baselines = self._baselines(contenders)
         self._phase("warming up")
         outputs = {id(c): self._warm_up(c) for c in contenders}
@@ -104,20 +104,20 @@ class Benchmark:
         self._phase("comparing outputs")
         reference_name, reference, problem = self._reference(baselines, outputs)
         results = []
-        for contender, (name, partition) in zip(plans, self.partitions.items(), strict=True):
-            difference = self._difference(partition, reference_name, reference, outputs[id(contender)])
-            results.append(self._result(name, partition, contender, baselines, difference, problem, elapsed))
+        for contender, (name, placement) in zip(plans, self.placements.items(), strict=True):
+            difference = self._difference(placement, reference_name, reference, outputs[id(contender)])
+            results.append(self._result(name, placement, contender, baselines, difference, problem, elapsed))
         return results
 
-    def _compile(self, name: str, partition: Partition) -> CompiledPlan:
+    def _compile(self, name: str, placement: Placement) -> CompiledPlan:
         def progress(done: int, total: int, what: str) -> None:
-            self._phase(f"{name}: {what}" if len(self.partitions) > 1 else what, done, total)
-        if len(partition.subgraphs) == 1:
-            device = next(d for d in partition.devices if d.name == partition.subgraphs[0].device)
+            self._phase(f"{name}: {what}" if len(self.placements) > 1 else what, done, total)
+        if len(placement.subgraphs) == 1:
+            device = next(d for d in placement.devices if d.name == placement.subgraphs[0].device)
             if not device.planned:
                 progress(0, 1, f"compiling subgraph 0 on {device.name}")
                 return self._whole(device)
-        return compile_partition(partition, self.threads, progress, fed=self.fed)
+        return compile_placement(placement, self.threads, progress, fed=self.fed)
 
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once: a plan of one subgraph and the baseline are the same thing.
@@ -148,8 +148,8 @@ class Benchmark:
     def _real_devices(self) -> list[Device]:
         """Real devices of all tables, each runtime and provider once."""
         found: dict[tuple[object, ...], Device] = {}
-        for partition in self.partitions.values():
-            for device in partition.devices:
+        for placement in self.placements.values():
+            for device in placement.devices:
                 if device.present:
                     found.setdefault(_settings_of(device), device)
         return list(found.values())
@@ -240,36 +240,36 @@ class Benchmark:
         except EditorError as error:
             return "", None, str(error)
 
-    def _result(self, name: str, partition: Partition, contender: _Contender, baselines: Mapping[str, _Contender],
+    def _result(self, name: str, placement: Placement, contender: _Contender, baselines: Mapping[str, _Contender],
                 difference: Difference | None, problem: str, elapsed: float) -> BenchmarkResult:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
-        planned = {d.name for d in partition.devices if d.planned}
-        difference, first = self._explained(partition, difference)
+        planned = {d.name for d in placement.devices if d.planned}
+        difference, first = self._explained(placement, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times]),
             throughput=contender.finished / contender.busy_seconds if contender.busy_seconds else 0.0,
-            estimated=any(s.device in planned for s in partition.subgraphs),
-            subgraphs=_subgraph_figures(partition, contender, mean_total),
-            transfers=_transfer_figures(partition, contender, mean_total, planned),
+            estimated=any(s.device in planned for s in placement.subgraphs),
+            subgraphs=_subgraph_figures(placement, contender, mean_total),
+            transfers=_transfer_figures(placement, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
             difference=difference, difference_problem=problem,
-            first_difference=first, **_prediction(partition),
+            first_difference=first, **_prediction(placement),
             environment=environment(self.threads))
 
-    def _difference(self, partition: Partition, name: str, expected: dict[str, Any] | None,
+    def _difference(self, placement: Placement, name: str, expected: dict[str, Any] | None,
                     found: dict[str, Any]) -> Difference | None:
         if expected is None:
             return None
         home = next((d for d in self._real_devices() if d.name == name), stand_in())
-        return compare(name, expected, found, self._precision(partition, home))
+        return compare(name, expected, found, self._precision(placement, home))
 
-    def _precision(self, partition: Partition, reference: Device) -> str:
-        used = {s.device for s in partition.subgraphs}
-        return precision_of([reference, *(d for d in partition.devices if d.name in used)])
+    def _precision(self, placement: Placement, reference: Device) -> str:
+        used = {s.device for s in placement.subgraphs}
+        return precision_of([reference, *(d for d in placement.devices if d.name in used)])
 
-    def _explained(self, partition: Partition, difference: Difference | None) -> tuple[Difference | None, str]:
+    def _explained(self, placement: Placement, difference: Difference | None) -> tuple[Difference | None, str]:
         """Each output outside its tolerance with where that starts, and the same in one line."""
         if difference is None or difference.within_tolerance:
             return difference, ""
@@ -279,7 +279,7 @@ class Benchmark:
         found: dict[str, FirstDifference] = {}
         problem = "seen in the outputs only, not in any boundary tensor"
         try:
-            found = first_differences(partition, self.inputs, home, wrong, self.threads, self._precision(partition, home))
+            found = first_differences(placement, self.inputs, home, wrong, self.threads, self._precision(placement, home))
         except EditorError as error:
             problem = f"not found: {error}"
         told = tuple(o if o.ok else replace(o, first=str(found.get(o.name, problem))) for o in difference.outputs)
@@ -318,11 +318,11 @@ def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, pl
     return contenders[-1]
 
 
-def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
-    graph, part = partition.graph, partition.division.part
+def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
+    graph, part = placement.graph, placement.division.part
     steps = {step.id: step for step in contender.compiled.steps}
     figures = []
-    for subgraph in partition.subgraphs:
+    for subgraph in placement.subgraphs:
         step = steps.get(subgraph.id)
         if step is None:
             continue
@@ -337,9 +337,9 @@ def _subgraph_figures(partition: Partition, contender: _Contender, mean_total: f
     return tuple(figures)
 
 
-def _transfer_figures(partition: Partition, contender: _Contender, mean_total: float,
+def _transfer_figures(placement: Placement, contender: _Contender, mean_total: float,
                       planned: set[str]) -> tuple[TransferFigures, ...]:
-    device = {s.id: s.device for s in partition.subgraphs}
+    device = {s.id: s.device for s in placement.subgraphs}
     named = {made: name for step in contender.compiled.steps for made, name in step.part.model_names.items()}
     spent: dict[tuple[str, int, int], list[float]] = {}
     sizes: dict[tuple[str, int, int], int] = {}
@@ -354,17 +354,17 @@ def _transfer_figures(partition: Partition, contender: _Contender, mean_total: f
         for (tensor, source, target), seconds in spent.items())
 
 
-def _prediction(partition: Partition) -> dict[str, Any]:
+def _prediction(placement: Placement) -> dict[str, Any]:
     """What the policies' costs say about a plan, from the profile where there is one."""
-    placed = np.flatnonzero(partition.constraints.placed) if partition.constraints is not None else None
+    placed = np.flatnonzero(placement.constraints.placed) if placement.constraints is not None else None
     if placed is None:
         return {"predicted": None, "predicted_from": ""}
     for source in ("measured", "estimate"):
         try:
-            costs = costs_of(partition.graph, partition.devices, source)
+            costs = costs_of(placement.graph, placement.devices, source)
         except EditorError:
             continue
-        total = price(partition.graph, costs, partition.assignment.device, placed).total
+        total = price(placement.graph, costs, placement.assignment.device, placed).total
         return {"predicted": total, "predicted_from": "estimate" if costs.estimated else source}
     return {"predicted": None, "predicted_from": ""}
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError
-from editor.execution.executor import CompiledPlan, compile_partition
+from editor.execution.executor import CompiledPlan, compile_placement
 from editor.graph.graph import Graph
 from editor.placement.costs import Costs, price, transfer_seconds
 from editor.placement.device_profile import DeviceProfile, costs_of, save_profile
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Value
 
 _ROUNDS = 4
@@ -67,31 +67,31 @@ def calibrate(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
     return found
 
 
-def _arrivals(graph: Graph, costs: Costs, partition: Partition) -> float:
+def _arrivals(graph: Graph, costs: Costs, placement: Placement) -> float:
     """Values that are handed over in one run, once per destination."""
     counting = replace(costs, enter=np.ones_like(costs.enter), leave=np.zeros_like(costs.leave))
-    return transfer_seconds(graph, counting, partition.assignment.device, _placed(partition))
+    return transfer_seconds(graph, counting, placement.assignment.device, _placed(placement))
 
 
-def _placed(partition: Partition) -> np.ndarray:
-    return np.flatnonzero(partition.constraints.placed)
+def _placed(placement: Placement) -> np.ndarray:
+    return np.flatnonzero(placement.constraints.placed)
 
 
-def _excess(graph: Graph, costs: Costs, partition: Partition, rival: CompiledPlan, believed: float,
+def _excess(graph: Graph, costs: Costs, placement: Placement, rival: CompiledPlan, believed: float,
             values: Mapping[str, Value], seconds: float, threads: int) -> float:
     """Seconds that a split takes beyond its prediction, and at least as many as its rival is believed to be faster.
 
     0 where the split beats its rival.
     """
     try:
-        split = compile_partition(partition, threads)
+        split = compile_placement(placement, threads)
         mine, other = _in_turns(split, rival, values, seconds)
     except EditorError:  # a runtime refuses a part: as bad as running the model twice
         _, other = _in_turns(rival, rival, values, seconds)
         return 2 * other
     if mine < _WIN * other:
         return 0.0
-    predicted = price(graph, costs, partition.assignment.device, _placed(partition)).total
+    predicted = price(graph, costs, placement.assignment.device, _placed(placement)).total
     return max(mine, believed) - predicted + 0.01 * other  # always more than nothing: the next answer is another one
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from editor.devices.device import Device
-from editor.execution.executor import compile_partition, compile_whole
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import fed_initializers
 from editor.execution.measure.tolerances import compare
 from editor.graph.graph import Graph
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 
 MAX_BYTES = 256 << 20
@@ -39,12 +39,12 @@ class FirstDifference:
                 f"({self.max_relative:.3g} relative)")
 
 
-def first_differences(partition: Partition, inputs: Mapping[str, Value], reference: Device, outputs: Sequence[str],
+def first_differences(placement: Placement, inputs: Mapping[str, Value], reference: Device, outputs: Sequence[str],
                       threads: int = 0, precision: str = "", limit: int = MAX_BYTES) -> dict[str, FirstDifference]:
     """Runs the plan and the unsplit model, and compares what crosses subgraphs.
 
     Args:
-        partition: the plan.
+        placement: the plan.
         inputs: by name.
         reference: the device for the unsplit model.
         outputs: graph outputs that differ.
@@ -58,11 +58,11 @@ def first_differences(partition: Partition, inputs: Mapping[str, Value], referen
     Raises:
         ExecutionError: the plan or the unsplit model does not run.
     """
-    graph, fed = partition.graph, fed_initializers(partition.graph, inputs)
+    graph, fed = placement.graph, fed_initializers(placement.graph, inputs)
     before = {name: tensors_before(graph, name) for name in outputs}
     asked = set().union(*before.values())
-    made = {name: (s.id, s.device) for s in partition.subgraphs for name in s.outputs if name in asked}
-    plan = compile_partition(partition, threads, as_cut=True, fed=fed)
+    made = {name: (s.id, s.device) for s in placement.subgraphs for name in s.outputs if name in asked}
+    plan = compile_placement(placement, threads, as_cut=True, fed=fed)
     found: dict[str, FirstDifference] = {}
     for group in in_groups(graph, list(made), limit):
         names = [name for name in group if any(name in before[o] for o in outputs if o not in found)]

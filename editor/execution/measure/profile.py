@@ -22,14 +22,14 @@ from onnx import TensorProto, helper
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.compile.step import Step
-from editor.execution.executor import CompiledPlan, compile_partition, convert
+from editor.execution.executor import CompiledPlan, compile_placement, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.calibrate import calibrate
 from editor.execution.ort_optimized.lineage import cones, lineage
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.task import Assignment
 from editor.placement.subgraphs.division import divide
 from editor.runtimes.base import CompileOptions, SubModel, Value
@@ -66,8 +66,8 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
     if device.planned:
         raise ExecutionError(f"{device.name} is not on this machine, so there is nothing to measure")
     table = [device, *(d for d in devices if d.name != device.name)]
-    partition = solve(graph, table, Settings())
-    plan = compile_partition(partition, threads, as_cut=True)
+    placement = solve(graph, table, Settings())
+    plan = compile_placement(placement, threads, as_cut=True)
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
@@ -84,7 +84,7 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
                 taken[op] = taken.get(op, 0.0) + spent * share
                 fused[graph.op_keys[op]] = len(kernels)
             kernels.append(kind)
-    for op in _ops_of(graph, partition, device):
+    for op in _ops_of(graph, placement, device):
         taken.setdefault(op, 0.0)  # the optimiser removed it
     hop, byte = _hand_over(device, into=True)
     leave_hop, leave_byte = _hand_over(device, into=False)
@@ -155,9 +155,9 @@ def _scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
     return replace(profile, total=total, seconds={key: t * factor for key, t in profile.seconds.items()})
 
 
-def _ops_of(graph: Graph, partition: Partition, device: Device) -> list[int]:
-    name = [d.name for d in partition.devices].index(device.name)
-    return np.flatnonzero((partition.assignment.device == name) & (partition.division.part >= 0)).tolist()
+def _ops_of(graph: Graph, placement: Placement, device: Device) -> list[int]:
+    name = [d.name for d in placement.devices].index(device.name)
+    return np.flatnonzero((placement.assignment.device == name) & (placement.division.part >= 0)).tolist()
 
 
 def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds: float, threads: int) -> tuple[Times, int]:
@@ -299,10 +299,10 @@ def _cut(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str,
         return 0.0
     devices = [device, replace(device, name=f"{device.name} again")]
     home = np.maximum(part, 0) % 2
-    partition = Partition(graph, tuple(devices), Settings(), None, Assignment(home, str),  # type: ignore[arg-type]
+    placement = Placement(graph, tuple(devices), Settings(), None, Assignment(home, str),  # type: ignore[arg-type]
                           divide(graph, devices, home, part))
     try:
-        cut = compile_partition(partition, threads, as_cut=True)
+        cut = compile_placement(placement, threads, as_cut=True)
         more: list[float] = []
         begin = perf_counter()
         while len(more) < 2 + _MIN_RUNS or (perf_counter() - begin < seconds and len(more) < _MAX_RUNS):

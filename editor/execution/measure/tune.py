@@ -18,7 +18,7 @@ from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Graph
 from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
-from editor.placement.placement import Partition, Settings, solve
+from editor.placement.placement import Placement, Settings, solve
 
 MOST = 5
 """Candidates that run; each takes its share of the time."""
@@ -38,7 +38,7 @@ class Tuned:
         return self.results[0].plan
 
 
-def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str) -> dict[str, Partition]:
+def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str) -> dict[str, Placement]:
     """Different plans worth a run: the present one, `priority`, `optimal`, and each device wherever it can.
 
     Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first.
@@ -49,21 +49,21 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
                                                 policy_options={"objective": objective, "costs": source})
     for device in devices:
         tries[f"mostly {device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
-    found: dict[str, Partition] = {}
+    found: dict[str, Placement] = {}
     seen: set[bytes] = set()
     predicted: dict[str, float] = {}
     costs = costs_of(graph, devices, source)
     for name, trial in tries.items():
         try:
-            partition = solve(graph, devices, trial)
+            placement = solve(graph, devices, trial)
         except EditorError:
             continue  # this policy finds nothing under these constraints
-        identity = partition.device_of_op.tobytes() + partition.division.part.tobytes()
+        identity = placement.device_of_op.tobytes() + placement.division.part.tobytes()
         if identity in seen:
             continue
         seen.add(identity)
-        found[name] = partition
-        predicted[name] = price(graph, costs, partition.assignment.device, np.flatnonzero(partition.constraints.placed)).total
+        found[name] = placement
+        predicted[name] = price(graph, costs, placement.assignment.device, np.flatnonzero(placement.constraints.placed)).total
     ranked = sorted(found, key=lambda name: (name != "this plan", predicted[name]))[:MOST]
     return {name: found[name] for name in ranked}
 

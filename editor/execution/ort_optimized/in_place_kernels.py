@@ -1,7 +1,7 @@
 """Where kernels of ONNX Runtime's CPU provider write: what its own planner of memory knows of them.
 
-In ONNX Runtime's registrations this is ``MayInplace`` and ``Alias``; no interface tells, so tests/execution/test_buffers.py tries
-what is listed here on the installed version. Whatever is not listed may do anything: write over an operand, or pass on
+In ONNX Runtime's registrations this is ``MayInplace`` and ``Alias``; no interface tells, so `tests/execution/test_buffers.py`
+tries what is listed here on the installed version. Whatever is not listed may do anything: write over an operand, or pass on
 its memory as its result.
 """
 

@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 from editor.execution.compile.cut import Cutter
 from editor.execution.ort_optimized.internal_tensors import InnerTensors, touching
 from editor.execution.ort_optimized.lineage import Kernel, lineage, model_names
-from editor.placement.placement import Partition
+from editor.placement.placement import Placement
 from editor.runtimes.base import SubModel
 from editor.runtimes.probe import type_proto
 
@@ -48,26 +48,26 @@ def _session_options(part: SubModel) -> ort.SessionOptions:
     return options
 
 
-def optimised_parts(partition: Partition, cutter: Cutter) -> list[SubModel | None] | None:
+def optimised_parts(placement: Placement, cutter: Cutter) -> list[SubModel | None] | None:
     """One sub-model per subgraph, or None where this cut does not apply: few parts, large or exotic models."""
-    graph = partition.graph
+    graph = placement.graph
     constants = sum(int(graph.tensor_bytes[t]) for t in range(len(graph.tensor_names))
                     if graph.tensor_kind[t] == 1 and graph.tensor_bytes[t] > 0)
-    if len(partition.subgraphs) < _SIDE_BY_SIDE or constants > MAX_BYTES or cutter.source.functions:
+    if len(placement.subgraphs) < _SIDE_BY_SIDE or constants > MAX_BYTES or cutter.source.functions:
         return None
     whole = cutter.whole()
     try:
         model = optimise(whole)
         kernels = lineage(graph, model)
-        home = _homes(partition, kernels)
-        return _Cut(partition, whole, model, kernels, home).parts()
+        home = _homes(placement, kernels)
+        return _Cut(placement, whole, model, kernels, home).parts()
     except Exception:  # whatever is special about this model, the plain cut deals with it
         return None
 
 
-def _homes(partition: Partition, kernels: Sequence[Kernel]) -> list[int]:
+def _homes(placement: Placement, kernels: Sequence[Kernel]) -> list[int]:
     """Subgraph of each kernel: that of its last op, and never before a kernel that it reads from."""
-    part = partition.division.part
+    part = placement.division.part
     made_in: dict[str, int] = {}
     home = []
     for kernel in kernels:
@@ -78,15 +78,15 @@ def _homes(partition: Partition, kernels: Sequence[Kernel]) -> list[int]:
 
 
 class _Cut:
-    def __init__(self, partition: Partition, whole: SubModel, model: ModelProto, kernels: Sequence[Kernel],
+    def __init__(self, placement: Placement, whole: SubModel, model: ModelProto, kernels: Sequence[Kernel],
                  home: Sequence[int]) -> None:
-        self.partition, self.whole, self.model, self.kernels = partition, whole, model, kernels
+        self.placement, self.whole, self.model, self.kernels = placement, whole, model, kernels
         self.home = home
         self.nodes = {name: node for node in model.graph.node for name in node.output if name}
         self.made_in = {name: h for kernel, h in zip(kernels, home, strict=True) for name in kernel.makes}
         self.weights = {t.name: t for t in model.graph.initializer}
         self.types: dict[str, ValueInfoProto] = {i.name: i for i in model.graph.input}
-        self.model_names = model_names(partition.graph, kernels)
+        self.model_names = model_names(placement.graph, kernels)
 
     def parts(self) -> list[SubModel | None]:
         inputs, outputs, weights = self._traffic()
@@ -105,7 +105,7 @@ class _Cut:
 
     def _traffic(self) -> tuple[list[_Names], list[_Names], list[_Names]]:
         """Inputs, outputs and weights of each part."""
-        count = len(self.partition.subgraphs)
+        count = len(self.placement.subgraphs)
         inputs: list[_Names] = [{} for _ in range(count)]
         outputs: list[_Names] = [{} for _ in range(count)]
         weights: list[_Names] = [{} for _ in range(count)]
@@ -132,7 +132,7 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
-        assigned = self.partition.division.part
+        assigned = self.placement.division.part
         also = tuple(op for k, h in zip(self.kernels, self.home, strict=True) if h == number
                      for op in k.ops if 0 <= assigned[op] != number)
         hidden = sum(home == number for home in self.made_in.values()) - len(outputs)
@@ -159,5 +159,5 @@ class _Cut:
             self.types[output.name] = ValueInfoProto(name=output.name, type=kind)
 
     def _is_scalar(self, name: str) -> bool:
-        graph = self.partition.graph
+        graph = self.placement.graph
         return name in graph.tensor_index and graph.tensor_shapes[graph.tensor_index[name]] == ()

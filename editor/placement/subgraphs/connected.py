@@ -17,6 +17,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from editor.graph.graph import Graph, Ints, TensorKind
+from editor.placement.subgraphs.grouping import UNPLACED
 
 _SEARCH_LIMIT = 64
 """Parts visited when looking for a second path; beyond, the two parts stay apart."""
@@ -25,9 +26,13 @@ _MOST_BITS = 1 << 18
 _MOST_ROUNDS = 40
 
 
-def connected_groups(graph: Graph, device: Ints, placed: Ints) -> Ints:
-    """[op] number of the subgraph in an order of execution, -1 for ops without a place."""
-    part = np.full(len(graph), -1, np.int64)
+def connected(graph: Graph, device: Ints, placed: Ints) -> Ints:
+    """Weakly connected subgraphs, as OpenVINO's HETERO forms them, but never more than needed for order.
+
+    Returns:
+        [op] number of the subgraph in an order of execution; ``UNPLACED`` for the other ops.
+    """
+    part = np.full(len(graph), UNPLACED, np.int64)
     if not len(placed):
         return part
     network = _Network(graph, device, placed)

@@ -1,23 +1,11 @@
-"""From affinities to subgraphs: which ops run as one unit.
-
-A group of ops is a subgraph; the graph of subgraphs must be acyclic, else no order of execution
-exists. Groups are numbered in such an order.
-"""
+"""Fewest subgraphs, by draining one device after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from editor.errors import EditorError
 from editor.graph.graph import Graph, Ints
-from editor.placement.subgraphs.connected import connected_groups
-
-UNPLACED = -1
-"""Group of an op without a place of its own (a constant)."""
-
-Grouping = Callable[[Graph, Ints, Ints], Ints]
+from editor.placement.subgraphs.grouping import UNPLACED
 
 
 def minimal(graph: Graph, device: Ints, placed: Ints) -> Ints:
@@ -117,49 +105,3 @@ class _Drain:
                 if not lowered[reader] and self.device[reader] == current:
                     queue.append(reader)
         return taken
-
-
-def connected(graph: Graph, device: Ints, placed: Ints) -> Ints:
-    """Weakly connected subgraphs, as OpenVINO's HETERO forms them, but never more than needed for order."""
-    return connected_groups(graph, device, placed)
-
-
-def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
-    """Glow's rule (Glow ``lib/Partitioner``, ``selectPartitions`` over the breadth-first levels).
-
-    The level of an op is its longest distance to an output. Levels are walked from the farthest to the
-    nearest, and a new subgraph starts whenever the device changes; within a level the ops of the current
-    device come first.
-    """
-    here = np.zeros(len(graph), bool)
-    here[placed] = True
-    distance = [0] * len(graph)
-    for op in reversed(graph.order.tolist()):
-        if here[op]:
-            distance[op] = max((distance[s] + 1 for s in graph.successors[op].tolist() if here[s]), default=0)
-    by_level: dict[int, list[int]] = {}
-    for op in graph.order.tolist():
-        if here[op]:
-            by_level.setdefault(distance[op], []).append(op)
-    part = np.full(len(graph), UNPLACED, np.int64)
-    current, number = -1, -1
-    for level in sorted(by_level, reverse=True):
-        for op in sorted(by_level[level], key=lambda op: (device[op] != current, device[op])):
-            if device[op] != current:
-                current, number = int(device[op]), number + 1
-            part[op] = number
-    return part
-
-
-GROUPINGS: dict[str, Grouping] = {"minimal": minimal, "connected": connected, "levels": levels}
-
-
-def grouping_of(name: str) -> Grouping:
-    """The rule of a name.
-
-    Raises:
-        EditorError: there is none.
-    """
-    if name not in GROUPINGS:
-        raise EditorError(f"unknown way to form subgraphs {name!r}; there is {', '.join(GROUPINGS)}")
-    return GROUPINGS[name]

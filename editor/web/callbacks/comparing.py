@@ -54,8 +54,8 @@ def register(app: Dash, desk: Desk) -> None:
 
 def _page(document: Document, names: list[str]) -> dict[str, Any]:
     """The standalone page of some layouts."""
-    layouts = {layout.name: layout.partition for layout in document.layouts()}
-    chosen = {name: partition for name in names if (partition := layouts.get(name)) is not None}
+    layouts = {layout.name: layout.placement for layout in document.layouts()}
+    chosen = {name: placement for name in names if (placement := layouts.get(name)) is not None}
     with tempfile.TemporaryDirectory() as folder:
         path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
         return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
@@ -66,7 +66,7 @@ def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:
         document = desk.document(document_id)
         if what == "hints-start":
             source = best_source(document.graph, document.devices)
-            return no_update, hints_view(document, hints(document.partition, source))
+            return no_update, hints_view(document, hints(document.placement, source))
         if what == "layout-keep":
             document.keep_layout(name)
         return compare_view(document, document.layouts()), no_update

@@ -78,8 +78,8 @@ def _stroke(desk: Desk, wanted: dict[str, Any], document_id: str):
         message = notice(str(error), bad=True)
     return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
             transfer_rows(document), status(document, before), message, selection,
-            policy_value(document.partition.settings), document.partition.settings.subgraphs,
-            costs_value(document.partition.settings), codegen_value(document.partition.settings), outcome(document),
+            policy_value(document.placement.settings), document.placement.settings.subgraphs,
+            costs_value(document.placement.settings), codegen_value(document.placement.settings), outcome(document),
             stale(desk.benchmarks.get(document.id), document),
             history_list(document))
 
@@ -133,9 +133,9 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
             raise EditorError("Choose two ops, one after the other.")
         return document.between(first, ops)
     if what == "filter":
-        return matching(document.partition, str(wanted.get("text", "")))
+        return matching(document.placement, str(wanted.get("text", "")))
     if what == "rule-ops":
-        rules, number = document.partition.settings.rules, int(wanted.get("rule", -1))
+        rules, number = document.placement.settings.rules, int(wanted.get("rule", -1))
         return rules[number].matches(document.graph, ~document.graph.op_is_constant) if 0 <= number < len(rules) else []
     if what == "grow":
         return document.grow(ops, str(wanted.get("how")))
@@ -145,7 +145,7 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
 def _automatic(document: Document, wanted: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Policy and options; options that the page has no list for stay as they are."""
     policy, _, objective = str(wanted["policy"]).partition(":")
-    options = {k: v for k, v in document.partition.settings.policy_options.items()
+    options = {k: v for k, v in document.placement.settings.policy_options.items()
                if k not in ("objective", "costs", "codegen")}
     if objective:
         options["objective"] = objective
@@ -159,10 +159,10 @@ def _automatic(document: Document, wanted: dict[str, Any]) -> tuple[str, dict[st
 def _adopt_or_apply(desk: Desk, document: Document, wanted: dict[str, Any]) -> Refusal | list[int] | None:
     if wanted.get("do") in ("use-layout", "show-layout"):
         layout = next((one for one in document.layouts() if one.name == wanted.get("name")), None)
-        if layout is None or layout.partition is None:
+        if layout is None or layout.placement is None:
             raise EditorError("There is no such layout any more; compare again.")
         if wanted["do"] == "show-layout":
-            return differing(document.partition, layout.partition)
+            return differing(document.placement, layout.placement)
         document.adopt(layout.name, layout.settings)
         return None
     if wanted.get("do") == "adopt":

@@ -63,13 +63,13 @@ def _bundle(document: Document, form: str) -> dict[str, Any]:
 def _content(document: Document, what: str) -> dict[str, Any]:
     if what.startswith("bundle:"):
         return _bundle(document, what.partition(":")[2])
-    partition, stem = document.partition, safe_stem(document.graph.name)
+    placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
     if what == "partition.log":
-        return {"content": partition_log(partition), "filename": "partition.log", "type": "text/plain"}
+        return {"content": partition_log(placement), "filename": "partition.log", "type": "text/plain"}
     kind, _, form = what.partition(".")
-    text = affinity_dot(partition) if kind == "affinity" else subgraphs_dot(partition)
+    text = affinity_dot(placement) if kind == "affinity" else subgraphs_dot(placement)
     if form == "svg":
         with tempfile.TemporaryDirectory() as folder:
             text = render(write_atomic(Path(folder) / f"hetero_{kind}_{stem}.dot", text)).read_text(encoding="utf-8")

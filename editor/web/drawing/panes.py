@@ -25,13 +25,13 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> dict[str, Any]:
     costs, source = op_costs(document)
     found = []
     for layout in layouts:
-        partition = layout.partition
-        if partition is None:
+        placement = layout.placement
+        if placement is None:
             continue
-        f = figures(partition, costs)
+        f = figures(placement, costs)
         said = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
                            f"{human_seconds(f['predicted'])} {source}"])
-        found.append({"name": layout.name, "said": said, "device": packed(partition.assignment.device[ops], "u1"),
-                      "part": packed(np.maximum(partition.division.part[ops], 0), "<u4")})
+        found.append({"name": layout.name, "said": said, "device": packed(placement.assignment.device[ops], "u1"),
+                      "part": packed(np.maximum(placement.division.part[ops], 0), "<u4")})
     devices = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]} for d in document.devices]
     return {"layouts": found, "devices": devices}

@@ -38,20 +38,20 @@ def compare_panel() -> html.Div:
 def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     """The table of figures; differences are against the present plan."""
     costs, source = op_costs(document)
-    now = document.partition
+    now = document.placement
     base = figures(now, costs)
     colours = colours_of(document)
     slowest = base["predicted"]
     rows, bars = [], []
     for layout in layouts:
-        if layout.partition is None:
+        if layout.placement is None:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
-        found = figures(layout.partition, costs)
+        found = figures(layout.placement, costs)
         slowest = max(slowest, found["predicted"])
         bars.append((layout.name, found["predicted"]))
-        ops = differing(now, layout.partition)
-        mine = layout.partition is now
+        ops = differing(now, layout.placement)
+        mine = layout.placement is now
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in found["ops"].items()],
                            className="spread")
         buttons = [] if mine else [

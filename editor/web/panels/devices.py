@@ -30,13 +30,13 @@ def tools_panel(document: Document) -> html.Aside:
         html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
                   for how, label, title, key in GROW], className="growths"),
         heading("Automatic mode"),
-        dmc.Select(id="policy", value=policy_value(document.partition.settings), data=POLICY_CHOICES, size="xs",
+        dmc.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, size="xs",
                    allowDeselect=False, label="Policy"),
-        dmc.Select(id="grouping", value=document.partition.settings.subgraphs, data=GROUPING_CHOICES, size="xs",
+        dmc.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, size="xs",
                    allowDeselect=False, label="Subgraphs"),
-        dmc.Select(id="costs", value=costs_value(document.partition.settings), data=COST_CHOICES, size="xs",
+        dmc.Select(id="costs", value=costs_value(document.placement.settings), data=COST_CHOICES, size="xs",
                    allowDeselect=False, label="Costs"),
-        dmc.Select(id="codegen", value=codegen_value(document.partition.settings), data=CODEGEN_CHOICES, size="xs",
+        dmc.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, size="xs",
                    allowDeselect=False, label="Codegen", display=None if _has_codegens(document) else "none"),
         html.Div(outcome(document), id="outcome"),
         heading("Pins"),
@@ -68,10 +68,10 @@ def _has_codegens(document: Document) -> bool:
 
 def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
-    found = document.partition.assignment
+    found = document.placement.assignment
     if found.objective is None:
         return []
-    options = document.partition.settings.policy_options
+    options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and best_source(document.graph, document.devices) == "measured"
     bound = f"; no placement is below {human_seconds(found.bound)}" if found.bound is not None else ""
     return [html.P([f"{found.objective_name[:1].upper()}{found.objective_name[1:]} {human_seconds(found.objective)}{bound} ",
@@ -82,7 +82,7 @@ def outcome(document: Document) -> list[Any]:
 def device_list(document: Document) -> list[Any]:
     """One row per device, in order of priority."""
     colours, memory = colours_of(document), memory_of(document)
-    counts = document.partition.op_counts
+    counts = document.placement.op_counts
     rows = []
     for i, device in enumerate(document.devices):
         count = counts[device.name]
@@ -123,7 +123,7 @@ def _room(used: int, device: Device) -> list[Any]:
 
 def pins_summary(document: Document) -> list[Any]:
     """How many ops are pinned, and the way back to automatic."""
-    count, forced = figures_of(document)["pins"], len(document.partition.settings.forced)
+    count, forced = figures_of(document)["pins"], len(document.placement.settings.forced)
     if not count:
         return [html.P("No pins: the automatic mode places every op.", className="hint")]
     text = f"{count} pinned op{'s' if count != 1 else ''}" + (f", {forced} by force" if forced else "")

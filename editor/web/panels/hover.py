@@ -32,7 +32,7 @@ def _op(document: Document, op: int) -> list[Any]:
     made = [t for t in graph.results[op].tolist() if t >= 0]
     shapes = ", ".join(f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
                        for t in made[:2])
-    why = document.partition.why(graph.op_keys[op])
+    why = document.placement.why(graph.op_keys[op])
     return [html.B(graph.type_label(op)), html.Div(graph.display_name(op), className="soft"), html.Div(f"→ {shapes}"),
             *costs_on_devices(document, [op]),
             html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
@@ -55,8 +55,8 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     """Time on each device of what it can run; the present devices in bold."""
     costs, source = op_costs(document)
-    able, colours = document.partition.constraints.able, colours_of(document)
-    here = set(document.partition.assignment.device[ops].tolist())
+    able, colours = document.placement.constraints.able, colours_of(document)
+    here = set(document.placement.assignment.device[ops].tolist())
     rows = []
     for d, device in enumerate(document.devices):
         can = [op for op in ops if able[op, d]]
@@ -70,16 +70,16 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
 
 
 def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
-    graph, partition = document.graph, document.partition
+    graph, placement = document.graph, document.placement
     rows, seen = [], set()
     for source, target in pairs[:24]:
         for tensor in graph.results[source].tolist():
             if tensor < 0 or tensor in seen or target not in graph.readers[tensor].tolist():
                 continue
             seen.add(tensor)
-            a, b = (document.devices[int(partition.assignment.device[op])].name for op in (source, target))
+            a, b = (document.devices[int(placement.assignment.device[op])].name for op in (source, target))
             how = (f"transfer {a} → {b}" if a != b else "stays in its subgraph"
-                   if partition.division.part[source] == partition.division.part[target] else f"boundary on {a}")
+                   if placement.division.part[source] == placement.division.part[target] else f"boundary on {a}")
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
             size = human_bytes(int(graph.tensor_bytes[tensor]))
             rows.append(html.Div([html.B(graph.tensor_names[tensor]), html.Div(f"{what} · {size} · {how}", className="soft")]))

@@ -43,7 +43,7 @@ def tensor(document: Document, number: int) -> list[Any]:
 def op(document: Document, number: int) -> list[Any]:
     """One op."""
     graph = document.graph
-    why = document.partition.why(graph.op_keys[number])
+    why = document.placement.why(graph.op_keys[number])
     colours = colours_of(document)
     planned = {d.name: d.planned for d in document.devices}
     parts: list[Any] = [
@@ -54,10 +54,10 @@ def op(document: Document, number: int) -> list[Any]:
                  className="op-head"),
         html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]),
         html.H4("Why it is here"), html.P(_because(why.because), className="because"),
-        html.Ul([_verdict(v, bool(document.partition.constraints.able[number, i]), colours)
+        html.Ul([_verdict(v, bool(document.placement.constraints.able[number, i]), colours)
                  for i, v in enumerate(why.verdicts)], className="verdicts"),
         html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
-                              disabled=not document.partition.constraints.able[number, i],
+                              disabled=not document.placement.constraints.able[number, i],
                               **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
                   for i, d in enumerate(document.devices)]
                  + ([html.Button("Unpin", className="tool small", **{"data-do": "unpin"})] if why.pinned else []),
@@ -77,9 +77,9 @@ def op(document: Document, number: int) -> list[Any]:
 
 def several(document: Document, ops: Sequence[int]) -> list[Any]:
     """A selection of many ops."""
-    graph, partition = document.graph, document.partition
+    graph, placement = document.graph, document.placement
     colours = colours_of(document)
-    device = partition.assignment.device[list(ops)]
+    device = placement.assignment.device[list(ops)]
     counts = np.bincount(device, minlength=len(document.devices)).tolist()
     types: dict[str, int] = {}
     for number in ops:
@@ -109,7 +109,7 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
             inside = scopes.layers_in(number)
             more = f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
             return block.label, more or (f", a list of {inside} layers" if inside else "")
-    part = document.partition.division.part
+    part = document.placement.division.part
     here = {int(part[op]) for op in ops}
     if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
         return f"Subgraph {min(here)}", ""

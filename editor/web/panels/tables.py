@@ -53,13 +53,13 @@ def subgraph_table(document: Document) -> dag.AgGrid:
 
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the subgraph table."""
-    graph, partition = document.graph, document.partition
+    graph, placement = document.graph, document.placement
     rows = []
-    for s in partition.subgraphs:
+    for s in placement.subgraphs:
         types: dict[str, int] = {}
         for key in s.ops:
             op = graph.key_index[key]
-            if partition.division.part[op] >= 0:
+            if placement.division.part[op] >= 0:
                 types[graph.op_types[op]] = types.get(graph.op_types[op], 0) + 1
         top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
         rows.append({"id": str(s.id), "device": s.device, "ops": s.size,
@@ -85,16 +85,16 @@ def transfer_table(document: Document) -> dag.AgGrid:
 
 def transfer_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the transfer table: what crosses subgraphs, transfers first."""
-    graph, partition = document.graph, document.partition
-    device_of = {s.id: s.device for s in partition.subgraphs}
+    graph, placement = document.graph, document.placement
+    device_of = {s.id: s.device for s in placement.subgraphs}
     rows = []
-    for b in sorted(partition.boundaries, key=lambda b: (not b.to_devices, b.source)):
+    for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
         number = graph.tensor_index[b.tensor]
         rows.append({"tensor": b.tensor, "kind": "transfer" if b.to_devices else "same device",
                      "from": device_of[b.source], "to": ", ".join(b.to_devices) or device_of[b.source],
                      "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type or "?",
                      "bytes": b.bytes, "source_op": int(graph.tensor_producer[number]),
-                     "target_ops": [r for r in graph.readers[number].tolist() if partition.division.part[r] >= 0]})
+                     "target_ops": [r for r in graph.readers[number].tolist() if placement.division.part[r] >= 0]})
     return rows
 
 

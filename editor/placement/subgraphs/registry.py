@@ -1,0 +1,22 @@
+"""Rules that form subgraphs, by name."""
+
+from __future__ import annotations
+
+from editor.errors import EditorError
+from editor.placement.subgraphs.connected import connected
+from editor.placement.subgraphs.grouping import Grouping
+from editor.placement.subgraphs.levels import levels
+from editor.placement.subgraphs.minimal import minimal
+
+GROUPINGS: dict[str, Grouping] = {"minimal": minimal, "connected": connected, "levels": levels}
+
+
+def grouping_of(name: str) -> Grouping:
+    """The rule of a name.
+
+    Raises:
+        EditorError: there is none.
+    """
+    if name not in GROUPINGS:
+        raise EditorError(f"unknown way to form subgraphs {name!r}; there is {', '.join(GROUPINGS)}")
+    return GROUPINGS[name]
