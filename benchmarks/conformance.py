@@ -170,7 +170,7 @@ class Trial:
         """The unsplit model on one device, perhaps with inner tensors put out as well; "" when it passes."""
         from editor.execution.executor import compile_whole
 
-        return self._attempt(lambda: compile_whole(self.graph, device, threads=1, also=tuple(also)))
+        return self._attempt(lambda: compile_whole(self.graph, device, threads=1, extra_outputs=tuple(also)))
 
     def unsplit(self, device: Any) -> str:
         """The same for the first time; the parent is told, in case that nothing comes back."""
@@ -184,7 +184,9 @@ class Trial:
         from editor.execution.executor import compile_placement
 
         tell({"unsplit": ""})
-        plan = layout(self.graph, devices, device, part)
+        from editor.placement.placement import placement_of_groups
+
+        plan = placement_of_groups(self.graph, devices, device, part)
         problem = self._attempt(lambda: compile_placement(plan, threads=1, as_cut=self.as_cut))
         if not problem:
             return "passed", ""
@@ -217,16 +219,6 @@ class Trial:
 
     def _output_names(self) -> list[str]:
         return [self.graph.tensor_names[t] for t in self.graph.outputs.tolist()]
-
-
-def layout(graph: Any, devices: list[Any], device: Any, part: Any) -> Any:
-    """A partition with given devices [op] and subgraph numbers [op] (negative for constants)."""
-    from editor.placement.placement import Placement, Settings
-    from editor.placement.policies.task import Assignment
-    from editor.placement.subgraphs.division import divide
-
-    return Placement(graph, tuple(devices), Settings(), None, Assignment(device, str),  # type: ignore[arg-type]
-                     divide(graph, devices, device, part))
 
 
 def attempt(trial: Trial, mode: str, seed: int) -> tuple[str, str]:
@@ -333,7 +325,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=("each", "three", "mixed"), default="each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimised graph")
+    parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimized graph")
     parser.add_argument("--only", nargs="*", help="names of cases")
     parser.add_argument("--models", type=Path, help="a folder of models instead of the package's cases")
     parser.add_argument("--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one step of a case")

@@ -11,6 +11,7 @@ Names are imported when they are first used: whoever needs one of them does not 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from editor.devices import discovery
 from editor.version import VERSION
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ _HOMES = {"AvailableDevice": "devices.discovery", "available_devices": "devices.
           "load_devices": "devices.table", "Graph": "graph.graph", "load_model": "graph.loading",
           "Plan": "workspace.plan", "load_plan": "workspace.plan", "partition": "workspace.plan"}
 """Modules that names come from; the others are errors."""
+
+
+def _runtimes() -> discovery.Sources:
+    from editor.runtimes import registry
+
+    return registry
+
+
+discovery.connect(_runtimes)  # devices know no runtimes; this is where the two meet
+
 
 def __getattr__(name: str) -> object:
     if name not in __all__:

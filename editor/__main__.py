@@ -21,7 +21,7 @@ from editor.execution.jobs.service import Job, JobService
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.registry import FORMATS
 from editor.exports.render import render
-from editor.files import write_atomic
+from editor.files import json_text, write_atomic
 from editor.placement.codegen import CHOICES
 from editor.placement.placement import solve
 from editor.placement.policies.optimal import OBJECTIVES
@@ -260,7 +260,7 @@ def _bench(options: argparse.Namespace) -> int:
             print(f"== {result.plan}")
         print(result.text())
     if options.json:
-        write_atomic(options.json, json.dumps([r.to_dict() for r in results], indent=1) + "\n")
+        write_atomic(options.json, json_text([r.to_dict() for r in results]))
     return 0
 
 

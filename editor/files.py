@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from editor.errors import ExportError
+
+
+def json_text(data: Any) -> str:
+    """Indented JSON; numbers that JSON does not have (infinity, not a number) become null."""
+    return json.dumps(_finite(data), indent=1, allow_nan=False) + "\n"
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def write_atomic(path: Path, content: str | bytes) -> Path:

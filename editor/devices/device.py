@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-STAND_IN = "onnxruntime:CPUExecutionProvider"
-"""What runs the subgraphs of a planned device, so that results can be checked."""
-
 
 @dataclass(frozen=True)
 class Link:
@@ -32,7 +29,7 @@ class Device:
     backend: str
     """``backendName`` as the table has it: a runtime or one of Glow's names."""
     runtime: str
-    """``onnxruntime``, ``openvino``, ``interpreter`` ... or "" when no runtime is known for it."""
+    """Name of the runtime, "" when no runtime is known for it."""
     provider: str
     """ONNX Runtime's execution provider or OpenVINO's device; "" where there is only one."""
     present: bool
@@ -40,6 +37,10 @@ class Device:
     device: str
     unit: str
     codegen: str
+    title: str = ""
+    """The runtime and provider in words, for a device that is present."""
+    slowdown: float = 1.0
+    """Estimated op times are multiplied by it; see ``Runtime.slowdown``."""
     supported: tuple[str, ...] = ()
     non_supported: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -63,15 +64,13 @@ class Device:
     @property
     def description(self) -> str:
         """What runs here, in a few words for people."""
-        if self.planned:
-            return f"planned: {self.backend} is not on this machine"
-        return RUNTIME_NAMES[self.runtime] + (f", {self.provider.removesuffix('ExecutionProvider')}"
-                                              if self.provider else "")
+        return f"planned: {self.backend} is not on this machine" if self.planned else self.title
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """Devices with equal settings run a model alike, whatever their names."""
+        return self.runtime, self.provider, tuple(sorted(self.properties.items()))
 
     def labels(self) -> dict[str, str]:
         """The three target levels."""
         return {"device": self.device, "unit": self.unit, "codegen": self.codegen}
-
-
-RUNTIME_NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "interpreter": "ONNX reference interpreter",
-                 "tvm": "TVM"}

@@ -1,15 +1,14 @@
-"""What this machine really has."""
+"""What this machine really has, as its runtimes report it.
+
+Devices stand below runtimes, so this module knows no runtime: whoever puts the program together
+connects it to the registry of runtimes (``editor/__init__.py``).
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-from editor.devices.device import RUNTIME_NAMES
-
-# Providers that are no device of their own: a cloud endpoint.
-_NOT_A_DEVICE = {"AzureExecutionProvider"}
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -23,87 +22,125 @@ class AvailableDevice:
     version: str
     hardware: str
     """Full hardware name where the runtime tells it."""
+    title: str = ""
+    """The runtime's name for people."""
+    memory: int | None = None
+    """Bytes of its own memory where the runtime tells it."""
+    memory_space: str = "cpu"
+    """Kind of memory in which its values stay between subgraphs."""
 
     @property
     def description(self) -> str:
         """For people."""
         provider = f" {self.provider}" if self.provider else ""
-        return f"{RUNTIME_NAMES[self.runtime]} {self.version}{provider}"
+        return f"{self.title or self.runtime} {self.version}{provider}"
 
 
-# ONNX Runtime's providers by the names people call the hardware.
-PROVIDER_NAMES = {
-    "CPUExecutionProvider": "CPU", "CUDAExecutionProvider": "CUDA", "TensorrtExecutionProvider": "TensorRT",
-    "NvTensorRTRTXExecutionProvider": "TensorRT-RTX", "ROCMExecutionProvider": "ROCm",
-    "MIGraphXExecutionProvider": "MIGraphX", "DmlExecutionProvider": "DirectML", "CoreMLExecutionProvider": "CoreML",
-    "QNNExecutionProvider": "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "ORT-OpenVINO",
-    "XnnpackExecutionProvider": "XNNPACK", "ACLExecutionProvider": "ACL", "ArmNNExecutionProvider": "ArmNN",
-    "DnnlExecutionProvider": "DNNL", "NnapiExecutionProvider": "NNAPI", "CANNExecutionProvider": "CANN",
-    "WebGpuExecutionProvider": "WebGPU", "JsExecutionProvider": "JS", "SnpeExecutionProvider": "SNPE",
-    "RknpuExecutionProvider": "RKNPU", "VSINPUExecutionProvider": "VSINPU", "TvmExecutionProvider": "ORT-TVM",
-}
+@dataclass(frozen=True)
+class Target:
+    """Where a device or backend name leads."""
+
+    runtime: str
+    """"" for a device that no runtime serves"""
+    provider: str
+    present: bool
+    """This machine has it."""
+    device: str
+    """Default label of the device level."""
+    title: str = ""
+    """The runtime and provider in words."""
+    slowdown: float = 1.0
+    """See ``Runtime.slowdown``."""
+    preference: int = 0
+    """Where several runtimes answer to a name, the lowest number wins."""
+
+
+@dataclass(frozen=True)
+class UnusableRuntime:
+    """A runtime that is installed and cannot be used."""
+
+    name: str
+    reason: str
+
+
+class DeviceSource(Protocol):
+    """What discovery asks of a runtime."""
+
+    name: str
+
+    def devices(self) -> Sequence[AvailableDevice]:
+        """Devices of this machine; raises ``ImportError`` when the runtime is not installed."""
+        ...
+
+    def resolve(self, name: str, provider: str) -> Target | None:
+        """Where a device or backend name leads, None when the runtime does not answer to it."""
+        ...
+
+
+class Sources(Protocol):
+    """The registry of runtimes, as discovery sees it."""
+
+    def runtimes(self) -> Iterable[DeviceSource]:
+        """Every runtime that can be loaded, the built-in ones first; others are looked up when they are reached."""
+        ...
+
+    def unusable(self) -> Sequence[UnusableRuntime]:
+        """Those that cannot."""
+        ...
+
+
+_registry: list[Callable[[], Sources]] = []
+_found: dict[str, tuple[AvailableDevice, ...]] = {}
+"""Devices by runtime, for runtimes that were asked."""
+_failures: dict[str, str] = {}
+"""Reasons of runtimes that failed when they were asked."""
+
+
+def connect(registry: Callable[[], Sources]) -> None:
+    """Says where runtimes come from; the function is called when they are first needed."""
+    _registry[:] = [registry]
+
+
+def sources() -> Iterable[DeviceSource]:
+    """Every runtime that can be loaded."""
+    return _registry[0]().runtimes() if _registry else ()
+
+
+def devices_of(source: DeviceSource) -> tuple[AvailableDevice, ...]:
+    """Devices of one runtime; none where it is not installed or fails."""
+    if source.name not in _found:
+        try:
+            _found[source.name] = tuple(source.devices())
+        except ImportError:
+            _found[source.name] = ()
+        except Exception as error:  # a runtime may raise anything; it is listed with its reason
+            _found[source.name] = ()
+            _failures[source.name] = f"{type(error).__name__}: {error}"
+    return _found[source.name]
 
 
 def available_devices() -> tuple[AvailableDevice, ...]:
     """Every runtime and device of this machine, best known names first.
 
-    Runtimes that are not installed are simply absent.
+    Runtimes that are not installed are simply absent; see ``unusable_runtimes`` for those that fail.
     """
-    if not _known:
-        _known.extend((*_onnxruntime(), *_openvino(), *_tvm(), *_interpreter()))
-    return tuple(_known)
+    return tuple(device for source in sources() for device in devices_of(source))
 
 
-def take_over(found: Sequence[AvailableDevice]) -> None:
-    """Believes another process of this machine, instead of loading all runtimes once more."""
-    _known[:] = found
+def unusable_runtimes() -> tuple[UnusableRuntime, ...]:
+    """Runtimes that are installed and cannot be used, with the reason."""
+    available_devices()
+    loaded = _registry[0]().unusable() if _registry else ()
+    return (*loaded, *(UnusableRuntime(name, reason) for name, reason in _failures.items()))
 
 
-_known: list[AvailableDevice] = []
-"""The interpreter is always there, so this is empty only until somebody asks."""
+def set_available_devices(found: Sequence[AvailableDevice]) -> None:
+    """Reuses the device list that another process of this machine discovered."""
+    _found.clear()
+    for source in sources():
+        _found[source.name] = tuple(d for d in found if d.runtime == source.name)
 
 
-def _onnxruntime() -> list[AvailableDevice]:
-    try:
-        import onnxruntime
-    except ImportError:
-        return []
-    hardware = {"CPUExecutionProvider": _cpu_name()}
-    return [AvailableDevice(PROVIDER_NAMES.get(p, p), "onnxruntime", p, onnxruntime.__version__, hardware.get(p, ""))
-            for p in reversed(onnxruntime.get_available_providers()) if p not in _NOT_A_DEVICE]
-
-
-def _openvino() -> list[AvailableDevice]:
-    try:
-        import openvino
-    except ImportError:
-        return []
-    core = openvino.Core()
-    version = importlib.metadata.version("openvino")
-    return [AvailableDevice(f"OpenVINO.{name}", "openvino", name, version,
-                            str(core.get_property(name, "FULL_DEVICE_NAME")))
-            for name in core.available_devices]
-
-
-def _tvm() -> list[AvailableDevice]:
-    try:
-        version = importlib.metadata.version("apache-tvm")
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    return [AvailableDevice("TVM", "tvm", "llvm", version, _cpu_name())]
-
-
-def _interpreter() -> list[AvailableDevice]:
-    return [AvailableDevice("Interpreter", "interpreter", "", importlib.metadata.version("onnx"), "numpy on the CPU")]
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    import platform
-    return platform.processor() or platform.machine()
+def is_present(runtime: str, provider: str) -> bool:
+    """Whether this machine has a device of a runtime."""
+    return any(d.provider == provider for source in sources() if source.name == runtime for d in devices_of(source))

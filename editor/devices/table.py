@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from editor.devices.device import Device, Link
-from editor.devices.names import Target, known_names, resolve
+from editor.devices.discovery import Target
+from editor.devices.names import known_names, resolve
 from editor.devices.vocabulary import op_name
 from editor.errors import DeviceTableError
 
@@ -44,6 +45,9 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
         if text.upper().startswith("HETERO:") or text.upper() == "HETERO":
             return _from_hetero(text)
         return _from_file(Path(spec))
+    if isinstance(spec, Mapping) or not all(isinstance(entry, Mapping) for entry in spec):
+        raise DeviceTableError("device table: a list of devices holds mappings such as {'name': 'CPU'}; "
+                               "for names alone write 'HETERO:GPU,CPU'")
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
 
 
@@ -140,7 +144,7 @@ class _Entry:
         return Device(
             name=name, backend=backend, runtime=target.runtime, provider=target.provider, present=target.present,
             device=self.text("device", target.device), unit=self.text("unit", str(self._logical_id() or 0)),
-            codegen=self.text("codegen", target.runtime or backend.lower()),
+            codegen=self.text("codegen", target.runtime or backend.lower()), title=target.title, slowdown=target.slowdown,
             supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
             properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size(),
             peak_compute=self._number("peakCompute"), peak_dram_bw=self._number("peakDramBw"), link=self._link(),
@@ -219,10 +223,15 @@ class _Entry:
         if link is None:
             return None
         try:
-            return Link(float(link["bandwidth"]), float(link.get("latency", 0.0)))
-        except (TypeError, KeyError, ValueError, AttributeError):
+            bandwidth, latency = float(link["bandwidth"]), float(link.get("latency", 0.0))
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
             self.fail("link must be {bandwidth: bytes/s, latency: seconds}")
             return None
+        if not 0 < bandwidth < float("inf"):
+            self.fail(f"link: bandwidth must be a number of bytes/s above 0, not {link['bandwidth']!r}")
+        if not 0 <= latency < float("inf"):
+            self.fail(f"link: latency must be a number of seconds, 0 or more, not {link['latency']!r}")
+        return Link(bandwidth, latency)
 
 
 def _plain(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 from typing import Any
@@ -14,24 +14,23 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compile.step import Step
-from editor.execution.inputs import check_inputs, expected_arrays, fed_initializers
-from editor.execution.ort_optimized.buffers import FixedRun, move_outputs, place_outputs
-from editor.execution.ort_optimized.optimized_cut import optimised_parts
+from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
+from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
+from editor.execution.ort_optimized.optimized_cut import optimized_parts
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
-from editor.runtimes.base import CompileOptions, OtherShapes, SubModel, Value
-from editor.runtimes.onnxruntime import memory_of
+from editor.runtimes.base import BoundExecutable, CompileOptions, MemorySpace, OutputShapeMismatch, SubModel, Value
 from editor.runtimes.registry import runtime_of, stand_in
-from editor.runtimes.values import can_be_ort_value, is_openvino, is_ort, nbytes, to_numpy, to_openvino, to_ort
+from editor.runtimes.values import nbytes, to_numpy
 
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) while a plan compiles."""
-Fed = frozenset[str]
+Overridden = frozenset[str]
 """Names of initializers whose value comes with each run."""
-Compile = Callable[[Fed], "CompiledPlan"]
+Compile = Callable[[Overridden], "CompiledPlan"]
 
 
 @dataclass(frozen=True)
@@ -57,21 +56,32 @@ class RunTimes:
     transfers: tuple[TransferTime, ...]
 
 
+@dataclass(frozen=True)
+class _Arrival:
+    """An input of a step that another device made."""
+
+    position: int
+    source: int
+    """id of the subgraph"""
+    converts: bool
+    """It has to change its form or its memory."""
+
+
 class CompiledPlan:
     """All sub-models of a partition, compiled. One instance serves one thread; see ``clone``."""
 
     def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int,
-                 again: Compile, fed: Fed = frozenset()) -> None:
+                 recompile: Compile, overridden: Overridden = frozenset()) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
-        self.fed = fed
+        self.overridden = overridden
         """Initializers that are inputs of this instance; in others they keep their default."""
-        self._again, self._other = again, self
+        self._recompile, self._variant = recompile, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
-        self._hops, self._dead = _traffic(steps, set(self._outputs))
+        self._arrivals, self._dead = _data_flow(steps, set(self._outputs))
         self._sizes: dict[str, tuple[Value, int]] = {}
         self._packed = False
-        self._expected = expected_arrays(graph, fed)
+        self._expected = expected_arrays(graph, overridden)
         self._fixed: FixedRun | None = None
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
@@ -117,17 +127,17 @@ class CompiledPlan:
 
     def _for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
         """The plan compiled for these initializers as inputs."""
-        fed = fed_initializers(self.graph, inputs)
-        if fed == self.fed:
+        overridden = overridden_initializers(self.graph, inputs)
+        if overridden == self.overridden:
             return self
-        if fed != self._other.fed:
-            self._other = self._again(fed)
-        return self._other
+        if overridden != self._variant.overridden:
+            self._variant = self._recompile(overridden)
+        return self._variant
 
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
         steps = [Step(s.id, s.part, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
-        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._again, self.fed)
+        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._recompile, self.overridden)
 
     def keep(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
         """These boundary tensors and outputs of one run as numpy arrays, for finding where a difference starts."""
@@ -139,10 +149,11 @@ class CompiledPlan:
         """From the start again, without shared memory, where a shape depends on the data after all."""
         try:
             return self._execute_once(inputs, keep, timed)
-        except OtherShapes as surprise:
-            log.info("boundary tensors get memory of their own: %s", surprise)
+        except OutputShapeMismatch as mismatch:
+            log.info("boundary tensors get memory of their own: %s", mismatch)
             for step in self.steps:
-                step.executable.move_outputs({})
+                if isinstance(step.executable, BoundExecutable):
+                    step.executable.bind_output_buffers({})
             self._packed, self._fixed = True, None
             return self._execute_once(inputs, keep, timed)
 
@@ -152,18 +163,18 @@ class CompiledPlan:
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
         kept: dict[str, Any] = {}
-        placed = not self._packed and place_outputs(self.steps, self._outputs)
+        allocated = not self._packed and allocate_before_run(self.steps, self._outputs)
         begin = perf_counter()
-        for step, hops, dead in zip(self.steps, self._hops, self._dead, strict=True):
+        for step, arrivals, dead in zip(self.steps, self._arrivals, self._dead, strict=True):
             arguments = [values[name] for name in step.part.inputs]
-            for i, source, converts in hops:
-                start = perf_counter()
-                if converts:
+            for arrival in arrivals:
+                i, start = arrival.position, perf_counter()
+                if arrival.converts:
                     arguments[i] = convert(arguments[i], step.runs_on)
                 if timed:
-                    seconds = perf_counter() - start if converts else 0.0
+                    seconds = perf_counter() - start if arrival.converts else 0.0
                     name = step.part.inputs[i]
-                    transfers.append(TransferTime(name, source, step.id, seconds, self._size(name, arguments[i])))
+                    transfers.append(TransferTime(name, arrival.source, step.id, seconds, self._size(name, arguments[i])))
             if timed:
                 start, start_cpu = perf_counter(), process_time()
                 results = step.executable.run(arguments)
@@ -172,15 +183,15 @@ class CompiledPlan:
                 results = step.executable.run(arguments)
             values.update(zip(step.part.outputs, results, strict=True))
             if keep:  # a copy at once: this memory is soon another tensor's
-                lasting = set(keep).intersection(step.part.outputs) - step.part.inner
+                lasting = set(keep).intersection(step.part.outputs) - step.part.internal
                 kept |= {name: _owned(values[name]) for name in lasting}
             for name in dead:
                 del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
         if not self._packed:
             self._packed = True
-            if not placed:
-                move_outputs(self.steps, self._outputs)
+            if not allocated:
+                allocate_after_run(self.steps, self._outputs)
             self._fixed = FixedRun.of(self.steps, self._outputs)
         return {**values, **kept}, times
 
@@ -195,49 +206,48 @@ class CompiledPlan:
         return {name: _owned(values[name]) for name in self._outputs}
 
 
-def _traffic(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[list[tuple[int, int, bool]]], list[list[str]]]:
-    """Per step: inputs that come from another device (position, source, converted?), and what nobody needs after it."""
-    home: dict[str, Step] = {}
-    last: dict[str, int] = {}
-    hops = []
+def _data_flow(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[list[_Arrival]], list[list[str]]]:
+    """Per step: inputs that come from another device, and tensors that nothing reads after it."""
+    maker: dict[str, Step] = {}
+    last_reader: dict[str, int] = {}
+    arrivals = []
     for i, step in enumerate(steps):
-        found = []
+        from_elsewhere = []
         for position, name in enumerate(step.part.inputs):
-            last[name] = i
-            source = home.get(name)
+            last_reader[name] = i
+            source = maker.get(name)
             if source is not None and source.device.name != step.device.name:
-                here, there = source.runs_on, step.runs_on
-                found.append((position, source.id, _home(here) != _home(there)))
-        hops.append(found)
-        home.update(dict.fromkeys(step.part.outputs, step))
+                from_elsewhere.append(_Arrival(position, source.id, memory_space(source.runs_on) != memory_space(step.runs_on)))
+        arrivals.append(from_elsewhere)
+        maker.update(dict.fromkeys(step.part.outputs, step))
     dead: list[list[str]] = [[] for _ in steps]
-    for name, at in last.items():
+    for name, i in last_reader.items():
         if name not in outputs:
-            dead[at].append(name)
-    return hops, dead
+            dead[i].append(name)
+    return arrivals, dead
 
 
-def _home(device: Device) -> tuple[object, ...]:
-    """Values pass as they are between devices with the same home."""
-    return (device.runtime, memory_of(device)) if device.runtime == "onnxruntime" else (device.runtime, device.provider)
+def memory_space(device: Device) -> MemorySpace:
+    """Where the values of a device live; between devices of one space they pass as they are."""
+    return runtime_of(device.runtime).memory_space(device)
 
 
 def compile_placement(placement: Placement, threads: int = 0, progress: Progress | None = None,
-                      as_cut: bool = False, fed: Fed = frozenset()) -> CompiledPlan:
+                      as_cut: bool = False, overridden: Overridden = frozenset()) -> CompiledPlan:
     """Cuts and compiles every subgraph.
 
     Args:
         placement: what to compile.
         threads: per subgraph; 0 leaves the choice to the runtime.
         progress: told what is being compiled.
-        as_cut: cut the model's own graph even where ONNX Runtime's optimised one could be cut, so that the
+        as_cut: cut the model's own graph even where ONNX Runtime's optimized one could be cut, so that the
             boundary tensors are those of the placement.
-        fed: initializers that are inputs of the parts that read them. Without them such a plan does not run.
+        overridden: initializers that are inputs of the parts that read them. Without them such a plan does not run.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
     """
-    cutter = Cutter.open(placement.graph, fed)
+    cutter = Cutter.open(placement.graph, overridden)
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
@@ -248,7 +258,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
             return Step(subgraph.id, part, device, runs_on, runtime.compile(part, runs_on, CompileOptions(threads)))
         except ExecutionError:  # runtimes check constants more strictly than values that come in a run
             plain = cutter.part(placement, subgraph)
-            if part.optimised or plain.inputs == part.inputs:
+            if part.optimized or plain.inputs == part.inputs:
                 raise
             return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, CompileOptions(threads)))
 
@@ -266,51 +276,43 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     if not as_cut and len(placement.subgraphs) == 1:
         whole = replace(cutter.whole(), label="subgraph 0")  # uncut: what the runtime sees is then the model as it is
         steps = steps_of([whole]) if whole.outputs else None
-    elif not as_cut and _is_cpu_only(by_name[s.device] for s in placement.subgraphs):
-        optimised = optimised_parts(placement, cutter)
+    elif not as_cut:
+        optimized = optimized_parts(placement, cutter)
         try:
-            steps = steps_of(optimised) if optimised else None
+            steps = steps_of(optimized) if optimized else None
         except ExecutionError as error:
-            log.info("the optimised graph cannot be cut here: %s", error)
+            log.info("the optimized graph cannot be cut here: %s", error)
     if steps is None:
         unknown = missing_types(placement)
         if unknown:
             cutter.find_types(unknown)
-        steps = steps_of(cut(placement, cutter, ahead=True))
+        steps = steps_of(cut(placement, cutter, fold_shapes=True))
     return CompiledPlan(placement.graph, steps, _constant_outputs(placement.graph, cutter), len(placement.subgraphs),
-                        lambda names: compile_placement(placement, threads, None, as_cut, names), fed)
+                        lambda names: compile_placement(placement, threads, None, as_cut, names), overridden)
 
 
-def _is_cpu_only(devices: Iterable[Device]) -> bool:
-    """Every subgraph is on ONNX Runtime's CPU provider with default settings.
-
-    A planned device is not, though its stand-in is: it would share no kernel with its neighbours.
-    """
-    return all(d.runtime == "onnxruntime" and d.provider == "CPUExecutionProvider" and not d.properties for d in devices)
-
-
-def compile_whole(graph: Graph, device: Device, threads: int = 0, also: Sequence[str] = (),
-                  fed: Fed = frozenset()) -> CompiledPlan:
+def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs: Sequence[str] = (),
+                  overridden: Overridden = frozenset()) -> CompiledPlan:
     """The unsplit model on one device, as a plan of one step.
 
     Args:
         graph: the model.
         device: a real device.
         threads: 0 leaves the choice to the runtime.
-        also: inner tensors to put out as well; the runtime then cannot fuse them away.
-        fed: initializers that are inputs.
+        extra_outputs: internal tensors to return as well; the runtime then cannot fuse them away.
+        overridden: initializers that are inputs.
 
     Raises:
         ExecutionError: the device cannot run the whole model.
     """
-    cutter = Cutter.open(graph, fed)
-    part = cutter.whole(also)
+    cutter = Cutter.open(graph, overridden)
+    part = cutter.whole(extra_outputs)
     steps = []
     if part.outputs:
         executable = runtime_of(device.runtime).compile(part, device, CompileOptions(threads))
         steps = [Step(0, part, device, device, executable)]
     return CompiledPlan(graph, steps, _constant_outputs(graph, cutter), len(steps),
-                        lambda names: compile_whole(graph, device, threads, also, names), fed)
+                        lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
 
 
 def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
@@ -321,20 +323,19 @@ def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
     for tensor in graph.outputs.tolist():
         proto = cutter.initializers.get(graph.tensor_names[tensor])
         if isinstance(proto, TensorProto):
-            found[graph.tensor_names[tensor]] = numpy_helper.to_array(proto, str(graph.path.resolve().parent))
+            found[graph.tensor_names[tensor]] = numpy_helper.to_array(proto, str(graph.folder))
     return found
 
 
 def convert(value: Value, target: Device) -> Value:
-    """A value in the form and the memory that a device takes."""
+    """A value in the form and the memory that a device takes.
+
+    Raises:
+        ExecutionError: the device's runtime has no such values.
+    """
     try:
-        if target.runtime == "openvino":
-            return to_openvino(value)
-        if target.runtime == "onnxruntime" and (is_openvino(value) or is_ort(value)):
-            return to_ort(value, *memory_of(target)) if can_be_ort_value(value) else value
-        if target.runtime == "onnxruntime" and can_be_ort_value(value) and memory_of(target)[0] != "cpu":
-            return to_ort(value, *memory_of(target))
-        return to_numpy(value) if target.runtime == "interpreter" else value
+        runtime = runtime_of(target.runtime)
+        return runtime.convert(value, runtime.memory_space(target))
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise ExecutionError(f"a value of type {type(value).__name__} cannot be handed to {target.name}: {error}") from error
 

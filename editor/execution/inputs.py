@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,20 +76,21 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
     try:
         with np.load(path, allow_pickle=False) as file:
             values = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, TypeError) as error:
-        raise ExecutionError(f"{path}: not an .npz file of inputs ({error})") from error
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, MemoryError,
+            NotImplementedError) as error:
+        raise ExecutionError(f"{path}: not an .npz file of inputs ({error or type(error).__name__})") from error
     check_inputs(graph, values)
     return values
 
 
-def expected_arrays(graph: Graph, fed: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
+def expected_arrays(graph: Graph, overridden: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
                                                                               tuple[int | str, ...] | None]]:
-    """Type and shape of every graph input and of the initializers that are fed, by name."""
-    tensors = [*graph.inputs.tolist(), *(graph.tensor_index[name] for name in fed)]
+    """Type and shape of every graph input and of the initializers that are overridden, by name."""
+    tensors = [*graph.inputs.tolist(), *(graph.tensor_index[name] for name in overridden)]
     return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t]) for t in tensors}
 
 
-def fed_initializers(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+def overridden_initializers(graph: Graph, names: Iterable[str]) -> frozenset[str]:
     """Those of the names that replace the default value of an initializer."""
     index = graph.tensor_index
     return frozenset(name for name in names if name in index and graph.tensor_overridable[index[name]])

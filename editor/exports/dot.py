@@ -50,7 +50,7 @@ def affinity_dot(placement: Placement, colour_by: str = "affinity") -> str:
         ExportError: ``colour_by`` is neither ``affinity`` nor a level.
     """
     if colour_by not in ("affinity", *LEVELS):
-        raise ExportError(f"unknown colouring {colour_by!r}; there is affinity, {', '.join(LEVELS)}")
+        raise ExportError(f"unknown colouring {colour_by!r}; choose one of: affinity, {', '.join(LEVELS)}")
     return _Writer(placement, by_subgraph=False, colour_by=colour_by).text()
 
 

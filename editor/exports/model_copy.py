@@ -11,7 +11,7 @@ from editor.errors import ExportError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.exports.stamp import stamp_model
 from editor.files import copy_atomic, write_atomic
-from editor.graph.bodies import captured_names
+from editor.graph.bodies import op_reads
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
 
@@ -42,7 +42,7 @@ def fold(model: ModelProto, graph: Graph) -> None:
     kept = [node for op, node in enumerate(model.graph.node) if not graph.op_is_constant[op]]
     del model.graph.node[:]
     model.graph.node.extend(kept)
-    needed = {name for node in kept for name in (*node.input, *captured_names(node))} | {o.name for o in model.graph.output}
+    needed = {name for node in kept for name in op_reads(node)} | {o.name for o in model.graph.output}
     weights = [t for t in model.graph.initializer if t.name in needed]
     del model.graph.initializer[:]
     model.graph.initializer.extend([*weights, *(folded[name] for name in sorted(folded))])
@@ -68,7 +68,7 @@ def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") ->
     stamp_model(model, stamp)
     weights = []
     for location in sorted(set(_locations(model.graph.initializer))):
-        source, target = graph.path.resolve().parent / location, path.parent / location
+        source, target = graph.folder / location, path.parent / location
         if not (target.exists() and source.samefile(target)):
             weights.append(copy_atomic(source, target))
     return [write_atomic(path, model.SerializeToString(deterministic=True)), *weights]

@@ -8,7 +8,6 @@ matches parts of names instead, the longest first, so the model can stay as it i
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,22 +20,24 @@ from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.exports.name_patterns import name_patterns
 from editor.exports.stamp import script_of
-from editor.files import safe_stem, write_atomic
+from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.evaluate import VERSION, check_setting
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, provider_of
 
 ANNOTATION = "layer_ann"
 ANNOTATIONS = "session.layer_assignment_settings"
 NAMES = "session.name_based_layer_assignment"
 BUDGET = "session.resource_cuda_partitioning_settings"
-CUDA = "CUDAExecutionProvider"
 MOST_SETTINGS = 8192
 """Bytes of one setting."""
 
 
 def onnxruntime_target(device: Device) -> str:
     """How the assignment settings call a device."""
-    if device.runtime == "onnxruntime" and device.provider not in ("CPUExecutionProvider", "CUDAExecutionProvider"):
-        return device.provider
+    provider = provider_of(device)
+    if provider not in ("", CPU, CUDA):
+        return provider
     if device.device == "GPU":
         return f"gpu:{device.unit}" if device.unit not in ("", "0") else "gpu"
     return "npu" if device.device == "NPU" else "cpu"
@@ -44,8 +45,8 @@ def onnxruntime_target(device: Device) -> str:
 
 def providers_of(placement: Placement) -> list[str]:
     """Execution providers that the session needs, in order of priority, the CPU last."""
-    found = [d.provider for d in placement.devices if d.runtime == "onnxruntime" and d.provider != "CPUExecutionProvider"]
-    return [*dict.fromkeys(found), "CPUExecutionProvider"]
+    found = [provider_of(d) for d in placement.devices]
+    return [*(provider for provider in dict.fromkeys(found) if provider not in ("", CPU)), CPU]
 
 
 def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assignment: str = "annotations",
@@ -67,7 +68,7 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
             the settings.
     """
     if assignment not in ("annotations", "names"):
-        raise ExportError(f"unknown assignment {assignment!r}; there is annotations, names")
+        raise ExportError(f"unknown assignment {assignment!r}; choose one of: annotations, names")
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     model = open_copy(graph)
     model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
@@ -85,7 +86,7 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
             rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
         document["model"], document["session"] = f"{stem}_annotated.onnx", {ANNOTATIONS: _settings(rules)}
     limited = [d for d in used if d.memory is not None]
-    cuda = [d for d in limited if d.provider == CUDA or onnxruntime_target(d).startswith("gpu")]
+    cuda = [d for d in limited if provider_of(d) == CUDA or onnxruntime_target(d).startswith("gpu")]
     if budget != "no" and len(cuda) == 1:
         document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
     for key, value in document["session"].items():
@@ -94,7 +95,7 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
                  "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
                  "memory_budget_bytes": {d.name: d.memory for d in limited}}
     return [*write_model(model, graph, out_dir / document["model"], stamp),
-            write_atomic(out_dir / f"{stem}_session.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}_session.json", json_text(document)),
             write_atomic(out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem))]
 
 
@@ -157,15 +158,10 @@ def _check_accepted(key: str, value: str) -> None:
     Raises:
         ExportError: it refuses; the message has its words.
     """
-    import onnxruntime
-
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
     tiny = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),
                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # a device that is not on this machine is no news
     try:
-        options.add_session_config_entry(key, value)
-        onnxruntime.InferenceSession(tiny.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise ExportError(f"ONNX Runtime {onnxruntime.__version__} refuses {key}: {error}") from error
+        check_setting(tiny, key, value)
+    except Exception as error:  # ONNX Runtime's errors have no base class of their own
+        raise ExportError(f"ONNX Runtime {VERSION} refuses {key}: {error}") from error

@@ -5,20 +5,20 @@ OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities li
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from editor.devices.device import Device
 from editor.exports.model_copy import fold, open_copy, write_model
 from editor.exports.stamp import script_of
-from editor.files import safe_stem, write_atomic
+from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
+from editor.runtimes.openvino.runtime import openvino_device
 
 
 def openvino_name(device: Device) -> str:
     """What OpenVINO calls a device of the table."""
-    if device.runtime == "openvino":
-        return device.provider
+    if own := openvino_device(device):
+        return own
     return f"GPU.{device.unit}" if device.device == "GPU" and device.unit not in ("", "0") else device.device
 
 
@@ -31,12 +31,12 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
                 "device": f"HETERO:{','.join(used)}", "define": dict(sorted(graph.define.items())),
                 "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
                 "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in placement.devices
-                               if d.runtime == "openvino" and d.properties},
+                               if openvino_device(d) and d.properties},
                 "affinities": {key: names[device] for key, device in placement.affinity.items()}}
     if len(used) < len(names):  # for `import`: two devices of the plan are one to OpenVINO
         document["plan_affinities"] = placement.affinity
     model = open_copy(graph)
     fold(model, graph)
     return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
-            write_atomic(out_dir / f"{stem}.affinities.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}.affinities.json", json_text(document)),
             write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]

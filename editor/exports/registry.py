@@ -28,7 +28,7 @@ FORMATS: dict[str, Writer] = {
 
 
 def export(placement: Placement, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
-    """Writes a partition in one format; returns the paths.
+    """Writes a placement in one format; returns the paths.
 
     Args:
         placement: what to write.
@@ -43,9 +43,13 @@ def export(placement: Placement, form: str, out_dir: Path, stamp: str = "", **op
     if form not in FORMATS:
         if form == "plan":
             raise ExportError(f"plan has no option {next(iter(options), '')!r}; it has none")
-        raise ExportError(f"unknown export format {form!r}; there is {', '.join(FORMATS)}")
+        raise ExportError(f"unknown export format {form!r}; choose one of: {', '.join(FORMATS)}")
     known = [name for name in inspect.signature(FORMATS[form]).parameters if name not in ("placement", "out_dir", "stamp")]
     for name in options:
         if name not in known:
-            raise ExportError(f"{form} has no option {name!r}; {f'there is {chr(44).join(known)}' if known else 'it has none'}")
+            raise ExportError(f"{form} has no option {name!r}; {_choice(known)}")
     return FORMATS[form](placement, out_dir, stamp=stamp, **options)
+
+
+def _choice(options: list[str]) -> str:
+    return f"choose one of: {', '.join(options)}" if options else "it has none"

@@ -14,10 +14,9 @@ import numpy as np
 
 from editor.errors import ExportError
 from editor.exports.colours import device_colour, text_colour
-from editor.files import safe_stem, write_atomic
+from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
-from editor.placement.costs import price
 from editor.placement.device_memory import device_bytes
 from editor.placement.device_profile import best_source, costs_of, word_for
 from editor.placement.placement import Placement
@@ -65,7 +64,7 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
 
 def write_json(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_report.json``."""
-    text = json.dumps(report_of(placement, stamp), indent=1) + "\n"
+    text = json_text(report_of(placement, stamp))
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.json", text)]
 
 
@@ -145,7 +144,7 @@ def _layout(name: str, placement: Placement, ops: list[int], devices: list[str],
     graph, part = placement.graph, placement.division.part
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
-    predicted = price(graph, costs, placement.assignment.device, np.flatnonzero(placement.constraints.placed)).total
+    predicted = placement.price(costs).total
     return {"name": name, "report": report_of(placement, stamp), "predicted": predicted,
             "device": [number[int(d)] for d in placement.device_of_op[ops]], "part": [max(int(part[op]), 0) for op in ops],
             "reason": [reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}

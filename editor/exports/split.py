@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -14,8 +13,9 @@ from editor.errors import ExportError
 from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
-from editor.files import write_atomic
+from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.providers import CPU, provider_of
 
 _LARGEST_FILE = 1 << 30
 """Bytes of a part above which its weights go into a file of their own."""
@@ -33,7 +33,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
     if unknown:
         cutter.find_types(unknown)
     written, steps = [], []
-    provider = {d.name: d.provider if d.runtime == "onnxruntime" else "CPUExecutionProvider" for d in placement.devices}
+    provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):
         if part is None:
             continue
@@ -49,7 +49,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
     manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
                 "providers": providers_of(placement), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
                 "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()], "subgraphs": steps}
-    return [*written, write_atomic(out_dir / "manifest.json", json.dumps(manifest, indent=1) + "\n"),
+    return [*written, write_atomic(out_dir / "manifest.json", json_text(manifest)),
             write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]
 
 

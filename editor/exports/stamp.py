@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from onnx import ModelProto
 
-from editor.files import write_atomic
+from editor.files import json_text, write_atomic
 
 METADATA = "hetero_editor"
 """Key of the stamp in a model's ``metadata_props``."""
@@ -28,7 +27,7 @@ def write_sidecar(path: Path, stamp: str) -> Path:
     """Writes ``<file>.json`` beside a file whose format has no room for a remark: its origin and its own sha256."""
     document = {"format": "hetero-editor/stamp", "version": 1, "made_by": stamp, "file": path.name,
                 "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    return write_atomic(path.with_name(f"{path.name}.json"), json.dumps(document, indent=1) + "\n")
+    return write_atomic(path.with_name(f"{path.name}.json"), json_text(document))
 
 
 def script_of(name: str, stamp: str, stem: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from editor.devices.device import Device
 from editor.exports.model_copy import open_copy, write_model
 from editor.exports.stamp import script_of
-from editor.files import safe_stem, write_atomic
+from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 
 _TARGETS = {"GPU": "cuda", "CPU": "llvm"}
@@ -32,5 +31,5 @@ def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
                 "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
                               for s in placement.subgraphs]}
     return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx", stamp),
-            write_atomic(out_dir / f"{stem}_tvm.json", json.dumps(document, indent=1) + "\n"),
+            write_atomic(out_dir / f"{stem}_tvm.json", json_text(document)),
             write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]

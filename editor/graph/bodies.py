@@ -24,6 +24,11 @@ def captured_names(node: NodeProto) -> list[str]:
     return list(captured)
 
 
+def op_reads(node: NodeProto) -> list[str]:
+    """Names of all tensors that a node needs: its inputs without the omitted ones, and what its bodies capture."""
+    return [*(name for name in node.input if name), *captured_names(node)]
+
+
 def _free_names(graph: GraphProto) -> list[str]:
     known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     known |= {t.values.name for t in graph.sparse_initializer}

@@ -75,6 +75,8 @@ class Graph:
 
     name: str
     path: Path
+    folder: Path
+    """External data of the model is relative to this folder."""
     sha256: str
     define: Mapping[str, int]
     unbound: tuple[str, ...]
@@ -133,6 +135,13 @@ class Graph:
         constant: Bools = self.tensor_kind == TensorKind.INITIALIZER
         constant[made] |= self.op_is_constant[self.tensor_producer[made]]
         return constant
+
+    @cached_property
+    def rank(self) -> Ints:
+        """[op] position in the topological order."""
+        rank = np.empty(len(self), np.int64)
+        rank[self.order] = np.arange(len(self))
+        return rank
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints, Ints]:

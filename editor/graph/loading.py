@@ -13,7 +13,7 @@ from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
 from editor.graph.constants import constant_ops
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
-from editor.graph.model_file import drop_weights, file_sha256, read_model
+from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, read_model
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.types import Shape, byte_size, element_name
 
@@ -71,7 +71,8 @@ class _Builder:
                                 kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
         return Graph(
-            name=self.path.stem, path=self.path, sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
+            name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
+            sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_types=op_types, op_domains=domains,
             op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),

@@ -7,12 +7,12 @@ types stay), and external data is only checked for where it points.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from editor.errors import ModelError
 from editor.graph.bodies import bodies_of
@@ -20,6 +20,8 @@ from editor.graph.bodies import bodies_of
 MAX_FILE_BYTES = 2 << 30
 """Protocol buffers cannot hold more; larger models keep their weights in other files."""
 MAX_OPS = 1_000_000
+MAX_EXPANDED = 200_000
+"""Ops that calls of local functions may come to."""
 _KEEP_TENSOR_BYTES = 8192
 
 _LOOKS_LIKE = (
@@ -51,7 +53,8 @@ def read_model(path: str | Path) -> ModelProto:
     if len(model.graph.node) > MAX_OPS:
         raise ModelError(f"{path}: {len(model.graph.node):,} ops, the limit is {MAX_OPS:,}")
     _check_names(model, path)
-    check_external_data(model, path)
+    _check_functions(model, path)
+    _settle_external_data(model, path)
     return model
 
 
@@ -63,6 +66,29 @@ def _check_names(model: ModelProto, path: Path) -> None:
         for name in (*node.input, *node.output, node.op_type, node.domain):
             if isinstance(name, bytes):
                 raise ModelError(f"{path}: op {i} has the tensor or type name {name!r}, which is not UTF-8 text")
+
+
+def _check_functions(model: ModelProto, path: Path) -> None:
+    """Refuses functions that call functions that call functions: whoever expands them never ends."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    sizes: dict[tuple[str, str, str], int] = {}
+
+    def size_of(nodes: Iterable[NodeProto]) -> int:
+        total = 0
+        for node in nodes:
+            total += sizes.get((node.domain, node.op_type, node.overload), 1)
+            total += sum(size_of(body.node) for body in bodies_of(node))
+        return total
+
+    for _ in functions:  # each round settles the functions whose callees are settled
+        before = dict(sizes)
+        for key, function in functions.items():
+            sizes[key] = min(size_of(function.node), 2 * MAX_EXPANDED)
+        if sizes == before:
+            break
+    if functions and size_of(model.graph.node) - len(model.graph.node) > MAX_EXPANDED:
+        raise ModelError(f"{path}: its functions call each other so often that the model has more than {MAX_EXPANDED:,} ops "
+                         "when they are expanded; export it without nested functions")
 
 
 def file_sha256(path: str | Path) -> str:
@@ -84,27 +110,53 @@ def drop_weights(model: ModelProto) -> None:
                     tensor.ClearField(field)  # type: ignore[arg-type]
 
 
-def check_external_data(model: ModelProto, path: Path) -> None:
-    """Refuses external data that is not a file inside the model's folder."""
-    folder = path.resolve().parent
-    for tensor in _tensors(model):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        entries = {e.key: e.value for e in tensor.external_data}
+def external_data_folder(model: ModelProto, path: Path) -> Path:
+    """The folder that the external data of a model is relative to, after ``read_model``.
+
+    It is the folder of the file that ``path`` leads to, or where a symbolic link has its data beside it, that of the link.
+    """
+    own, beside = path.resolve().parent, path.absolute().parent.resolve()
+    files = [location for tensor in _external_tensors(model) if (location := _entries(tensor).get("location"))]
+    lies_beside = own != beside and files and not (own / files[0]).exists() and (beside / files[0]).exists()
+    return beside if lies_beside else own
+
+
+def _settle_external_data(model: ModelProto, path: Path) -> None:
+    """Refuses external data that is not a file inside the model's folder, and follows the links of model caches.
+
+    Caches keep a model and its data as links to files of other names in one folder. Runtimes refuse data that a link
+    leads out of the model's folder to, so locations are rewritten to where the links lead.
+    """
+    folder = external_data_folder(model, path)
+    own = path.resolve().parent
+    for tensor in _external_tensors(model):
+        entries = _entries(tensor)
         location = entries.get("location", "")
-        problem = ""
+        problem, found = "", (folder / location).resolve()
         if not location:
             problem = "names no file"
         elif "://" in location:
             problem = f"points to a network address ({location})"
-        elif Path(location).is_absolute() or not (folder / location).resolve().is_relative_to(folder):
+        elif Path(location).is_absolute() or not (
+                found.is_relative_to(folder) or (".." not in Path(location).parts and found.is_relative_to(own))):
             problem = f"points outside the model's folder ({location})"
-        elif (folder / location).resolve() == path.resolve():
+        elif found == path.resolve():
             problem = "points at the model file itself"
-        if not problem:
-            problem = _bad_numbers(entries)
+        problem = problem or _bad_numbers(entries)
         if problem:
             raise ModelError(f"{path}: external data of tensor {tensor.name!r} {problem}")
+        if not found.is_relative_to(folder):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = str(found.relative_to(own))
+
+
+def _external_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    return (tensor for tensor in _tensors(model) if tensor.data_location == TensorProto.EXTERNAL)
+
+
+def _entries(tensor: TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def _bad_numbers(entries: dict[str, str]) -> str:

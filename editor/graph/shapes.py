@@ -51,7 +51,7 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             name = dim.dim_param or f"{value.name}[{axis}]"
             bound = define.get(name, _evaluate(name, define))
-            if bound is not None and not dim.HasField("dim_value"):
+            if bound is not None and not (dim.HasField("dim_value") and dim.dim_value >= 0):
                 dim.dim_value = bound
     return input_symbols(model)
 

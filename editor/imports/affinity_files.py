@@ -74,7 +74,8 @@ def _from_mapping(path: Path, text: str) -> Found:
     if not isinstance(data, dict):
         raise PlanError(f"{path}: affinities must be a mapping of ops to devices, or a device table")
     if data.get("format") == "hetero-editor/plan":
-        model = data.get("model", {}).get("path")
+        about = data.get("model")
+        model = about.get("path") if isinstance(about, dict) else None
         where = str((path.parent / model).resolve()) if isinstance(model, str) else None
         return _checked("plan", data.get("affinities"), path, where)
     if "affinities" in data:  # ours also has the plan's own names, as two of them may be one device there
@@ -111,7 +112,8 @@ def _from_session(path: Path, data: dict[str, Any]) -> Found:
     if not isinstance(nodes, dict) or not isinstance(devices, dict):
         raise PlanError(f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}")
     names = {mark: d.get("name") for mark, d in devices.items() if isinstance(d, dict)}
-    return _checked("ONNX Runtime assignment by names", {k: names.get(v, v) for k, v in nodes.items()}, path)
+    affinities = {k: names.get(v, v) if isinstance(v, str) else v for k, v in nodes.items()}
+    return _checked("ONNX Runtime assignment by names", affinities, path)
 
 
 def _from_table(path: Path, entries: list[Any]) -> Found:

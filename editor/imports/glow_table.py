@@ -44,7 +44,7 @@ def first_come(graph: Graph, devices: Sequence[Device], capabilities: Sequence[C
     for entry, place in zip(found.table, _places(found.table, devices), strict=True):
         name = _name(entry)
         if place is None:
-            problems.append(f"{name!r}: there is no device {name!r} (there is {', '.join(d.name for d in devices)}), nor "
+            problems.append(f"{name!r}: unknown device {name!r} (choose one of: {', '.join(d.name for d in devices)}), nor "
                             f"exactly one of its backend; its ops go to the next device of the table")
             continue
         if devices[place].name in asked:

@@ -61,7 +61,7 @@ def match(graph: Graph, devices: Sequence[Device], affinities: Mapping[str, str]
                 problems.append(f"{entry!r}: {f'{count} ops have this name' if count > 1 else 'no such op'}")
             continue
         if label is None:
-            problems.append(f"{entry!r}: there is no device {device!r} (there is {', '.join(d.name for d in devices)})")
+            problems.append(f"{entry!r}: unknown device {device!r} (choose one of: {', '.join(d.name for d in devices)})")
             continue
         if not graph.op_is_constant[op]:
             pins[graph.op_keys[op]] = label

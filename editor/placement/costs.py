@@ -44,8 +44,6 @@ _ASSUMED = {
     "NPU": Peaks(5e12, 1e11, 8e9, 2e-5, 4e-6, 5e-5),
 }
 _ACCELERATOR = Peaks(2e12, 1e11, 8e9, 2e-5, 4e-6, 5e-5)
-_SLOWDOWN = {"interpreter": 40.0}
-"""The reference evaluator computes with plain numpy, one op at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +71,9 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     launch = np.zeros(len(devices))
     for d, device in enumerate(devices):
         assumed = _ASSUMED.get(device.device, _ACCELERATOR)
-        slower = _SLOWDOWN.get(device.codegen, 1.0)
         compute = device.peak_compute or assumed.compute
         memory = device.peak_dram_bw or assumed.memory
-        op[:, d] = (np.maximum(flops / compute, moved / memory) + assumed.per_op) * slower
+        op[:, d] = (np.maximum(flops / compute, moved / memory) + assumed.per_op) * device.slowdown
         if device.link is not None:
             link[:, d] = device.link.latency + sizes / device.link.bandwidth
         elif assumed.bandwidth != float("inf"):

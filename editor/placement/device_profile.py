@@ -16,7 +16,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError
-from editor.files import write_atomic
+from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.costs import Costs, estimate
 
@@ -60,7 +60,7 @@ def profile_path(graph: Graph, device: Device) -> Path:
 def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
     """Keeps a profile."""
     path = profile_path(graph, device)
-    return write_atomic(path, json.dumps(asdict(profile), indent=1) + "\n")
+    return write_atomic(path, json_text(asdict(profile)))
 
 
 def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
@@ -86,7 +86,7 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     if source == "estimate":
         return estimate(graph, devices)
     if source != "measured":
-        raise EditorError(f"unknown source of costs {source!r}; there is estimate, measured")
+        raise EditorError(f"unknown source of costs {source!r}; choose one of: estimate, measured")
     profiles = [None if d.planned else load_profile(graph, d) for d in devices]
     missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
     if missing:

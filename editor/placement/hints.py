@@ -9,7 +9,6 @@ import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
@@ -46,8 +45,7 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
     """
     graph, devices = placement.graph, placement.devices
     costs = costs_of(graph, devices, source)
-    placed = np.flatnonzero(placement.constraints.placed)
-    now = price(graph, costs, placement.assignment.device, placed).total
+    now = placement.price(costs).total
     found: dict[bytes, Hint] = {}
     for trial, (boundary, ops, device) in enumerate(_candidates(placement)):
         if trial >= _TRIALS:
@@ -57,7 +55,7 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
             after = solve(graph, devices, replace(placement.settings, pins=pins), placement.constraints.capabilities)
         except EditorError:
             continue
-        saved = now - price(graph, costs, after.assignment.device, placed).total
+        saved = now - after.price(costs).total
         if saved > max(1e-9, _WORTH * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
                         len(placement.subgraphs) - len(after.subgraphs),
@@ -81,7 +79,7 @@ def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int
         for away in {device_of[t] for t in boundary.targets} - {home}:
             targets = [t for t in boundary.targets if device_of[t] == away]
             near = [([maker], away), ([r for r in readers if part[r] in targets], home)]
-            whole = [(_ops_of(part, [boundary.source]), away), (_ops_of(part, targets), home)]
+            whole = [(placement.ops_of([boundary.source]), away), (placement.ops_of(targets), home)]
             sides = [(_everywhere(scopes, part, ops), device) for ops, device in (*near, *whole) if len(ops) <= _MOST_REPEATED]
             sides += [*near, *whole]
             for ops, device in sides:
@@ -93,8 +91,5 @@ def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int
 
 def _everywhere(scopes: Scopes, part: np.ndarray[tuple[int], np.dtype[np.int64]], ops: Sequence[int]) -> list[int]:
     """The same ops in every repetition of their block: what costs in one layer costs in all."""
-    return sorted({twin for op in ops for twin in scopes.in_every_twin(op) if part[twin] >= 0})
+    return sorted({twin for op in ops for twin in scopes.corresponding_ops(op) if part[twin] >= 0})
 
-
-def _ops_of(part: np.ndarray[tuple[int], np.dtype[np.int64]], numbers: Sequence[int]) -> list[int]:
-    return np.flatnonzero(np.isin(part, numbers)).tolist()

@@ -14,8 +14,9 @@ from editor.errors import EditorError, PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
 from editor.placement.codegen import CHOICES, choose_codegens
 from editor.placement.constraints import Constraints, constrain
+from editor.placement.costs import Costs, Price, price
 from editor.placement.device_profile import costs_of
-from editor.placement.policies.registry import policy_of
+from editor.placement.policies.registry import check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
@@ -122,11 +123,39 @@ class Placement:
         return self.division.boundaries
 
     @cached_property
+    def placed_ops(self) -> Ints:
+        """Ops with a place of their own, by number: all but the constants that follow their consumers."""
+        return np.flatnonzero(self.constraints.placed)
+
+    @cached_property
     def op_counts(self) -> dict[str, int]:
         """Ops per device, without constants."""
-        placed = self.division.part >= 0
-        counts = np.bincount(self.assignment.device[placed], minlength=len(self.devices))
+        counts = np.bincount(self.assignment.device[self.placed_ops], minlength=len(self.devices))
         return {d.name: int(c) for d, c in zip(self.devices, counts.tolist(), strict=True)}
+
+    @property
+    def used_devices(self) -> tuple[Device, ...]:
+        """Devices that run some subgraph, in the order of the table."""
+        used = {s.device for s in self.subgraphs}
+        return tuple(d for d in self.devices if d.name in used)
+
+    def device_number(self, name: str) -> int:
+        """Index of a device of the table by its name."""
+        return [d.name for d in self.devices].index(name)
+
+    def ops_on(self, name: str) -> list[int]:
+        """Ops that a device runs, without constants."""
+        placed = self.placed_ops
+        found: list[int] = placed[self.assignment.device[placed] == self.device_number(name)].tolist()
+        return found
+
+    def ops_of(self, subgraphs: Sequence[int]) -> list[int]:
+        """Ops of some subgraphs, without constants."""
+        return np.flatnonzero(np.isin(self.division.part, subgraphs)).tolist()
+
+    def price(self, costs: Costs) -> Price:
+        """What one run costs, in seconds."""
+        return price(self.graph, costs, self.assignment.device, self.placed_ops)
 
     def _because(self, op: int) -> str:
         pin = self.constraints.pins.get(self.graph.op_keys[op])
@@ -170,6 +199,23 @@ class Placement:
                            because, pinned, forced, part, verdicts)
 
 
+def placement_of_groups(graph: Graph, devices: Sequence[Device], device: Ints, group: Ints) -> Placement:
+    """A placement whose subgraphs are given, for measurements and tests; nothing is asked of the runtimes.
+
+    Args:
+        graph: the model.
+        devices: the device table.
+        device: [op] index of the device.
+        group: [op] number of the subgraph in an order of execution; -1 for constants that follow their consumers.
+    """
+    allowed = np.zeros((len(graph), len(devices)), bool)
+    allowed[np.arange(len(graph)), device] = True
+    answers = tuple(Capability.everything(graph) for _ in devices)
+    constraints = Constraints(graph, tuple(devices), np.ones_like(allowed), allowed, group >= 0, {}, frozenset(), answers, {})
+    return Placement(graph, tuple(devices), Settings(), constraints, Assignment(device, lambda _op: "given"),
+                     divide(graph, devices, device, group))
+
+
 def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
           capabilities: Sequence[Capability] | None = None) -> Placement:
     """Chooses a device for every op and forms the subgraphs.
@@ -189,6 +235,7 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
             f"{graph.path}: the size of {', '.join(map(repr, graph.unbound))} is not known; "
             f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))", graph.unbound)
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
+    check_options(settings.policy_options)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     table = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
     task = Task(table, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
@@ -196,7 +243,7 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     assignment = policy(task)
     codegen = settings.policy_options.get("codegen", "op")
     if codegen not in CHOICES:
-        raise EditorError(f"unknown policy option codegen: {codegen!r}; it is chosen per {' or '.join(CHOICES)}")
+        raise EditorError(f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CHOICES)}")
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))

@@ -53,10 +53,10 @@ def _reach(edges: Rows, start: Sequence[int]) -> set[int]:
     return seen
 
 
-GROWTHS = ("type", "twins", "block", "subgraph", "before", "after", "near")
+EXPANSIONS = ("type", "twins", "block", "subgraph", "before", "after", "near")
 
 
-def grown(placement: Placement, ops: Sequence[int], how: str) -> list[int]:
+def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> list[int]:
     """Ops that belong to some ops, see ``Document.grow``; constants have no place and are left out.
 
     Raises:
@@ -64,24 +64,24 @@ def grown(placement: Placement, ops: Sequence[int], how: str) -> list[int]:
     """
     graph, part = placement.graph, placement.division.part
     start = [op for op in ops if 0 <= op < len(graph) and part[op] >= 0]
-    if how == "type":
+    if mode == "type":
         kinds = {(graph.op_domains[op], graph.op_types[op]) for op in start}
         found = {op for op in range(len(graph)) if (graph.op_domains[op], graph.op_types[op]) in kinds}
-    elif how == "twins":
+    elif mode == "twins":
         scopes = scopes_of(graph)
-        found = {twin for op in start for twin in scopes.in_every_twin(op)}
-    elif how == "block":
+        found = {twin for op in start for twin in scopes.corresponding_ops(op)}
+    elif mode == "block":
         scopes = scopes_of(graph)
-        found = {inner for op in start for inner in scopes.scopes[scopes.of_op[op]].ops}
-    elif how == "subgraph":
+        found = {*start} | {inner for op in start if op in scopes.of_op for inner in scopes.scopes[scopes.of_op[op]].ops}
+    elif mode == "subgraph":
         found = set(np.flatnonzero(np.isin(part, part[start])).tolist())
-    elif how in ("before", "after"):
-        rows = graph.predecessors if how == "before" else graph.successors
+    elif mode in ("before", "after"):
+        rows = graph.predecessors if mode == "before" else graph.successors
         found = _reach(rows, start)
-    elif how == "near":
+    elif mode == "near":
         both = (graph.predecessors, graph.successors)
         found = {*start} | {near for op in start for edges in both for near in edges[op].tolist()}
     else:
-        raise PinError(f"unknown way to grow a selection {how!r}; there is {', '.join(GROWTHS)}")
+        raise PinError(f"unknown way to expand a selection {mode!r}; choose one of: {', '.join(EXPANSIONS)}")
     return sorted(op for op in found if part[op] >= 0)
 

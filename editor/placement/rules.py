@@ -161,7 +161,7 @@ def _parse_rule(data: Any, where: str) -> Rule:
         raise PinError(f"{where}: a rule is a mapping such as {{type: Conv, to: GPU}}, not {data!r}")
     unknown = [k for k in data if k not in _KEYS]
     if unknown:
-        raise PinError(f"{where}: unknown key {unknown[0]!r}; there is {', '.join(_KEYS)}")
+        raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
     if data.get("to") in (None, ""):
         raise PinError(f"{where}: it has no target (`to: GPU`)")
     rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})

@@ -1,22 +1,30 @@
-"""What every runtime offers: say what it can run, compile a sub-model, run it."""
+"""What every runtime offers: say what it can run, compile a sub-model, run it, profile it.
+
+A runtime is one object of the protocol ``Runtime``. Everything that is special about it is in its module;
+the rest of the program asks these methods and compares no names. ``docs/adapters.md`` says how to add one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from onnx import ModelProto
 
 from editor.devices.device import Device
+from editor.devices.discovery import AvailableDevice, Target
 from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
+API_VERSION = 1
+"""Of this protocol. A package's runtime states the version that it was written for."""
+
 Value = Any
-"""A tensor where it lies: numpy array, ``OrtValue``, ``openvino.Tensor``; a list for a sequence."""
+"""A tensor where it lies: numpy array, ``OrtValue``, ``openvino.Tensor`` ...; a list for a sequence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +50,7 @@ class Capability:
 
 @dataclass(frozen=True, eq=False)
 class SubModel:
-    """A self-contained part of a model, ready to compile."""
+    """A self-contained part of a model, ready to compile. Nodes are named ``op<number of the op>``."""
 
     model: ModelProto
     inputs: tuple[str, ...]
@@ -51,17 +59,17 @@ class SubModel:
     """External data of ``model`` is relative to this folder."""
     label: str
     """For messages: "subgraph 3" or "the unsplit model"."""
-    optimised: bool = False
-    """ONNX Runtime has optimised this graph already; it must take it as it is."""
+    optimized: bool = False
+    """ONNX Runtime has optimized this graph already; it must run it as it is."""
     in_place: tuple[tuple[str, str], ...] = ()
     """(operand, result) of kernels that save a copy where both lie in the same memory; nobody reads the operand later."""
-    inner: frozenset[str] = frozenset()
-    """Outputs that nobody outside reads: they are put out to lie where we choose."""
-    hidden: int | None = None
-    """Tensors for which the runtime itself finds memory, where that is known."""
+    internal: frozenset[str] = frozenset()
+    """Internal tensors exposed as outputs so that the executor chooses their buffers."""
+    internal_tensor_count: int | None = None
+    """Internal tensors for which the runtime itself allocates memory, where that is known."""
     model_names: Mapping[str, str] = field(default_factory=dict)
-    """What the model calls tensors that an optimised graph keeps by other names."""
-    also: tuple[int, ...] = ()
+    """The model's names of tensors that an optimized graph keeps under other names."""
+    absorbed_ops: tuple[int, ...] = ()
     """Ops of other subgraphs that it computes, fused with its own."""
 
 
@@ -71,11 +79,35 @@ class CompileOptions:
 
     threads: int = 0
     """Threads per subgraph; 0 leaves the choice to the runtime."""
-    properties: dict[str, str] = field(default_factory=dict)
 
 
-class OtherShapes(ExecutionError):
-    """Outputs do not fit the memory that was chosen for them; other tensors in that memory may be overwritten already."""
+@dataclass(frozen=True)
+class MemorySpace:
+    """Where the values of a device live. Between devices of one space values pass as they are."""
+
+    runtime: str
+    kind: str = "cpu"
+    index: int = 0
+    """Which of the devices of that kind."""
+
+    @property
+    def is_host(self) -> bool:
+        """Values lie in the memory of the CPU."""
+        return self.kind == "cpu"
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel of a profiled run."""
+
+    type: str
+    ops: tuple[int, ...]
+    """Ops of the model that it computes; none where that is not known."""
+    seconds: float
+
+
+class OutputShapeMismatch(ExecutionError):
+    """Outputs do not fit the buffers chosen for them; other tensors in that memory may be overwritten already."""
 
 
 class Executable(Protocol):
@@ -89,43 +121,137 @@ class Executable(Protocol):
         """Another instance for another thread."""
         ...
 
-    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
-        """Asks to write outputs into given memory from the next run on; a runtime with its own memory need not.
 
-        Without buffers the runtime chooses again. A run whose outputs turn out not to fit raises ``OtherShapes``.
+@runtime_checkable
+class BoundExecutable(Protocol):
+    """An executable whose inputs and outputs can be bound to fixed memory, so that a run is a single call.
+
+    Optional: an executable that has these methods gets buffers chosen by the executor.
+    """
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """As ``Executable.run``."""
+        ...
+
+    def clone(self) -> Executable:
+        """As ``Executable.clone``."""
+        ...
+
+    def fixed_outputs(self) -> Sequence[Value]:
+        """Outputs in memory that every further run writes to; empty before the first run or where it may move."""
+        ...
+
+    def bind_output_buffers(self, buffers: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Writes these outputs into given host memory from the next run on.
+
+        Without buffers the runtime chooses again. A run whose outputs do not fit raises ``OutputShapeMismatch``.
         """
+        ...
+
+    def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
+        """Binds these inputs for good; returns what launches a run, or None where output buffers may move."""
+        ...
+
+    def rebind_input(self, name: str, value: Value) -> bool:
+        """Another value for one input of a launch; True when later writes into ``value`` are seen by later runs."""
         ...
 
 
 class Runtime(Protocol):
-    """One way to execute ONNX."""
+    """One way to execute ONNX. ``RuntimeDefaults`` has plain answers for what a runtime need not know."""
 
     name: str
+    """What device tables call it (``backendName``)."""
+    title: str
+    """Its name for people."""
+    api_version: int
+    slowdown: float
+    """How many times slower than the peaks of its hardware it is, for estimates."""
+
+    def devices(self) -> Sequence[AvailableDevice]:
+        """Devices of this machine; raises ``ImportError`` when the runtime is not installed."""
+        ...
+
+    def resolve(self, name: str, provider: str) -> Target | None:
+        """Where a device or backend name leads, None when the runtime does not answer to it."""
+        ...
 
     def capability(self, graph: Graph, device: Device) -> Capability:
-        """Asks the runtime which ops of a graph the device can run."""
+        """Which ops of a graph the device can run, and why not the others."""
         ...
 
     def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Compiles; raises ``ExecutionError`` with the runtime's message."""
         ...
 
+    def memory_space(self, device: Device) -> MemorySpace:
+        """Where the device's values live."""
+        ...
 
-_NOISE = (
-    re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
-    re.compile(r"^Fatal error: "),
-    re.compile(r"/onnxruntime_src/\S+ .*?\) "),  # the C++ function that complained
-    re.compile(r" with name 'op\d+'"),  # names of the probe's own nodes
-    re.compile(r"Node \(op\d+\) "),
-)
+    def convert(self, value: Value, space: MemorySpace) -> Value:
+        """A value of any runtime in the form and the memory that this one takes.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: it has no such values.
+        """
+        ...
+
+    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+                threads: int) -> list[KernelTime]:
+        """Median time of each kernel over the quietest runs; empty where the runtime has no profiler."""
+        ...
+
+    def precision(self, device: Device) -> str:
+        """What float32 is computed with where that is less: ``bf16``, ``f16``, ``tf32``; else ""."""
+        ...
+
+    def runs_optimized_graphs(self, device: Device) -> bool:
+        """Sub-models may be cut from the graph that the runtime has optimized (``execution.ort_optimized``)."""
+        ...
 
 
-def first_line(error: BaseException, limit: int = 240) -> str:
-    """A runtime's message without its inner life, short enough to show."""
+class RuntimeDefaults:
+    """Plain answers: values are numpy arrays in host memory, there is no profiler, float32 is float32."""
+
+    name: str
+    title: str
+    api_version = API_VERSION
+    slowdown = 1.0
+
+    def memory_space(self, device: Device) -> MemorySpace:
+        """Host memory."""
+        return MemorySpace(self.name)
+
+    def convert(self, value: Value, space: MemorySpace) -> Value:
+        """A numpy array."""
+        from editor.runtimes.values import to_numpy
+
+        return to_numpy(value)
+
+    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+                threads: int) -> list[KernelTime]:
+        """No profiler: the latency of a sub-model is divided among its ops by estimated work."""
+        return []
+
+    def precision(self, device: Device) -> str:
+        """Full precision."""
+        return ""
+
+    def runs_optimized_graphs(self, device: Device) -> bool:
+        """No."""
+        return False
+
+
+def summarize_error(error: BaseException, noise: Sequence[re.Pattern[str]] = (), limit: int = 240) -> str:
+    """First useful line of a runtime's error, shortened for display.
+
+    Args:
+        error: what the runtime raised.
+        noise: patterns that say nothing to a person; removed.
+        limit: characters.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    if text.startswith(("Check '", "Exception from")) and len(lines) > 1:
-        text = lines[-1]  # OpenVINO puts the place first and the cause last
-    for noise in _NOISE:
-        text = noise.sub("", text)
+    for pattern in noise:
+        text = pattern.sub("", text)
     return text if len(text) <= limit else text[:limit] + "…"

@@ -2,64 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib.metadata
+from collections.abc import Callable, Sequence
 
 from onnx import ModelProto
-from onnx.external_data_helper import load_external_data_for_model
-from onnx.reference import ReferenceEvaluator
 
 from editor.devices.device import Device
-from editor.errors import ExecutionError
-from editor.graph.graph import Graph
-from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, first_line
-from editor.runtimes.probe import ask
-from editor.runtimes.values import to_numpy
+from editor.devices.discovery import AvailableDevice, Target
+from editor.runtimes.base import SubModel
+from editor.runtimes.loaded_model import LoadedModelRuntime, Run
 
 
-class Interpreter:
-    """Capability from the evaluator's own op table."""
+class Interpreter(LoadedModelRuntime):
+    """Capability from the evaluator's own op table; execution with numpy."""
 
     name = "interpreter"
+    title = "ONNX reference interpreter"
+    slowdown = 40.0  # plain numpy, one op at a time
 
-    def capability(self, graph: Graph, device: Device) -> Capability:
-        """Asks by building an evaluator of single ops, which looks each of them up."""
-        return Capability.of_reasons(ask(graph, self._reason))
+    def devices(self) -> Sequence[AvailableDevice]:
+        """Always there."""
+        version = importlib.metadata.version("onnx")
+        return [AvailableDevice("Interpreter", self.name, "", version, "numpy on the CPU", self.title)]
 
-    def _reason(self, model: ModelProto) -> str:
-        try:
-            ReferenceEvaluator(model)
-        except Exception as error:
-            return f"ONNX reference interpreter: {first_line(error)}"
-        return ""
+    def resolve(self, name: str, provider: str) -> Target | None:
+        """``Interpreter``, ``Reference`` or ``ReferenceEvaluator``."""
+        if name.lower() in ("interpreter", "reference", "referenceevaluator"):
+            return Target(self.name, "", True, "CPU", self.title, self.slowdown)
+        return None
 
-    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
-        """Loads the weights; the evaluator needs them in the model."""
-        try:
-            model = ModelProto()
-            model.CopyFrom(part.model)
-            load_external_data_for_model(model, str(part.folder))
-            return _Evaluator(ReferenceEvaluator(model), part, device)
-        except Exception as error:
-            raise ExecutionError(f"{part.label} on {device.name}: ONNX reference interpreter: "
-                                 f"{first_line(error)}") from error
+    def check(self, model: ModelProto, device: Device) -> None:
+        """An evaluator looks every op up when it is made."""
+        from onnx.reference import ReferenceEvaluator
 
+        ReferenceEvaluator(model)
 
-class _Evaluator:
-    def __init__(self, evaluator: ReferenceEvaluator, part: SubModel, device: Device) -> None:
-        self.evaluator, self.part, self.device = evaluator, part, device
+    def load(self, model: ModelProto, part: SubModel, device: Device) -> Callable[[], Run]:
+        """An evaluator keeps no state between runs, so one serves all threads."""
+        from onnx.reference import ReferenceEvaluator
 
-    def run(self, inputs: Sequence[Value]) -> list[Value]:
-        """Evaluates with numpy."""
-        feeds = {name: to_numpy(v) for name, v in zip(self.part.inputs, inputs, strict=True)}
-        try:
-            return list(self.evaluator.run(list(self.part.outputs), feeds))
-        except Exception as error:
-            raise ExecutionError(f"{self.part.label} on {self.device.name}: ONNX reference interpreter: "
-                                 f"{first_line(error)}") from error
-
-    def move_outputs(self, buffers: Mapping[str, Value]) -> None:
-        """Outputs stay where this runtime puts them."""
-
-    def clone(self) -> Executable:
-        """The evaluator keeps no state between runs."""
-        return self
+        evaluator = ReferenceEvaluator(model)
+        return lambda: lambda inputs: evaluator.run(list(part.outputs), dict(zip(part.inputs, inputs, strict=True)))

@@ -123,15 +123,17 @@ class _ProbeModels:
         node.ClearField("output")
         node.name = f"op{op}"
         named: dict[int, str] = {}
+        # A runtime would compute an op of constants while it is asked: OpenVINO takes 20 s for a bicubic Resize.
+        as_inputs = bool(self.graph.tensor_is_constant[self.graph.reads[op]].all())
         for position, tensor in enumerate(self.graph.arguments[op].tolist()):
             if tensor >= 0 and tensor not in named:
                 named[tensor] = f"p{op}_{position}"
-                self._declare(graph, tensor, named[tensor])
+                self._declare(graph, tensor, named[tensor], as_inputs)
             node.input.append(named[tensor] if tensor >= 0 else "")
         for name in captured_names(original):
             if name not in declared:
                 declared.add(name)
-                self._declare(graph, self.graph.tensor_index[name], name)
+                self._declare(graph, self.graph.tensor_index[name], name, as_inputs)
         for position, tensor in enumerate(self.graph.results[op].tolist()):
             name = f"p{op}_out{position}" if tensor >= 0 else ""
             node.output.append(name)
@@ -140,7 +142,7 @@ class _ProbeModels:
                 graph.output.append(self._value_info(tensor, name) if kind else ValueInfoProto(name=name))
         graph.node.append(node)
 
-    def _declare(self, graph: GraphProto, tensor: int, name: str) -> None:
+    def _declare(self, graph: GraphProto, tensor: int, name: str, as_input: bool) -> None:
         """Makes an operand available: its small value, a filled constant like the real one, or a graph input."""
         value = self._small_value(tensor)
         shape, kind = self.graph.tensor_shapes[tensor], self.graph.tensor_types[tensor]
@@ -148,7 +150,8 @@ class _ProbeModels:
             copy = graph.initializer.add()
             copy.CopyFrom(value)
             copy.name = name
-        elif (self.graph.tensor_is_constant[tensor] and shape is not None and all(isinstance(d, int) for d in shape)
+        elif (not as_input and self.graph.tensor_is_constant[tensor] and shape is not None
+              and all(isinstance(d, int) for d in shape)
               and kind in _FILLABLE and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
               and self.graph.opsets.get("ai.onnx", 0) >= 9):
             dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)],

@@ -1,59 +1,120 @@
-"""Which runtime serves a device, and what each device can run."""
+"""Every runtime there is: built-in ones and those of other packages; and what each device can run.
+
+Other packages offer a runtime by the entry-point group ``hetero_editor.runtimes``; its value is a function
+or class that returns an object of the protocol ``Runtime``. A package that fails to load is listed as
+unusable, with its reason, and nothing else suffers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
-from editor.devices.device import STAND_IN, Device
+from editor.devices.device import Device
+from editor.devices.discovery import UnusableRuntime
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
-from editor.runtimes.base import Capability, Runtime
+from editor.runtimes.base import API_VERSION, Capability, Runtime
+
+ENTRY_POINTS = "hetero_editor.runtimes"
+STAND_IN = "CPU"
+"""Name of the device that runs the subgraphs of planned devices, so that results can be checked."""
+
+# In this order they answer to device names.
+_BUILT_IN = {
+    "onnxruntime": "editor.runtimes.onnxruntime.runtime:OnnxRuntime",
+    "openvino": "editor.runtimes.openvino.runtime:OpenVino",
+    "tvm": "editor.runtimes.tvm:Tvm",
+    "interpreter": "editor.runtimes.interpreter:Interpreter",
+}
 
 _answers: dict[tuple[object, ...], Capability] = {}
 _MAX_ANSWERS = 64
 
 
+def runtimes() -> Iterator[Runtime]:
+    """Every runtime that can be loaded, the built-in ones first; others are looked up when they are reached."""
+    for name in _BUILT_IN:
+        yield _built_in(name)
+    yield from _others()[0].values()
+
+
+def unusable() -> tuple[UnusableRuntime, ...]:
+    """Packages whose runtime cannot be loaded, with the reason."""
+    return _others()[1]
+
+
 @cache
+def _built_in(name: str) -> Runtime:
+    module, _, factory = _BUILT_IN[name].partition(":")
+    runtime: Runtime = getattr(import_module(module), factory)()
+    return runtime
+
+
+@cache
+def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
+    """Runtimes of other packages by name, and those that cannot be loaded."""
+    found: dict[str, Runtime] = {}
+    failed: list[UnusableRuntime] = []
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+        try:
+            runtime = _load(point)
+        except Exception as error:  # code of others may raise anything while it is imported
+            failed.append(UnusableRuntime(point.name, f"{type(error).__name__}: {error}"))
+            continue
+        if runtime.name in _BUILT_IN or runtime.name in found:
+            failed.append(UnusableRuntime(point.name, f"there is a runtime {runtime.name!r} already"))
+        else:
+            found[runtime.name] = runtime
+    return found, tuple(failed)
+
+
+def _load(point: EntryPoint) -> Runtime:
+    runtime: Runtime = point.load()()
+    if runtime.api_version != API_VERSION:
+        raise ExecutionError(f"it was written for version {runtime.api_version} of the runtime protocol; this editor has "
+                             f"version {API_VERSION}")
+    return runtime
+
+
 def runtime_of(name: str) -> Runtime:
-    """The runtime by its name; it is imported on first use.
+    """The runtime of a name.
 
     Raises:
-        ExecutionError: there is no such runtime on this machine.
+        ExecutionError: there is no such runtime.
     """
-    try:
-        if name == "onnxruntime":
-            from editor.runtimes.onnxruntime import OnnxRuntime
-            return OnnxRuntime()
-        if name == "openvino":
-            from editor.runtimes.openvino import OpenVino
-            return OpenVino()
-        if name == "interpreter":
-            from editor.runtimes.interpreter import Interpreter
-            return Interpreter()
-        if name == "tvm":
-            from editor.runtimes.tvm import Tvm
-            return Tvm()
-    except ImportError as error:
-        raise ExecutionError(f"the runtime {name} is not installed ({error})") from error
-    raise ExecutionError(f"there is no runtime {name!r}")
+    if name in _BUILT_IN:
+        return _built_in(name)
+    runtime = _others()[0].get(name)
+    if runtime is None:
+        reason = next((f": {u.reason}" for u in _others()[1] if u.name == name), "")
+        raise ExecutionError(f"there is no runtime {name!r}{reason}")
+    return runtime
 
 
 def capability(graph: Graph, device: Device) -> Capability:
-    """What a device can run; asked once per model and device."""
+    """What a device can run; asked once per model and device.
+
+    Raises:
+        ExecutionError: the runtime is not installed.
+    """
     if device.planned:
         return Capability.everything(graph)
-    key = (graph.sha256, tuple(sorted(graph.define.items())), device.runtime, device.provider,
-           tuple(sorted(device.properties.items())))
+    key = (graph.sha256, tuple(sorted(graph.define.items())), device.settings)
     if key not in _answers:
         if len(_answers) >= _MAX_ANSWERS:
             _answers.pop(next(iter(_answers)))
-        _answers[key] = runtime_of(device.runtime).capability(graph, device)
+        try:
+            _answers[key] = runtime_of(device.runtime).capability(graph, device)
+        except ImportError as error:
+            raise ExecutionError(f"the runtime {device.runtime} is not installed ({error})") from error
     return _answers[key]
 
 
 @cache
 def stand_in() -> Device:
     """The real device that runs the subgraphs of planned ones."""
-    runtime, _, provider = STAND_IN.partition(":")
-    return load_devices([{"name": "stand-in", "backendName": runtime, "provider": provider}])[0]
+    return load_devices([{"name": "stand-in", "backendName": STAND_IN}])[0]

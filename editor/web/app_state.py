@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from editor.devices.discovery import take_over
+from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, load_devices
 from editor.errors import ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
@@ -91,7 +91,7 @@ class Desk:
             if first is not None and self.start is not None:
                 try:
                     if self._head_start is not None and (machine := self._head_start.machine(OPEN_SECONDS)):
-                        take_over(machine)
+                        set_available_devices(machine)
                     document = self.open(self.start)
                     view_of(document)  # the page asks for both at once; most of what they need is then remembered
                     shown_elements(document, first_detail(document.graph))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices
@@ -14,12 +15,12 @@ from editor.errors import PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement, Settings, solve
-from editor.placement.regions import between, grown, same_device_region
+from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
 from editor.workspace.layouts import Layout, kept, ready_made
 from editor.workspace.plan import ImportReport, Plan
-from editor.workspace.store import Record, Revision, Run, Store
+from editor.workspace.store import Record, Revision, Run, StaleDocumentError, Store
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,32 @@ class Refusal:
     ops: tuple[int, ...]
     device: str
     reason: str
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_RETRIES = 20
+"""Attempts to apply a change on top of those that others make at the same time."""
+
+
+def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concatenate[Document, P], R]:
+    """Applies a change to the document as it is in the workspace now.
+
+    Another tab, server or ``Document`` may have changed it since it was read. A change is made from the latest state,
+    and made again when somebody else was quicker, so that nothing is overwritten unseen.
+    """
+    @functools.wraps(change)
+    def applied(self: Document, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            for _ in range(_RETRIES):
+                self.refresh()
+                try:
+                    return change(self, *args, **kwargs)
+                except StaleDocumentError:
+                    continue
+            self.refresh()
+            return change(self, *args, **kwargs)
+    return applied
 
 
 class Document:
@@ -49,8 +76,8 @@ class Document:
         self._cursor = record.cursor
         self._lock = threading.RLock()
         self._placement = self._solve(self._history[self._cursor].decisions)
-        self.version = 0
-        """Grows with every change, so that a page can tell old answers from new ones."""
+        self.version = record.version
+        """Grows with every change, whoever makes it, so that a page can tell old answers from new ones."""
 
     @property
     def placement(self) -> Placement:
@@ -88,6 +115,18 @@ class Document:
         """A step was undone."""
         return self._cursor + 1 < len(self._history)
 
+    def refresh(self) -> bool:
+        """Takes over what others changed in the workspace since; True when there was something."""
+        with self._lock:
+            record = self.store.get(self.id)
+            if record is None or record.version == self.version:
+                return False
+            history = self.store.history(self.id)
+            self._placement = self._solve(history[record.cursor].decisions)
+            self._history, self._cursor, self.version = history, record.cursor, record.version
+            return True
+
+    @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
         """Pins ops to a device; those that it cannot run are left alone unless forced.
 
@@ -114,6 +153,7 @@ class Document:
             return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} "
                            f"({self.graph.type_label(refused[0])}): {table.inability(refused[0], device)}")
 
+    @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:
         """Removes the pins of some ops, or of all; returns how many there were."""
         with self._lock:
@@ -145,12 +185,14 @@ class Document:
         Raises:
             PinError: there is no such way to grow.
         """
-        return grown(self._placement, ops, how)
+        return expand_selection(self._placement, ops, how)
 
+    @_on_latest
     def go(self, step: int) -> bool:
         """To any step of the history; False where there is none."""
         return step == self._cursor or self._go(step)
 
+    @_on_latest
     def reorder(self, names: Sequence[str]) -> None:
         """Changes the priority of the devices.
 
@@ -166,6 +208,7 @@ class Document:
                 decisions["devices"] = [dict(by_name[name].entry) for name in names]
                 self._apply(" > ".join(names), decisions)
 
+    @_on_latest
     def set_automatic(self, policy: str, options: Mapping[str, Any], subgraphs: str) -> None:
         """Changes the policy or the way to form subgraphs.
 
@@ -179,6 +222,7 @@ class Document:
                 said = ", ".join(str(value) for value in options.values())
                 self._apply(f"{policy}{f' ({said})' if said else ''}, {subgraphs} subgraphs", decisions | wanted)
 
+    @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Replaces the rules.
 
@@ -191,6 +235,7 @@ class Document:
             if decisions.get("rules", []) != plain:
                 self._apply(f"{len(plain)} rule{'s' if len(plain) != 1 else ''}", decisions | {"rules": plain})
 
+    @_on_latest
     def pin(self, ops: Sequence[int], label: str) -> None:
         """Pins ops to a label: a device, or a unit or codegen among which the automatic mode still chooses.
 
@@ -202,6 +247,7 @@ class Document:
             pins |= {self.graph.op_keys[op]: label for op in ops}
             self._commit(f"{self._what(ops)} → {label}", pins, forced - {self.graph.op_keys[op] for op in ops})
 
+    @_on_latest
     def import_affinities(self, path: Path, title: str) -> ImportReport:
         """Pins from a file of another tool.
 
@@ -213,6 +259,7 @@ class Document:
             self.adopt(f"import {title}", plan.placement.settings)
         return report
 
+    @_on_latest
     def adopt(self, label: str, settings: Settings) -> None:
         """Takes a whole set of decisions, found by a tuning; the order of devices stays.
 
@@ -224,6 +271,7 @@ class Document:
             if decisions != self._history[self._cursor].decisions:
                 self._apply(label, decisions)
 
+    @_on_latest
     def keep_layout(self, name: str) -> None:
         """Keeps the present decisions under a name.
 
@@ -265,10 +313,12 @@ class Document:
         mine = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
         return [Layout("this plan", now.settings, now, ""), *kept(now, mine), *ready_made(now)]
 
+    @_on_latest
     def undo(self) -> bool:
         """One step back; False at the beginning."""
         return self._go(self._cursor - 1)
 
+    @_on_latest
     def redo(self) -> bool:
         """One step forward; False at the end."""
         return self._go(self._cursor + 1)
@@ -277,10 +327,9 @@ class Document:
         with self._lock:
             if not 0 <= number < len(self._history):
                 return False
-            self._placement = self._solve(self._history[number].decisions)
-            self._cursor = number
-            self.version += 1
-            self.store.move(self.id, number)
+            placement = self._solve(self._history[number].decisions)
+            self.version = self.store.move(self.id, number, self.version)
+            self._placement, self._cursor = placement, number
             return True
 
     def _pins(self) -> tuple[dict[str, str], set[str]]:
@@ -295,11 +344,10 @@ class Document:
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
         placement = self._solve(decisions)  # raises before anything is changed
         revision = Revision(label, decisions)
-        self.store.append(self.id, self._cursor + 1, revision)
+        self.version = self.store.append(self.id, self._cursor + 1, revision, self.version)
         self._history[self._cursor + 1:] = [revision]
         self._cursor += 1
         self._placement = placement
-        self.version += 1
 
     def _solve(self, decisions: Mapping[str, Any]) -> Placement:
         devices = load_devices(decisions["devices"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.errors import EditorError
-from editor.placement.costs import Costs, price
+from editor.placement.costs import Costs
 from editor.placement.device_memory import device_bytes
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
@@ -56,14 +56,14 @@ def kept(now: Placement, decisions: Mapping[str, Settings]) -> list[Layout]:
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     """What layouts are compared by: seconds by the given costs, bytes; ``busiest`` bounds the time between two requests."""
     division = placement.division
-    placed = np.flatnonzero(placement.constraints.placed)
+    placed = placement.placed_ops
     problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
     busiest = float(problem.loads(placement.assignment.device[placed]).max(initial=0.0))
     return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
             "memory": device_bytes(placement.devices, placement.subgraphs),
-            "predicted": price(placement.graph, costs, placement.assignment.device, placed).total}
+            "predicted": placement.price(costs).total}
 
 
 def differing(a: Placement, b: Placement) -> list[int]:

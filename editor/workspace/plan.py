@@ -237,7 +237,7 @@ class Plan:
 
     def recipe(self) -> Recipe:
         """What a job needs to make this plan again."""
-        return Recipe(str(self.graph.path.resolve()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
+        return Recipe(str(self.graph.path.absolute()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
                       self.settings)
 
 

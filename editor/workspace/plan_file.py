@@ -97,6 +97,8 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
                             str(document.get("subgraph_rule", "minimal")),
                             parse_rules(document.get("rules") or [], f"{path}, rules"))
         entries = [dict(entry) for entry in document["devices"]]
+        if not isinstance(document["affinities"], Mapping):
+            raise TypeError("affinities must map op keys to device names")
         digest = str(model.get("sha256", ""))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise PlanError(f"{path}: damaged plan ({type(error).__name__}: {error})") from error
@@ -123,8 +125,8 @@ def changed_affinities(document: Mapping[str, Any], affinity: Mapping[str, str])
 
 def _stored_path(model: Path, plan: Path | None) -> str:
     if plan is None:
-        return str(model.resolve())
+        return str(model.absolute())
     try:
-        return os.path.relpath(model.resolve(), plan.resolve().parent).replace(os.sep, "/")
+        return os.path.relpath(model.absolute().parent.resolve() / model.name, plan.resolve().parent).replace(os.sep, "/")
     except ValueError:  # another drive
-        return str(model.resolve())
+        return str(model.absolute())

@@ -26,7 +26,8 @@ _documents = sa.Table(
     sa.Column("sha256", sa.String(64), nullable=False),
     sa.Column("define", sa.JSON, nullable=False),
     sa.Column("cursor", sa.Integer, nullable=False),
-    sa.Column("updated", sa.String, nullable=False))
+    sa.Column("updated", sa.String, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False, server_default="0"))
 
 _revisions = sa.Table(
     "revisions", _metadata,
@@ -58,6 +59,8 @@ class Record:
     define: dict[str, int]
     cursor: int
     updated: str
+    version: int
+    """Grows with every change of the history, whoever makes it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,10 @@ def default_folder() -> Path:
     return Path(base) / "hetero-editor"
 
 
+class StaleDocumentError(EditorError):
+    """The document was changed elsewhere after it was read."""
+
+
 class Store:
     """All documents of one workspace."""
 
@@ -106,12 +113,13 @@ class Store:
         try:
             self._engine = sa.create_engine(url)
             _metadata.create_all(self._engine)
+            self._add_missing_columns()
         except (sa.exc.SQLAlchemyError, ImportError) as error:
             raise EditorError(f"the workspace {url} cannot be opened: {str(error).splitlines()[0]}") from error
 
     def create(self, title: str, model: str, sha256: str, define: Mapping[str, int], first: Revision) -> Record:
         """A new document with one revision."""
-        record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now())
+        record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now(), 0)
         with self._engine.begin() as db:
             db.execute(_documents.insert().values(**vars(record)))
             db.execute(_revisions.insert().values(document=record.id, number=0, label=first.label,
@@ -149,13 +157,27 @@ class Store:
                               .order_by(_revisions.c.number))
             return [Revision(row.label, _unpack(row.decisions)) for row in rows]
 
-    def append(self, document: str, number: int, revision: Revision) -> None:
-        """Adds a revision at a position; what was undone from there on is dropped."""
+    def append(self, document: str, number: int, revision: Revision, version: int) -> int:
+        """Adds a revision at a position; what was undone from there on is dropped.
+
+        Args:
+            document: its id.
+            number: of the revision.
+            revision: what was done.
+            version: of the document that the revision was made from.
+
+        Returns:
+            The new version.
+
+        Raises:
+            StaleDocumentError: somebody else changed the document since; nothing is written.
+        """
         with self._engine.begin() as db:
+            self._advance(db, document, number, version)
             db.execute(_revisions.delete().where(_revisions.c.document == document, _revisions.c.number >= number))
             db.execute(_revisions.insert().values(document=document, number=number, label=revision.label,
                                                   decisions=_pack(revision.decisions)))
-            db.execute(_documents.update().where(_documents.c.id == document).values(cursor=number, updated=_now()))
+        return version + 1
 
     def keep_layout(self, document: str, name: str, decisions: Mapping[str, Any] | None) -> None:
         """Keeps decisions under a name, in place of earlier ones of that name; None forgets them."""
@@ -183,10 +205,24 @@ class Store:
                               .order_by(_runs.c.number.desc()).limit(limit)).all()
         return [Run(row.when, row.figures) for row in rows]
 
-    def move(self, document: str, number: int) -> None:
-        """Undo or redo: another revision is current."""
+    def move(self, document: str, number: int, version: int) -> int:
+        """Undo or redo: another revision is current. Arguments, result and errors as for ``append``."""
         with self._engine.begin() as db:
-            db.execute(_documents.update().where(_documents.c.id == document).values(cursor=number, updated=_now()))
+            self._advance(db, document, number, version)
+        return version + 1
+
+    def _advance(self, db: sa.Connection, document: str, number: int, version: int) -> None:
+        """Compare-and-swap: first in a transaction, so that two writers cannot both succeed."""
+        changed = db.execute(_documents.update().where(_documents.c.id == document, _documents.c.version == version)
+                             .values(cursor=number, updated=_now(), version=version + 1))
+        if changed.rowcount != 1:
+            raise StaleDocumentError("the document was changed elsewhere (another tab or server); look at it, and try again")
+
+    def _add_missing_columns(self) -> None:
+        """Workspaces of versions before 0.3 have no version of documents."""
+        if "version" not in {column["name"] for column in sa.inspect(self._engine).get_columns("documents")}:
+            with self._engine.begin() as db:
+                db.execute(sa.text("ALTER TABLE documents ADD COLUMN version INTEGER NOT NULL DEFAULT 0"))
 
 
 def _pack(decisions: Mapping[str, Any]) -> bytes:

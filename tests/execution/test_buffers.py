@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import editor
 from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
-from editor.execution.ort_optimized.buffers import pack, place_outputs
+from editor.execution.ort_optimized.buffers import allocate_before_run, pack
 from editor.execution.ort_optimized.in_place_kernels import PASSES_ON, WRITES_OVER, may_pass_on, operands_in_place
 from editor.execution.ort_optimized.lifetimes import Lifetimes
 from editor.graph.graph import Graph
@@ -42,9 +42,9 @@ def test_tensors_that_meet_never_overlap(sizes: list[int], random: object, share
     assert total <= sum(-(-size // 64) * 64 for size in sizes)
 
 
-def _step(number: int, kernels: list[tuple[list[str], str]], inputs: list[str], optimised: bool) -> Step:
+def _step(number: int, kernels: list[tuple[list[str], str]], inputs: list[str], optimized: bool) -> Step:
     graph = helper.make_graph([helper.make_node("Sum", reads, [made]) for reads, made in kernels], "part", [], [])
-    part = SubModel(ModelProto(graph=graph), tuple(inputs), tuple(made for _, made in kernels), Path(), "", optimised)
+    part = SubModel(ModelProto(graph=graph), tuple(inputs), tuple(made for _, made in kernels), Path(), "", optimized)
     device = editor.load_devices("HETERO:CPU")[0]
     return Step(number, part, device, device, executable=None)  # type: ignore[arg-type]
 
@@ -52,18 +52,18 @@ def _step(number: int, kernels: list[tuple[list[str], str]], inputs: list[str], 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 14), st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
 def test_whatever_order_a_step_runs_in_tensors_that_share_memory_do_not_meet(seed: int, count: int, steps: int,
-                                                                            optimised: float) -> None:
+                                                                            optimized: float) -> None:
     """Runs every step in random orders that its kernels allow, and looks at what is alive at every moment."""
     rng = np.random.default_rng(seed)
     home = np.sort(rng.integers(0, steps, count))
     reads = [[f"t{j}" for j in rng.choice(i, min(i, int(rng.integers(0, 3))), replace=False)] for i in range(count)]
-    taken = [bool(rng.random() < optimised) for _ in range(steps)]
+    taken = [bool(rng.random() < optimized) for _ in range(steps)]
     plan = []
     for s in range(steps):
         mine = [i for i in range(count) if home[i] == s]
         inputs = {name for i in mine for name in reads[i] if home[int(name[1:])] != s}
         plan.append(_step(s, [(reads[i], f"t{i}") for i in mine], sorted(inputs), taken[s]))
-    meet = Lifetimes(plan).meetings([[f"t{i}"] for i in range(count)])
+    meet = Lifetimes(plan).interference([[f"t{i}"] for i in range(count)])
     assert (meet == meet.T).all() and meet.diagonal().all()
     for _ in range(5):
         order: list[int] = []
@@ -83,8 +83,8 @@ def test_whatever_order_a_step_runs_in_tensors_that_share_memory_do_not_meet(see
 
 def test_a_chain_needs_room_for_two() -> None:
     kernels = [([f"t{i - 1}"] if i else ["x"], f"t{i}") for i in range(7)]
-    for optimised, needed in ((True, 2), (False, 7)):
-        meet = Lifetimes([_step(0, kernels, ["x"], optimised)]).meetings([[f"t{i}"] for i in range(7)])
+    for optimized, needed in ((True, 2), (False, 7)):
+        meet = Lifetimes([_step(0, kernels, ["x"], optimized)]).interference([[f"t{i}"] for i in range(7)])
         assert pack([64] * 7, meet)[1] == needed * 64
 
 
@@ -185,11 +185,11 @@ def test_inner_tensors_share_one_block_with_boundary_tensors(tmp_path: Path) -> 
     graph = branching_net(tmp_path / "branching.onnx", 3)
     compiled = _cut_at_random(graph, 0)
     _is_right(graph, compiled)
-    inner = {name for step in compiled.steps for name in step.part.inner}
+    inner = {name for step in compiled.steps for name in step.part.internal}
     assert inner
     results = {graph.tensor_names[t] for t in graph.outputs}
-    places = [value for step in compiled.steps for name, value in zip(step.part.outputs, step.executable.kept, strict=True)
-              if name not in results]
+    places = [value for step in compiled.steps
+              for name, value in zip(step.part.outputs, step.executable.fixed_outputs(), strict=True) if name not in results]
     begins = [value.data_ptr() for value in places]
     ends = [value.data_ptr() + value.numpy().nbytes for value in places]
     assert max(ends) - min(begins) < sum(end - begin for begin, end in zip(begins, ends, strict=True)) / 2
@@ -200,7 +200,7 @@ def test_places_wait_for_shapes_that_depend_on_the_data(seed: int, tmp_path: Pat
     graph = branching_net(tmp_path / "branching.onnx", seed, found_late=True)
     pins = {key: "AB"[i % 2] for i, key in enumerate(graph.op_keys)}
     compiled = compile_placement(editor.partition(graph, TWINS, pins=pins).placement, 1)
-    assert not place_outputs(compiled.steps, [graph.tensor_names[t] for t in graph.outputs])
+    assert not allocate_before_run(compiled.steps, [graph.tensor_names[t] for t in graph.outputs])
     _is_right(graph, compiled)
 
 
@@ -208,7 +208,7 @@ def test_a_shape_that_is_known_wrongly_is_found_in_the_run(tmp_path: Path) -> No
     """What a part puts out lies in memory that was made for its shape before the first run."""
     graph = branching_net(tmp_path / "branching.onnx", 3)
     compiled = _cut_at_random(graph, 0)
-    step = next(step for step in compiled.steps if step.part.optimised)
+    step = next(step for step in compiled.steps if step.part.optimized)
     info = step.part.model.graph.output[0]
     info.type.tensor_type.shape.dim[1].dim_value *= 2
     _is_right(graph, compiled)

@@ -116,7 +116,7 @@ def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Pat
     home = next(s for s in plan.subgraphs if "y" in s.outputs)
     cutter = Cutter.open(graph)
     assert "left" in cutter.part(plan.placement, home).inputs
-    last = cutter.part(plan.placement, home, ahead=True)
+    last = cutter.part(plan.placement, home, fold_shapes=True)
     assert "left" not in last.inputs and "mean" in last.inputs
     value = next(t for t in last.model.graph.initializer if t.name == "left")
     assert onnx.numpy_helper.to_array(value).tolist() == [1]
@@ -163,7 +163,7 @@ def test_only_what_follows_from_static_shapes_is_known(tmp_path: Path) -> None:
         assert {name: onnx.numpy_helper.to_array(t).tolist() for name, t in known.items()} == expected
 
 
-def test_an_op_that_is_only_ever_optimised_away_is_named() -> None:
+def test_an_op_that_is_only_ever_optimized_away_is_named() -> None:
     graph = editor.load_model(ODDITIES / "old_opset_6.onnx")
     with pytest.raises(editor.UnsupportedOpError, match="(?s)Dropout.*Could not find an implementation"):
         editor.partition(graph, "HETERO:CPU")
@@ -254,7 +254,7 @@ def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
             result = plan.run({"x": x} if given is None else {"x": x, "w": given})
             default = np.array([1, 2, 3], np.float32)
             assert compare("by hand", expected(default if given is None else given), result).within_tolerance
-    twins = [{"name": n, "backendName": "CPU"} for n in "AB"]  # cut from ONNX Runtime's optimised graph
+    twins = [{"name": n, "backendName": "CPU"} for n in "AB"]  # cut from ONNX Runtime's optimized graph
     plan = editor.partition(graph, twins, pins={"first": "A", "y": "B", "z": "A"})
     for _ in range(3):
         assert compare("by hand", expected(w), plan.run({"x": x, "w": w})).within_tolerance

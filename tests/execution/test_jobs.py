@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import EXAMPLES, write_dag
+from conftest import EXAMPLES, ROOT, write_dag
 from pages import free_port
 
 import editor
@@ -161,7 +161,7 @@ def scheduler(port: int) -> Iterator[None]:
             "    print('up', flush=True)\n"
             "    input()\n")
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               env={**os.environ, "PYTHONPATH": f"{EXAMPLES.parent}:{Path(__file__).parent}"})
+                               env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"})
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     yield
     process.kill()

@@ -22,11 +22,13 @@ from editor.execution.measure.mismatch import first_differences, in_groups, summ
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
 from editor.execution.measure.tune import tune
-from editor.execution.ort_optimized.lineage import lineage
-from editor.execution.ort_optimized.optimized_cut import optimise
 from editor.graph.graph import Graph
 from editor.placement.placement import Settings
-from editor.runtimes.values import to_numpy, to_openvino, to_ort
+from editor.runtimes.onnxruntime.evaluate import optimized_graph
+from editor.runtimes.onnxruntime.lineage import lineage
+from editor.runtimes.onnxruntime.values import to_ort
+from editor.runtimes.openvino.values import to_openvino
+from editor.runtimes.values import to_numpy
 
 BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
        {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
@@ -55,7 +57,7 @@ def test_clones_in_threads_of_their_own_keep_out_of_each_other_s_memory(mobilene
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
-def test_transfers_of_the_optimised_graph_bear_the_model_s_names(name: str) -> None:
+def test_transfers_of_the_optimized_graph_bear_the_model_s_names(name: str) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 5 % 2})
@@ -65,7 +67,7 @@ def test_transfers_of_the_optimised_graph_bear_the_model_s_names(name: str) -> N
     assert names, "or there is nothing to see"
     found = compiled.keep(inputs, list(names))
     wanted = list(dict.fromkeys(names.values()))
-    expected = compile_whole(graph, plan.devices[0], also=wanted).keep(inputs, wanted)
+    expected = compile_whole(graph, plan.devices[0], extra_outputs=wanted).keep(inputs, wanted)
     for made, said in names.items():  # in another order, and blocks may end in zeros
         ours, model = (np.sort(v[v != 0], axis=None) for v in (found[made], expected[said]))
         np.testing.assert_allclose(ours, model, rtol=1e-4, atol=1e-5, err_msg=f"{made} is not {said}")
@@ -128,7 +130,7 @@ def test_read_only_arrays_reach_openvino() -> None:
 def test_every_kernel_knows_its_ops_and_no_op_has_two(name: str) -> None:
     define = {"batch": 1, "sequence": 8} if "whisper" in name else {}
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
-    kernels = lineage(graph, optimise(Cutter.open(graph).whole()))
+    kernels = lineage(graph, optimized_graph(Cutter.open(graph).whole()))
     ops = [op for k in kernels for op in k.ops]
     assert len(ops) == len(set(ops))
     computing = [op for op in range(len(graph)) if graph.op_types[op] in ("Conv", "MatMul", "Gemm", "Softmax")
@@ -136,7 +138,7 @@ def test_every_kernel_knows_its_ops_and_no_op_has_two(name: str) -> None:
     assert set(computing) <= set(ops), [graph.display_name(op) for op in set(computing) - set(ops)]
 
 
-def test_cutting_the_optimised_graph_changes_no_result(mobilenet: Graph) -> None:
+def test_cutting_the_optimized_graph_changes_no_result(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 7 % 2})
     inputs = random_inputs(mobilenet)
@@ -323,7 +325,7 @@ def test_backend_cases_pass_split(tmp_path: Path) -> None:
             assert "openvino alone, unsplit" in results["test_mish_expanded"]["detail"]
 
 
-def test_the_optimised_graph_is_cut_where_weights_lie_in_another_file(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_optimized_graph_is_cut_where_weights_lie_in_another_file(mobilenet: Graph, tmp_path: Path) -> None:
     model = onnx.load(mobilenet.path)
     path = tmp_path / "outside.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
@@ -331,7 +333,7 @@ def test_the_optimised_graph_is_cut_where_weights_lie_in_another_file(mobilenet:
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 9 % 2})
     compiled = compile_placement(plan.placement)
-    assert all(step.part.optimised for step in compiled.steps)
+    assert all(step.part.optimized for step in compiled.steps)
     inputs = random_inputs(graph)
     whole = compile_whole(graph, plan.devices[0]).run(inputs)
     for _ in range(3):

@@ -88,7 +88,7 @@ def test_the_same_op_in_every_layer_includes_a_first_layer_that_differs(tmp_path
     graph = decoder(tmp_path / "m.onnx", 6, 12, named)
     scopes, layers = scopes_of(graph), layers_of(graph)
     for op in (layers[3].ops[0], layers[3].ops[-1], layers[0].ops[0], layers[5].ops[-4]):
-        found = scopes.in_every_twin(op)
+        found = scopes.corresponding_ops(op)
         assert len(found) == 6 and all(any(f in s.ops for f in found) for s in layers)
         assert {graph.op_types[f] for f in found} == {graph.op_types[op]}
 
@@ -98,7 +98,7 @@ def test_a_list_too_long_to_show_is_still_one_list(tmp_path: Path) -> None:
     scopes, layers = scopes_of(graph), layers_of_long_list(graph)
     assert sorted(scopes.repeated) == sorted(s.number for s in layers) and len(layers) == 120
     assert {s.label for s in layers} == {f"layers.{i}" for i in range(120)}
-    assert len(scopes.in_every_twin(layers[60].ops[3])) == 120
+    assert len(scopes.corresponding_ops(layers[60].ops[3])) == 120
 
 
 def layers_of_long_list(graph: Graph) -> list[Scope]:
@@ -113,7 +113,7 @@ def test_an_exported_llama_opens_with_its_32_layers() -> None:
     assert len(layers) == 32 and {ends(graph, s) for s in layers} == {("Pow", "Add")}
     assert {len(s.ops) for s in layers[1:]} == {71}
     scopes = scopes_of(graph)
-    assert all(len(scopes.in_every_twin(op)) == 32 for op in layers[7].ops)
+    assert all(len(scopes.corresponding_ops(op)) == 32 for op in layers[7].ops)
 
 
 def exported_by_name(path: Path, layers: int, glue: int) -> Graph:
@@ -196,7 +196,7 @@ def test_every_layer_means_the_blocks_of_all_stages(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     scopes = scopes_of(editor.load_model(tmp_path / "m.onnx"))
     assert {scopes.scopes[n].label for n in scopes.repeated} >= {"layers.0 / blocks.0", "layers.2 / blocks.5"}
-    assert {len(scopes.in_every_twin(op)) for n in scopes.repeated for op in scopes.scopes[n].ops} == {12}
+    assert {len(scopes.corresponding_ops(op)) for n in scopes.repeated for op in scopes.scopes[n].ops} == {12}
 
 
 @pytest.mark.parametrize(("name", "layer", "count", "others"), [

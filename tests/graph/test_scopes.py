@@ -9,7 +9,7 @@ import editor
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.filter import looks_like_filter, matching
-from editor.placement.regions import GROWTHS, grown
+from editor.placement.regions import EXPANSIONS, expand_selection
 from editor.web.drawing.collapsed import MOST_SHOWN, expand_level, first_detail, owners, reveal
 from editor.web.drawing.elements import visible_ops
 
@@ -81,12 +81,12 @@ def test_bad_filters_are_messages(whisper: Graph, text: str) -> None:
 def test_selections_grow_to_what_is_meant(whisper: Graph) -> None:
     placement = editor.partition(whisper, TWINS).placement
     softmax = next(op for op in range(len(whisper)) if whisper.op_types[op] == "Softmax")
-    for how in GROWTHS:
-        found = grown(placement, [softmax], how)
+    for how in EXPANSIONS:
+        found = expand_selection(placement, [softmax], how)
         assert softmax in found and found == sorted(set(found)), how
-    assert {whisper.op_types[op] for op in grown(placement, [softmax], "type")} == {"Softmax"}
-    before, after = (set(grown(placement, [softmax], how)) for how in ("before", "after"))
+    assert {whisper.op_types[op] for op in expand_selection(placement, [softmax], "type")} == {"Softmax"}
+    before, after = (set(expand_selection(placement, [softmax], how)) for how in ("before", "after"))
     assert before & after == {softmax}
-    assert len(grown(placement, [softmax], "twins")) > 1
+    assert len(expand_selection(placement, [softmax], "twins")) > 1
     with pytest.raises(editor.PinError, match="unknown way"):
-        grown(placement, [softmax], "sideways")
+        expand_selection(placement, [softmax], "sideways")

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import onnxruntime as ort
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
-from editor.graph.bodies import captured_names
+from editor.graph.bodies import op_reads
 from editor.graph.graph import Graph
+from editor.runtimes.onnxruntime.evaluate import evaluate
 from editor.runtimes.probe import MAX_IR_VERSION
 
 MAX_FOLDED_BYTES = 1 << 30
 """Above this, constants stay ops and are evaluated by each runtime."""
 
 
-def fold_constants(graph: Graph, source: ModelProto, fed: Iterable[str] = ()) -> tuple[frozenset[int], dict[str, TensorProto]]:
+def fold_constants(graph: Graph, source: ModelProto,
+                   overridden: Iterable[str] = ()) -> tuple[frozenset[int], dict[str, TensorProto]]:
     """Constant ops that need not run, and the values of the tensors that they make for other ops.
 
     Returns nothing when they are too large, of unknown size, or ONNX Runtime cannot evaluate them;
@@ -28,29 +29,24 @@ def fold_constants(graph: Graph, source: ModelProto, fed: Iterable[str] = ()) ->
     Args:
         graph: the model.
         source: the same as a file.
-        fed: initializers whose value comes with each run; what depends on them stays an op as well.
+        overridden: initializers whose value comes with each run; what depends on them stays an op as well.
     """
-    ops = _ops(graph, fed)
+    ops = _ops(graph, overridden)
     wanted = _wanted(graph, ops)
     sizes = graph.tensor_bytes[[t for op in ops for t in graph.results[op].tolist() if t >= 0]]
     if not wanted or (sizes < 0).any() or int(sizes.sum()) > MAX_FOLDED_BYTES:
         return frozenset(), {}
     model = _model_of(graph, source, ops, wanted)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path",
-                                     str(graph.path.resolve().parent))
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        values = session.run(wanted, {})
+        values = evaluate(model, wanted, graph.folder)
     except Exception:  # whatever the cause, the runtimes evaluate the ops themselves and report it if it matters
         return frozenset(), {}
     return frozenset(ops), {name: numpy_helper.from_array(value, name) for name, value in zip(wanted, values, strict=True)}
 
 
-def _ops(graph: Graph, fed: Iterable[str]) -> list[int]:
-    """Constant ops in an order of execution, without those that depend on what is fed."""
-    changing = {graph.tensor_index[name] for name in fed}
+def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
+    """Constant ops in an order of execution, without those that depend on what is overridden."""
+    changing = {graph.tensor_index[name] for name in overridden}
     ops = []
     for op in graph.order[graph.op_is_constant[graph.order]].tolist():
         if changing.isdisjoint(graph.reads[op].tolist()):
@@ -77,7 +73,7 @@ def _model_of(graph: Graph, source: ModelProto, ops: list[int], outputs: list[st
         node = part.node.add()
         node.CopyFrom(source.graph.node[op])
         node.name = f"op{op}"
-        needed.update(node.input, captured_names(node))
+        needed.update(op_reads(node))
     part.initializer.extend(t for t in source.graph.initializer if t.name in needed)
     part.sparse_initializer.extend(t for t in source.graph.sparse_initializer if t.values.name in needed)
     part.output.extend(ValueInfoProto(name=name) for name in outputs)

@@ -10,18 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.errors import ExecutionError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.execution.compile.shape_values import shape_values
-from editor.graph.bodies import captured_names
+from editor.graph.bodies import op_reads
 from editor.graph.graph import Graph, TensorKind
 from editor.graph.model_file import file_sha256, read_model
 from editor.graph.shapes import bind_symbols
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
-from editor.runtimes.base import SubModel, first_line
+from editor.runtimes.base import SubModel
+from editor.runtimes.onnxruntime.errors import reason_of
+from editor.runtimes.onnxruntime.evaluate import output_types
 from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
 
 _OLDEST_IR_VERSION = 4
@@ -35,8 +37,8 @@ class Cutter:
     graph: Graph
     source: ModelProto
     initializers: dict[str, TensorProto | SparseTensorProto]
-    """Without those that are fed."""
-    fed: tuple[str, ...]
+    """Without those that are overridden."""
+    overridden: tuple[str, ...]
     """Initializers whose value comes with each run: inputs of whatever reads them."""
     folded_ops: frozenset[int]
     """Constant ops that were evaluated once; they are part of no sub-model."""
@@ -46,12 +48,12 @@ class Cutter:
     """Types that shape inference could not tell, from ONNX Runtime."""
 
     @classmethod
-    def open(cls, graph: Graph, fed: Iterable[str] = ()) -> Cutter:
+    def open(cls, graph: Graph, overridden: Iterable[str] = ()) -> Cutter:
         """Reads the model file again, now with the weights that lie in it.
 
         Args:
             graph: the model.
-            fed: overridable initializers whose value comes with each run.
+            overridden: overridable initializers whose value comes with each run.
 
         Raises:
             ExecutionError: the file changed since it was loaded.
@@ -62,7 +64,7 @@ class Cutter:
         bind_symbols(source, graph.define)
         tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
-        given = tuple(sorted(fed))
+        given = tuple(sorted(overridden))
         for name in given:
             del tensors[name]
         return cls(graph, source, tensors, given, *fold_constants(graph, source, given), {})
@@ -72,26 +74,26 @@ class Cutter:
         """Values that follow from static shapes, by tensor name."""
         return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
 
-    def whole(self, also: Sequence[str] = ()) -> SubModel:
-        """The unsplit model, under the same rules as its parts; ``also`` are further tensors to put out."""
+    def whole(self, extra_outputs: Sequence[str] = ()) -> SubModel:
+        """The unsplit model, under the same rules as its parts; ``extra_outputs`` are further tensors to return."""
         graph = self.graph
         inputs = [graph.tensor_names[t] for t in graph.inputs]
         outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
-        outputs = list(dict.fromkeys((*outputs, *also)))
+        outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
         ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
         return self._model(ops, inputs, outputs, "the unsplit model")
 
-    def part(self, placement: Placement, subgraph: Subgraph, ahead: bool = False) -> SubModel:
+    def part(self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False) -> SubModel:
         """One subgraph of a placement.
 
         Args:
             placement: whose subgraph it is.
             subgraph: what to cut out.
-            ahead: values that follow from static shapes are constants of the part, not inputs; see ``known``.
+            fold_shapes: values that follow from static shapes are constants of the part, not inputs; see ``known``.
         """
         part = placement.division.part
         ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
-        inputs = [name for name in subgraph.inputs if not (ahead and self._is_known(name))]
+        inputs = [name for name in subgraph.inputs if not (fold_shapes and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
 
     def _is_known(self, name: str) -> bool:
@@ -108,8 +110,8 @@ class Cutter:
             node = graph.node.add()
             node.CopyFrom(self.source.graph.node[op])
             node.name = f"op{op}"
-            needed.update(dict.fromkeys(_reads(node)))
-        used = [name for name in (*inputs, *self.fed) if name in needed]
+            needed.update(dict.fromkeys(op_reads(node)))
+        used = [name for name in (*inputs, *self.overridden) if name in needed]
         graph.input.extend(self._value_info(name) for name in used)
         graph.output.extend(self._value_info(name) for name in outputs)
         made = {name for node in graph.node for name in node.output}
@@ -130,7 +132,7 @@ class Cutter:
         model.functions.extend(self.source.functions)
         if model.functions:
             model.ir_version = max(model.ir_version, 8)
-        return SubModel(model, tuple(used), tuple(outputs), self.graph.path.resolve().parent, label)
+        return SubModel(model, tuple(used), tuple(outputs), self.graph.folder, label)
 
     def _live(self, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
         """Ops that some output needs: runtimes refuse parts that compute nothing."""
@@ -140,7 +142,7 @@ class Cutter:
             node = self.source.graph.node[op]
             if any(name in wanted for name in node.output):
                 live.append(op)
-                wanted.update(_reads(node))
+                wanted.update(op_reads(node))
         return live[::-1]
 
     def _value_info(self, name: str) -> ValueInfoProto:
@@ -156,37 +158,23 @@ class Cutter:
         Raises:
             ExecutionError: it does not know them either.
         """
-        import onnxruntime
-
         model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
                             "types").model
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path",
-                                         str(self.graph.path.resolve().parent))
         try:
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                                   providers=["CPUExecutionProvider"])
-        except Exception as error:
+            types = output_types(model, self.graph.folder)
+        except Exception as error:  # ONNX Runtime's errors have no base class of their own
             raise ExecutionError(f"the type of boundary tensor {names[0]!r} is not known, so the model cannot be cut "
                                  f"there; paint the ops that make and read it with one device "
-                                 f"({first_line(error)})") from error
-        for output in session.get_outputs():
-            self.found_types[output.name] = type_proto(output.type)
+                                 f"({reason_of(error)})") from error
+        self.found_types.update((name, type_proto(text)) for name, text, _ in types)
 
 
-def cut(placement: Placement, cutter: Cutter, ahead: bool = False) -> list[SubModel | None]:
+def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list[SubModel | None]:
     """One sub-model per subgraph (see ``Cutter.part``); None for a subgraph whose results nobody needs."""
-    return [cutter.part(placement, s, ahead) if s.outputs else None for s in placement.subgraphs]
+    return [cutter.part(placement, s, fold_shapes) if s.outputs else None for s in placement.subgraphs]
 
 
 def missing_types(placement: Placement) -> list[str]:
     """Boundary tensors whose type shape inference could not tell; they must be found by a run."""
     graph = placement.graph
     return [b.tensor for b in placement.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
-
-
-def _reads(node: NodeProto) -> list[str]:
-    return [*(name for name in node.input if name), *captured_names(node)]
-

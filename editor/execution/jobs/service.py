@@ -115,6 +115,8 @@ class Job:
         self.cancelled = False
         self.ended_because = "cancelled"
         self._future: Any = None
+        self._timer: threading.Timer | None = None
+        """Ends the job at its time limit."""
         self._worker: str | None = None
         """Address of the worker that started it."""
 
@@ -160,6 +162,8 @@ class Job:
         if not self._finished.is_set():
             self._result = (ok, value)
             self._finished.set()
+            if self._timer is not None:
+                self._timer.cancel()
 
 
 class JobService:
@@ -205,10 +209,10 @@ class JobService:
         """Starts a job and returns at once; it is ended when it takes longer than ``time_limit`` seconds."""
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
+        job._timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
+        job._timer.daemon = True
+        job._timer.start()
         threading.Thread(target=self._follow, args=(job, function, arguments), daemon=True).start()
-        timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
-        timer.daemon = True
-        timer.start()
         return job
 
     def run(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:

@@ -19,13 +19,13 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
+from editor.devices.hardware import cpu_name
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_placement, compile_whole
-from editor.execution.inputs import fed_initializers, random_inputs
+from editor.execution.inputs import overridden_initializers, random_inputs
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
 from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
 from editor.execution.measure.tolerances import compare, precision_of
-from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement
 from editor.runtimes.base import Value
@@ -67,7 +67,7 @@ class Benchmark:
                  requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
                  on_event: OnEvent | None = None, should_stop: ShouldStop | None = None) -> None:
         if mode not in ("latency", "throughput"):
-            raise EditorError(f"unknown benchmark mode {mode!r}; there is latency and throughput")
+            raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: latency, throughput")
         if not 0 < seconds <= 3600:
             raise EditorError(f"benchmark seconds must be between 0 and 3600, not {seconds}")
         if not 1 <= requests <= 256:
@@ -78,7 +78,7 @@ class Benchmark:
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph
         self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
-        self.fed = fed_initializers(self.graph, self.inputs)
+        self.overridden = overridden_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0
         self._wholes: dict[tuple[object, ...], CompiledPlan] = {}
@@ -117,16 +117,16 @@ class Benchmark:
             if not device.planned:
                 progress(0, 1, f"compiling subgraph 0 on {device.name}")
                 return self._whole(device)
-        return compile_placement(placement, self.threads, progress, fed=self.fed)
+        return compile_placement(placement, self.threads, progress, overridden=self.overridden)
 
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once: a plan of one subgraph and the baseline are the same thing.
 
         They are measured once, too. Two copies would differ by up to 5 % in time by where their memory happens to lie.
         """
-        key = _settings_of(device)
+        key = device.settings
         if key not in self._wholes:
-            self._wholes[key] = compile_whole(self.graph, device, self.threads, fed=self.fed)
+            self._wholes[key] = compile_whole(self.graph, device, self.threads, overridden=self.overridden)
         return self._wholes[key]
 
     def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
@@ -151,7 +151,7 @@ class Benchmark:
         for placement in self.placements.values():
             for device in placement.devices:
                 if device.present:
-                    found.setdefault(_settings_of(device), device)
+                    found.setdefault(device.settings, device)
         return list(found.values())
 
     def _warm_up(self, contender: _Contender) -> dict[str, Any]:
@@ -231,12 +231,12 @@ class Benchmark:
         """Outputs of the unsplit model: on the stand-in where it is among the baselines, else on any of them."""
         names = [n for n in baselines if n not in self.baseline_problems]
         by_device = {d.name: d for d in self._real_devices()}
-        home = stand_in()
-        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (home.runtime, home.provider))
+        own = stand_in()
+        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (own.runtime, own.provider))
         if names:
             return names[0], outputs[id(baselines[names[0]])], ""
         try:
-            return home.description, self._whole(home).run(self.inputs), ""
+            return own.description, self._whole(own).run(self.inputs), ""
         except EditorError as error:
             return "", None, str(error)
 
@@ -329,7 +329,7 @@ def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: f
         spent = [t.subgraphs[subgraph.id] for t in contender.times]
         runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
         first = next(graph.key_index[k] for k in subgraph.ops if part[graph.key_index[k]] >= 0)
-        also = tuple(f"{graph.display_name(op)} of subgraph {part[op]}" for op in step.part.also)
+        also = tuple(f"{graph.display_name(op)} of subgraph {part[op]}" for op in step.part.absorbed_ops)
         figures.append(SubgraphFigures(
             subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), also,
             Spread.of(spent), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
@@ -356,22 +356,13 @@ def _transfer_figures(placement: Placement, contender: _Contender, mean_total: f
 
 def _prediction(placement: Placement) -> dict[str, Any]:
     """What the policies' costs say about a plan, from the profile where there is one."""
-    placed = np.flatnonzero(placement.constraints.placed) if placement.constraints is not None else None
-    if placed is None:
-        return {"predicted": None, "predicted_from": ""}
     for source in ("measured", "estimate"):
         try:
             costs = costs_of(placement.graph, placement.devices, source)
         except EditorError:
             continue
-        total = price(placement.graph, costs, placement.assignment.device, placed).total
-        return {"predicted": total, "predicted_from": "estimate" if costs.estimated else source}
+        return {"predicted": placement.price(costs).total, "predicted_from": "estimate" if costs.estimated else source}
     return {"predicted": None, "predicted_from": ""}
-
-
-def _settings_of(device: Device) -> tuple[object, ...]:
-    """Devices with equal ones run a model alike."""
-    return device.runtime, device.provider, tuple(sorted(device.properties.items()))
 
 
 def _ignore(_event: Event) -> None:
@@ -380,7 +371,7 @@ def _ignore(_event: Event) -> None:
 
 def environment(threads: int) -> dict[str, str]:
     """What the figures were measured on."""
-    found = {"CPU": next((a.hardware for a in available_devices() if a.provider == "CPUExecutionProvider"), ""),
+    found = {"CPU": cpu_name(),
              "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
              "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
     for device in available_devices():

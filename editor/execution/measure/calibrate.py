@@ -19,7 +19,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.executor import CompiledPlan, compile_placement
 from editor.graph.graph import Graph
-from editor.placement.costs import Costs, price, transfer_seconds
+from editor.placement.costs import Costs, transfer_seconds
 from editor.placement.device_profile import DeviceProfile, costs_of, save_profile
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Value
@@ -70,11 +70,7 @@ def calibrate(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
 def _arrivals(graph: Graph, costs: Costs, placement: Placement) -> float:
     """Values that are handed over in one run, once per destination."""
     counting = replace(costs, enter=np.ones_like(costs.enter), leave=np.zeros_like(costs.leave))
-    return transfer_seconds(graph, counting, placement.assignment.device, _placed(placement))
-
-
-def _placed(placement: Placement) -> np.ndarray:
-    return np.flatnonzero(placement.constraints.placed)
+    return transfer_seconds(graph, counting, placement.assignment.device, placement.placed_ops)
 
 
 def _excess(graph: Graph, costs: Costs, placement: Placement, rival: CompiledPlan, believed: float,
@@ -91,7 +87,7 @@ def _excess(graph: Graph, costs: Costs, placement: Placement, rival: CompiledPla
         return 2 * other
     if mine < _WIN * other:
         return 0.0
-    predicted = price(graph, costs, placement.assignment.device, _placed(placement)).total
+    predicted = placement.price(costs).total
     return max(mine, believed) - predicted + 0.01 * other  # always more than nothing: the next answer is another one
 
 

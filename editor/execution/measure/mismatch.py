@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from editor.devices.device import Device
 from editor.execution.executor import compile_placement, compile_whole
-from editor.execution.inputs import fed_initializers
+from editor.execution.inputs import overridden_initializers
 from editor.execution.measure.tolerances import compare
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
@@ -58,18 +58,18 @@ def first_differences(placement: Placement, inputs: Mapping[str, Value], referen
     Raises:
         ExecutionError: the plan or the unsplit model does not run.
     """
-    graph, fed = placement.graph, fed_initializers(placement.graph, inputs)
+    graph, overridden = placement.graph, overridden_initializers(placement.graph, inputs)
     before = {name: tensors_before(graph, name) for name in outputs}
     asked = set().union(*before.values())
     made = {name: (s.id, s.device) for s in placement.subgraphs for name in s.outputs if name in asked}
-    plan = compile_placement(placement, threads, as_cut=True, fed=fed)
+    plan = compile_placement(placement, threads, as_cut=True, overridden=overridden)
     found: dict[str, FirstDifference] = {}
     for group in in_groups(graph, list(made), limit):
         names = [name for name in group if any(name in before[o] for o in outputs if o not in found)]
         if not names:
             continue
         actual = plan.keep(inputs, names)
-        expected = compile_whole(graph, reference, threads, names, fed).keep(inputs, names)
+        expected = compile_whole(graph, reference, threads, names, overridden).keep(inputs, names)
         for name in (n for n in names if n in expected and n in actual):
             gap = compare("", {name: expected[name]}, {name: actual[name]}, precision)
             if not gap.within_tolerance:

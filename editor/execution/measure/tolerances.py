@@ -9,6 +9,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.execution.measure.figures import Difference, OutputDifference
+from editor.runtimes.registry import runtime_of
 
 # Relative to the largest magnitude of an output: what reordering sums costs in each type.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2, "complex64": 1e-3,
@@ -23,10 +24,7 @@ def precision_of(devices: Iterable[Device]) -> str:
     """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
     found = ""
     for device in devices:
-        hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
-        mine = hint if hint in _PRECISIONS else ""
-        if device.provider == "CUDAExecutionProvider" and device.properties.get("use_tf32", "1") != "0":
-            mine = "tf32"
+        mine = "" if device.planned else runtime_of(device.runtime).precision(device)
         if mine and _PRECISIONS[mine] > _PRECISIONS.get(found, 0.0):
             found = mine
     return found

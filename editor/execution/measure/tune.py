@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Graph
-from editor.placement.costs import price
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 
@@ -63,7 +60,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
             continue
         seen.add(identity)
         found[name] = placement
-        predicted[name] = price(graph, costs, placement.assignment.device, np.flatnonzero(placement.constraints.placed)).total
+        predicted[name] = placement.price(costs).total
     ranked = sorted(found, key=lambda name: (name != "this plan", predicted[name]))[:MOST]
     return {name: found[name] for name in ranked}
 

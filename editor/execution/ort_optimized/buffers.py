@@ -19,28 +19,28 @@ from editor.execution.compile.step import Step
 from editor.execution.ort_optimized.internal_tensors import byte_size
 from editor.execution.ort_optimized.lifetimes import Lifetimes
 from editor.graph.graph import Bools
-from editor.runtimes.base import Value
-from editor.runtimes.onnxruntime import memory_of
-from editor.runtimes.values import is_numpy_type
+from editor.runtimes.base import BoundExecutable, MemorySpace, Value
+from editor.runtimes.registry import runtime_of
+from editor.runtimes.values import host_view, is_array, to_numpy
 
 _ALIGNMENT = 64
 """Bytes: a cache line, and what vector instructions like."""
-_MAX_PLACES = 4096
-"""The smaller tensors of larger plans lie by themselves: every two places are compared."""
+_MAX_GROUPS = 4096
+"""The smaller tensors of larger plans get memory of their own: every two groups are compared."""
 
 
-def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
-    """Offset of every tensor, and bytes in all; tensors that meet do not overlap.
+def pack(sizes: Sequence[int], interferes: Bools) -> tuple[list[int], int]:
+    """Offset of every tensor, and bytes in all; tensors that interfere do not overlap.
 
     Args:
         sizes: bytes of each.
-        meet: [tensor, tensor] True where both may hold values at the same time.
+        interferes: [tensor, tensor] the interference graph: True where both may hold values at the same time.
     """
     offsets = [0] * len(sizes)
-    placed = np.zeros(len(sizes), bool)
+    packed = np.zeros(len(sizes), bool)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         size = _padded(sizes[i])
-        busy = sorted((offsets[j], offsets[j] + _padded(sizes[j])) for j in np.flatnonzero(meet[i] & placed).tolist())
+        busy = sorted((offsets[j], offsets[j] + _padded(sizes[j])) for j in np.flatnonzero(interferes[i] & packed).tolist())
         best, room, end = -1, 0, 0
         for begin, finish in busy:
             gap = begin - end
@@ -48,42 +48,48 @@ def pack(sizes: Sequence[int], meet: Bools) -> tuple[list[int], int]:
                 best, room = end, gap
             end = max(end, finish)
         offsets[i] = best if best >= 0 else end
-        placed[i] = True
+        packed[i] = True
     return offsets, max((o + _padded(size) for o, size in zip(offsets, sizes, strict=True)), default=0)
 
 
-def place_outputs(steps: Sequence[Step], outputs: Sequence[str]) -> bool:
-    """Gives the tensors of optimised parts their places before the first run; False where some shape is not known yet."""
+def allocate_before_run(steps: Sequence[Step], outputs: Sequence[str]) -> bool:
+    """Gives the tensors of optimized parts their buffers before the first run; False where some shape is not known yet."""
     specs: dict[str, _Spec] = {}
     for step in steps:
         for info in step.part.model.graph.output:
             if info.name in outputs:
                 continue
-            if not step.part.optimised or not byte_size(info):
+            if not step.part.optimized or not byte_size(info):
                 return False
             specs[info.name] = _Spec.of(info)
-    _move(steps, specs)
+    _allocate(steps, specs)
     return True
 
 
-def move_outputs(steps: Sequence[Step], outputs: Sequence[str]) -> None:
-    """Moves the boundary tensors that ONNX Runtime makes and reads on the CPU into one block, after a first run.
+def allocate_after_run(steps: Sequence[Step], outputs: Sequence[str]) -> None:
+    """Moves boundary tensors into one block of host memory, after a first run has told their shapes.
 
-    Others stay: a tensor that another runtime reads may live on as a view in that runtime's outputs.
+    Only those that executables with bound buffers make and read in one memory space: a tensor that another runtime
+    reads may live on as a view in that runtime's outputs.
     """
-    reads: dict[str, list[Step]] = {}
+    readers_of: dict[str, list[Step]] = {}
     for step in steps:
         for name in step.part.inputs:
-            reads.setdefault(name, []).append(step)
+            readers_of.setdefault(name, []).append(step)
     specs = {}
     for step in steps:
-        for name, value in zip(step.part.outputs, getattr(step.executable, "kept", ()), strict=False):
-            readers = reads.get(name, [])
-            plain = is_numpy_type(value) and value.device_name().lower() == "cpu"
-            if name not in outputs and plain and (readers or name in step.part.inner) and all(map(_on_cpu, readers)):
-                array = value.numpy()
-                specs[name] = _Spec(array.shape, array.dtype)
-    _move(steps, specs)
+        if not isinstance(step.executable, BoundExecutable):
+            continue
+        space = _space(step)
+        for name, value in zip(step.part.outputs, step.executable.fixed_outputs(), strict=False):
+            readers = readers_of.get(name, [])
+            alike = all(isinstance(r.executable, BoundExecutable) and _space(r) == space for r in readers)
+            if name in outputs or not alike or not (readers or name in step.part.internal):
+                continue
+            view = host_view(value) if is_array(value) else None
+            if view is not None:
+                specs[name] = _Spec(view.shape, view.dtype)
+    _allocate(steps, specs)
 
 
 @dataclass(frozen=True)
@@ -101,96 +107,91 @@ class _Spec:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def _move(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
-    """Lays tensors into one block, and has the runtimes write there."""
-    import onnxruntime
-
-    places = sorted(_places(steps, tensors), key=lambda names: -max(tensors[name].bytes for name in names))[:_MAX_PLACES]
-    offsets, size = pack([max(tensors[name].bytes for name in names) for names in places], Lifetimes(steps).meetings(places))
+def _allocate(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
+    """Packs tensors into one block, and has the runtimes write there."""
+    groups = sorted(_groups(steps, tensors), key=lambda names: -max(tensors[name].bytes for name in names))[:_MAX_GROUPS]
+    sizes = [max(tensors[name].bytes for name in names) for names in groups]
+    offsets, size = pack(sizes, Lifetimes(steps).interference(groups))
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     shift = -raw.ctypes.data % _ALIGNMENT
     buffers = {}
-    for names, offset in zip(places, offsets, strict=True):
+    for names, offset in zip(groups, offsets, strict=True):
         for name in names:
             spec = tensors[name]
-            view = raw[shift + offset:shift + offset + spec.bytes].view(spec.dtype).reshape(spec.shape)
-            buffers[name] = onnxruntime.OrtValue.ortvalue_from_numpy(view)
+            buffers[name] = raw[shift + offset:shift + offset + spec.bytes].view(spec.dtype).reshape(spec.shape)
     for step in steps:
         mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
-        if mine:  # none would give all places back
-            step.executable.move_outputs(mine)
+        if mine and isinstance(step.executable, BoundExecutable):  # without buffers the runtime would choose all again
+            step.executable.bind_output_buffers(mine)
 
 
-def _places(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> list[list[str]]:
-    """Tensors by the memory that they share: results lie where their operands lay."""
-    place = {name: [name] for name in tensors}
+def _groups(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> list[list[str]]:
+    """Tensors by the memory that they share: results of in-place kernels lie where their operands lay."""
+    group = {name: [name] for name in tensors}
     for operand, result in (pair for step in steps for pair in step.part.in_place):
         if operand in tensors and result in tensors and tensors[operand].bytes == tensors[result].bytes:
-            for name in place[result]:
-                place[operand].append(name)
-                place[name] = place[operand]
-    return list({id(names): names for names in place.values()}.values())
+            for name in group[result]:
+                group[operand].append(name)
+                group[name] = group[operand]
+    return list({id(names): names for names in group.values()}.values())
 
 
 class FixedRun:
-    """A plan whose every tensor has a fixed place: a run is one call per subgraph and nothing else.
+    """A plan whose every tensor has a fixed buffer: a run is one call per subgraph and nothing else.
 
     Between two runs the caches belong to the kernels: every line of Python costs microseconds then. So an array that comes
-    again is not bound again, and results are looked at through views that were made once.
+    again is not bound again, and results are read through views that were made once.
     """
 
-    def __init__(self, launches: Sequence[Callable[[], None]], inputs: Mapping[str, Sequence[Any]],
+    def __init__(self, launches: Sequence[Callable[[], None]], inputs: Mapping[str, Sequence[BoundExecutable]],
                  results: Mapping[str, Value]) -> None:
         self._launches, self._inputs = launches, inputs
         self._bound: dict[str, Value] = dict.fromkeys(inputs)
-        """Arrays whose memory the sessions read."""
-        self._views = {name: value.numpy() for name, value in results.items()}
-        self._elsewhere = {name: value for name, value in results.items()
-                           if self._views[name].ctypes.data != value.data_ptr()}
-        """Results in the memory of a GPU: their arrays are copies."""
+        """Arrays whose memory the executables read."""
+        self._results = results
+        self._views = {name: host_view(value) for name, value in results.items()}
+        """None for results that the host cannot see: in the memory of a GPU."""
 
     @classmethod
     def of(cls, steps: Sequence[Step], outputs: Sequence[str]) -> FixedRun | None:
-        """After a first run, when all has its place; None unless all is ONNX Runtime in one memory, with fixed shapes."""
-        places: dict[str, Value] = {}
-        inputs: dict[str, list[Any]] = {}
+        """After a first run, when every buffer is fixed; None unless all is in one memory space, with fixed shapes."""
+        values: dict[str, Value] = {}
+        inputs: dict[str, list[BoundExecutable]] = {}
         launches = []
         for step in steps:
-            session: Any = step.executable
-            kept = getattr(session, "kept", None)
-            if not kept or step.runs_on.runtime != "onnxruntime" or memory_of(step.runs_on) != memory_of(steps[0].runs_on):
+            executable = step.executable
+            if not isinstance(executable, BoundExecutable) or _space(step) != _space(steps[0]):
                 return None
-            launch = session.fix({name: places[name] for name in step.part.inputs if name in places})
-            if launch is None:
+            fixed = executable.fixed_outputs()
+            launch = executable.bind_inputs({name: values[name] for name in step.part.inputs if name in values})
+            if not fixed or launch is None:
                 return None
             launches.append(launch)
             for name in step.part.inputs:
-                if name not in places:
-                    inputs.setdefault(name, []).append(step.executable)
-            places.update(zip(step.part.outputs, kept, strict=True))
-        if any(name not in places or not is_numpy_type(places[name]) for name in outputs):
+                if name not in values:
+                    inputs.setdefault(name, []).append(executable)
+            values.update(zip(step.part.outputs, fixed, strict=True))
+        if any(name not in values or not is_array(values[name]) for name in outputs):
             return None
-        return cls(launches, inputs, {name: places[name] for name in outputs})
+        return cls(launches, inputs, {name: values[name] for name in outputs})
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Graph outputs by name, as arrays of their own."""
         for name, value in self._bound.items():
             if inputs[name] is not value:
-                self._bind(name, inputs[name])
+                self._rebind(name, inputs[name])
         for launch in self._launches:
             launch()
-        if self._elsewhere:
-            return {name: np.array(self._elsewhere[name].numpy() if name in self._elsewhere else view)
-                    for name, view in self._views.items()}
-        return {name: view.copy() for name, view in self._views.items()}
+        return {name: view.copy() if view is not None else np.array(to_numpy(self._results[name]))
+                for name, view in self._views.items()}
 
-    def _bind(self, name: str, value: Value) -> None:
-        shared = [executable.bind(name, value) for executable in self._inputs[name]]
+    def _rebind(self, name: str, value: Value) -> None:
+        shared = [executable.rebind_input(name, value) for executable in self._inputs[name]]
         self._bound[name] = value if all(shared) else None
 
 
-def _on_cpu(step: Step) -> bool:
-    return step.runs_on.runtime == "onnxruntime" and step.runs_on.provider == "CPUExecutionProvider"
+def _space(step: Step) -> MemorySpace:
+    return runtime_of(step.runs_on.runtime).memory_space(step.runs_on)
 
 
 def _padded(size: int) -> int:

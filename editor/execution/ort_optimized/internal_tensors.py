@@ -1,11 +1,12 @@
-"""Which tensors of an optimised graph lie where we choose, and which of them in the memory of another.
+"""Internal tensors of optimized parts that are exposed as outputs, so that the executor chooses their buffers.
 
-A session lays its inner tensors into memory that it takes from the arena, and knows nothing of the boundary tensors,
-which live elsewhere: a plan so touches more memory than the unsplit model, and finds less of it in the caches. Put out
-as outputs, inner tensors can be packed into one block with the boundary tensors.
+A session allocates its internal tensors from the arena and knows nothing of the boundary tensors, which live elsewhere:
+a plan then touches more memory than the unsplit model, and finds less of it in the caches. Exposed as outputs, internal
+tensors can be packed into one block with the boundary tensors.
 
-What is put out is lost to the runtime's own planner, which saves memory where a kernel may write over its operand or
-pass it on. So this is done only in parts whose large tensors belong to kernels of which it is known how they work.
+The runtime's own memory planner cannot reuse the memory of an exposed tensor, which it does where a kernel may write
+over its operand or pass it on as its result. So tensors are exposed only in parts whose large tensors belong to kernels
+whose memory behaviour is known (``in_place_kernels``).
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from onnx import NodeProto, ValueInfoProto, helper
 
 from editor.execution.ort_optimized.in_place_kernels import is_known, may_pass_on, operands_in_place
 from editor.execution.ort_optimized.lifetimes import MAX_KERNELS
-from editor.execution.ort_optimized.lineage import Kernel
+from editor.runtimes.onnxruntime.lineage import Kernel
 
 WORTH_BYTES = 1 << 16
 """Smaller tensors stay where the runtime puts them."""
 
 
-class InnerTensors:
-    """The kernels of an optimised graph, with the part that each belongs to."""
+class InternalTensors:
+    """Which tensors of an optimized graph to expose, and which may share memory with an operand."""
 
-    def __init__(self, kernels: Sequence[Kernel], home: Sequence[int], nodes: Mapping[str, NodeProto],
+    def __init__(self, kernels: Sequence[Kernel], part_of_kernel: Sequence[int], nodes: Mapping[str, NodeProto],
                  results: Collection[str]) -> None:
-        """Looks at who reads what.
+        """Indexes makers and readers of all tensors.
 
         Args:
             kernels: in an order of execution.
-            home: part of each kernel.
+            part_of_kernel: subgraph of each kernel.
             nodes: the node that makes each tensor.
             results: outputs of the model; they keep memory of their own.
         """
-        self._kernels, self._home, self._nodes, self._results = kernels, home, nodes, set(results)
+        self._kernels, self._part, self._nodes, self._results = kernels, part_of_kernel, nodes, set(results)
         self._maker = {name: i for i, kernel in enumerate(kernels) for name in kernel.makes}
         self._readers: dict[str, set[int]] = {}
         for i, kernel in enumerate(kernels):
@@ -53,24 +54,24 @@ class InnerTensors:
                 size = byte_size(types.get(operand))
                 if operand in self._maker and not {operand, result} & self._results and not 0 < size < WORTH_BYTES \
                         and size == byte_size(types.get(result)) \
-                        and self._others(operand, i) <= self._before(i, self._maker[operand]):
+                        and self._other_readers(operand, i) <= self._before(i, self._maker[operand]):
                     found.append((operand, result))
                     break
         return found
 
-    def inner(self, types: Mapping[str, ValueInfoProto], outputs: Sequence[Collection[str]]) -> list[str]:
-        """Large tensors of the parts in which all of them can be put out.
+    def exposable(self, types: Mapping[str, ValueInfoProto], outputs: Sequence[Collection[str]]) -> list[str]:
+        """Large tensors of the parts in which all large tensors can be exposed.
 
         Args:
             types: of all tensors.
-            outputs: what each part puts out anyway.
+            outputs: outputs of each part without them.
         """
         if not all(byte_size(types.get(name)) for names in outputs for name in names if name not in self._results):
-            return []  # then places are given after a first run, in which all that is put out would lie side by side
+            return []  # buffers are then allocated after a first run, in which exposed tensors would share no memory
         found: dict[int, list[str]] = {}
         refused = set()
         for name, maker in self._maker.items():
-            part = self._home[maker]
+            part = self._part[maker]
             if name in outputs[part]:
                 continue
             size = byte_size(types.get(name))
@@ -78,7 +79,7 @@ class InnerTensors:
                 refused.add(part)
             elif size >= WORTH_BYTES:
                 found.setdefault(part, []).append(name)
-        refused.update(part for part, kernels in Counter(self._home).items() if kernels > MAX_KERNELS)
+        refused.update(part for part, kernels in Counter(self._part).items() if kernels > MAX_KERNELS)
         return [name for part, names in found.items() if part not in refused for name in names]
 
     def _is_known(self, name: str) -> bool:
@@ -88,8 +89,8 @@ class InnerTensors:
         inputs = self._nodes[kernel.makes[0]].input
         return [inputs[at] for at in operands_in_place(kernel.type) if at < len(inputs)]
 
-    def _others(self, name: str, but: int) -> set[int]:
-        """Kernels other than one that read a tensor, or what may lie in its memory because they passed it on."""
+    def _other_readers(self, name: str, but: int) -> set[int]:
+        """Kernels other than ``but`` that read a tensor, or a result that may share its memory."""
         found, todo = set[int](), [name]
         while todo:
             new = self._readers.get(todo.pop(), set()) - found - {but}
@@ -98,7 +99,7 @@ class InnerTensors:
         return found
 
     def _before(self, last: int, first: int) -> set[int]:
-        """Kernels that surely run before kernel ``last``, as far back as kernel ``first``."""
+        """Kernels on which kernel ``last`` depends, as far back as kernel ``first``."""
         seen, todo = set[int](), [last]
         while todo:
             for name in self._kernels[todo.pop()].reads:
@@ -109,8 +110,8 @@ class InnerTensors:
         return seen
 
 
-def touching(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
-    """Pairs that hold one of these names, and those that hang together with them."""
+def connected_pairs(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> list[tuple[str, str]]:
+    """Pairs with one of these names, and all pairs connected with them by a shared name."""
     next_to: dict[str, list[str]] = {}
     for operand, result in pairs:
         next_to.setdefault(operand, []).append(result)

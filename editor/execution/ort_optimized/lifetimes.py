@@ -1,8 +1,8 @@
-"""When the tensors of a plan live, so that those that never meet can share memory.
+"""Lifetimes of a plan's tensors, and their interference graph: which of them may not share memory.
 
-Steps run one after another. Within a step whose graph the runtime takes as it is, a kernel surely runs after those that
-it depends on, and nothing else is promised: two tensors of such a step never meet if all that touches the one lies
-before what makes the other.
+Steps run one after another. Within a step whose graph the runtime takes as it is, a kernel runs after those that it
+depends on, and no other order is promised: two tensors of such a step do not interfere if every kernel that makes or
+reads the one runs before the kernel that makes the other.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from editor.execution.compile.step import Step
 from editor.execution.ort_optimized.in_place_kernels import may_pass_on
-from editor.graph.bodies import captured_names
+from editor.graph.bodies import op_reads
 from editor.graph.graph import Bools
 from editor.runtimes.base import SubModel
 
 MAX_KERNELS = 2048
-"""Larger steps count as one kernel: who runs before whom takes the square of their number in bits."""
+"""Larger steps count as one kernel: the order of kernels takes the square of their number in bits."""
 
 
 class Lifetimes:
@@ -52,23 +52,23 @@ class Lifetimes:
                 done[name] = before | 1 << i
         return len(kernels)
 
-    def meetings(self, groups: Sequence[Sequence[str]]) -> Bools:
+    def interference(self, groups: Sequence[Sequence[str]]) -> Bools:
         """[group, group] True where tensors of two groups may hold values at the same time.
 
         Args:
-            groups: tensors that lie in the same memory.
+            groups: tensors that share memory.
         """
         steps = [{step for name in names for step in self._touches[name]} for names in groups]
         first, last = np.array(list(map(min, steps)), np.int64), np.array(list(map(max, steps)), np.int64)
-        meet = (first[:, None] <= last) & (first <= last[:, None])
+        interferes = (first[:, None] <= last) & (first <= last[:, None])
         for step in np.intersect1d(first, last).tolist():
             ends, begins = np.flatnonzero(last == step), np.flatnonzero(first == step)
             touches = self._rows(step, [self._touched(groups[i], step) for i in ends.tolist()])
             before = self._rows(step, [self._before(groups[i], step) for i in begins.tolist()])
             for row, i in zip(before, begins.tolist(), strict=True):
                 apart = ends[~(touches & ~row).any(axis=1)]
-                meet[i, apart] = meet[apart, i] = False
-        return meet
+                interferes[i, apart] = interferes[apart, i] = False
+        return interferes
 
     def _touched(self, names: Sequence[str], step: int) -> int:
         """Kernels of a step that make or read some of these."""
@@ -99,13 +99,13 @@ def _kernels(part: SubModel) -> list[tuple[Sequence[str], Sequence[str]]]:
     A kernel that reads an inner tensor also reads the tensors whose memory that one may be: Reshape passes it on.
     """
     nodes = part.model.graph.node
-    if not part.optimised or len(nodes) > MAX_KERNELS:
+    if not part.optimized or len(nodes) > MAX_KERNELS:
         return [(part.inputs, part.outputs)]
     given = {*part.inputs, *part.outputs}
     behind: dict[str, list[str]] = {}
     found: list[tuple[Sequence[str], Sequence[str]]] = []
     for node in nodes:
-        reads = dict.fromkeys(lower for name in (*node.input, *captured_names(node)) for lower in (name, *behind.get(name, ())))
+        reads = dict.fromkeys(lower for name in op_reads(node) for lower in (name, *behind.get(name, ())))
         if may_pass_on(node.op_type):
             passed = [name for name in reads if name in given]
             behind.update((name, passed) for name in node.output if name not in given)

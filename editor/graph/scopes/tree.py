@@ -109,8 +109,13 @@ class Scopes:
             number = self.scopes[number].parent
         return found
 
-    def in_every_twin(self, op: int) -> list[int]:
-        """The same op in every repetition of its block: in every layer, else of nested repetitions in the largest."""
+    def corresponding_ops(self, op: int) -> list[int]:
+        """The same op in every repetition of its block: in every layer, else of nested repetitions in the largest.
+
+        An op that belongs to no block (a constant, even where it is pinned) corresponds to none but itself.
+        """
+        if op not in self.of_op:
+            return [op]
         best: list[int] = [op]
         for number in self.ancestors(self.of_op[op]):
             family = self._family(number)

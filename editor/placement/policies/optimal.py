@@ -39,7 +39,7 @@ def optimal(task: Task) -> Assignment:
     """
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
-        raise EditorError(f"unknown objective {objective!r}; there is {', '.join(OBJECTIVES)}")
+        raise EditorError(f"unknown objective {objective!r}; choose one of: {', '.join(OBJECTIVES)}")
     latency = _least_latency(task)
     return latency if objective == "latency" else _least_busy(task, latency)
 

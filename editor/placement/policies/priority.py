@@ -17,7 +17,7 @@ def priority(task: Task) -> Assignment:
     names = [d.name for d in task.table.devices]
     first = task.options.get("first")
     if first is not None and first not in names:
-        raise EditorError(f"policy option first: there is no device {first!r} (there is {', '.join(names)})")
+        raise EditorError(f"policy option first: unknown device {first!r}; choose one of: {', '.join(names)}")
     order = sorted(range(len(names)), key=lambda d: names[d] != first)
     names = [names[d] for d in order]
     place = task.table.allowed[:, order].argmax(axis=1)

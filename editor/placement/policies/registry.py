@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from editor.errors import EditorError
 from editor.placement.policies.memory import memory
@@ -25,5 +27,18 @@ def policy_of(name: str) -> Policy:
         EditorError: there is none.
     """
     if name not in POLICIES:
-        raise EditorError(f"unknown policy {name!r}; there is {', '.join(POLICIES)}")
+        raise EditorError(f"unknown policy {name!r}; choose one of: {', '.join(POLICIES)}")
     return POLICIES[name]
+
+
+OPTIONS = ("objective", "costs", "codegen", "first")
+"""Options of all policies; a policy ignores those of the others, so that they outlive a change of policy."""
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises ``EditorError`` for an option that no policy has."""
+    for name in options:
+        if name not in OPTIONS:
+            close = difflib.get_close_matches(str(name), OPTIONS, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
+            raise EditorError(f"unknown policy option {name!r}; {hint}")

@@ -18,5 +18,5 @@ def grouping_of(name: str) -> Grouping:
         EditorError: there is none.
     """
     if name not in GROUPINGS:
-        raise EditorError(f"unknown way to form subgraphs {name!r}; there is {', '.join(GROUPINGS)}")
+        raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {', '.join(GROUPINGS)}")
     return GROUPINGS[name]

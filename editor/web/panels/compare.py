@@ -141,6 +141,6 @@ def _named(graph: Graph, ops: Sequence[int]) -> str:
     types = {graph.op_types[op] for op in ops}
     what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
     scopes, chosen = scopes_of(graph), set(ops)
-    twins = [scopes.in_every_twin(op) for op in ops[:_LOOKED_AT]]
+    twins = [scopes.corresponding_ops(op) for op in ops[:_LOOKED_AT]]
     everywhere = all(len(found) > 1 and chosen.issuperset(found) for found in twins)
     return f"{what}, in every layer," if everywhere else what

@@ -1,4 +1,4 @@
-"""Which ops of the model each kernel of an optimised graph computes.
+"""Which ops of the model each kernel of an optimized graph computes.
 
 ONNX Runtime fuses, renames, reorders and removes nodes, and keeps no record of it. What survives are
 names: of output tensors, and of nodes with a suffix. Sub-models name their nodes ``op<index>``, so a
@@ -11,35 +11,35 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from onnx import ModelProto, NodeProto
 
-from editor.graph.bodies import captured_names
+from editor.graph.bodies import op_reads
 from editor.graph.graph import Graph, Ints
+from editor.runtimes.profiling import fused_regions
 
 _OWN_NAME = re.compile(r"(?<![A-Za-z0-9])op(\d+)(?!\d)")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One node of the optimised graph."""
+    """One node of the optimized graph."""
 
     name: str
     type: str
     ops: tuple[int, ...]
-    """Ops of the model that it computes, in an order of execution; none for what the optimiser added."""
+    """Ops of the model that it computes, in an order of execution; none for what the optimizer added."""
     reads: tuple[str, ...]
     makes: tuple[str, ...]
 
 
-def lineage(graph: Graph, optimised: ModelProto) -> list[Kernel]:
-    """Kernels of an optimised graph, in a topological order, each with the ops that it computes.
+def lineage(graph: Graph, optimized: ModelProto) -> list[Kernel]:
+    """Kernels of an optimized graph, in a topological order, each with the ops that it computes.
 
     Every op is claimed at most once; an op that no kernel claims was folded away and costs nothing.
     """
-    nodes = _ordered(optimised)
-    rank = _rank(graph)
-    reads = [_reads(node) for node in nodes]
+    nodes = _ordered(optimized)
+    rank = graph.rank
+    reads = [op_reads(node) for node in nodes]
     given = [{int(graph.tensor_producer[graph.tensor_index[name]]) for name in names if name in graph.tensor_index}
              for names in reads]
     anchors: list[list[int]] = []
@@ -47,56 +47,27 @@ def lineage(graph: Graph, optimised: ModelProto) -> list[Kernel]:
     for node in nodes:  # a reorder that makes a tensor of the model follows the kernel that computed it
         anchors.append([op for op in _anchors(graph, node, rank) if op not in taken])
         taken.update(anchors[-1])
-    regions = cones(graph, anchors, given)
+    regions = fused_regions(graph, anchors, given)
     return [Kernel(node.name, node.op_type, region, tuple(names), tuple(name for name in node.output if name))
             for node, region, names in zip(nodes, regions, reads, strict=True)]
 
 
 def model_names(graph: Graph, kernels: Sequence[Kernel]) -> dict[str, str]:
-    """The model's name of each tensor that an optimised graph keeps by another one, mostly in another layout.
+    """The model's name of each tensor that an optimized graph keeps by another one, mostly in another layout.
 
     Args:
         graph: the model.
-        kernels: those of its optimised graph, in an order of execution.
+        kernels: those of its optimized graph, in an order of execution.
     """
     found: dict[str, str] = {}
     for kernel in kernels:
         if kernel.ops:
             results = [graph.tensor_names[t] for t in graph.results[kernel.ops[-1]].tolist()]
-        else:  # added by the optimiser: what it reads, laid out for the next kernel
+        else:  # added by the optimizer: what it reads, laid out for the next kernel
             results = [found.get(name, name) for name in kernel.reads[:1]]
         found.update((made, result) for made, result in zip(kernel.makes, results, strict=False)
                      if made not in graph.tensor_index and result in graph.tensor_index)
     return found
-
-
-def cones(graph: Graph, anchors: Sequence[Sequence[int]], given: Sequence[set[int]] | None = None) -> list[tuple[int, ...]]:
-    """Ops of each kernel: its anchors and what lies before them that no other kernel claims.
-
-    Args:
-        graph: the model.
-        anchors: ops that each kernel surely computes, kernels in an order of execution.
-        given: ops whose results each kernel reads as inputs; the cone ends there.
-    """
-    rank = _rank(graph)
-    claimed = {op for found in anchors for op in found}
-    regions = []
-    for i, found in enumerate(anchors):
-        region, stack = set(found), list(found)
-        while stack:
-            for op in graph.predecessors[stack.pop()].tolist():
-                if op not in claimed and not graph.op_is_constant[op] and (given is None or op not in given[i]):
-                    claimed.add(op)
-                    region.add(op)
-                    stack.append(op)
-        regions.append(tuple(sorted(region, key=lambda op: int(rank[op]))))
-    return regions
-
-
-def _rank(graph: Graph) -> Ints:
-    rank = np.empty(len(graph), np.int64)
-    rank[graph.order] = np.arange(len(graph))
-    return rank
 
 
 def _anchors(graph: Graph, node: NodeProto, rank: Ints) -> list[int]:
@@ -137,7 +108,7 @@ def _ordered(model: ModelProto) -> list[NodeProto]:
         stack = [root]
         while stack:
             node = stack[-1]
-            waiting = [made_by[n] for n in _reads(model.graph.node[node]) if n in made_by and made_by[n] not in done]
+            waiting = [made_by[n] for n in op_reads(model.graph.node[node]) if n in made_by and made_by[n] not in done]
             if node in done or not waiting:
                 stack.pop()
                 if node not in done:
@@ -146,13 +117,3 @@ def _ordered(model: ModelProto) -> list[NodeProto]:
             else:
                 stack.extend(waiting)
     return found
-
-
-def _reads(node: NodeProto) -> list[str]:
-    return [*(name for name in node.input if name), *captured_names(node)]
-
-
-def names_of(graph: Graph, ops: Sequence[int], limit: int = 4) -> str:
-    """What people call a group of ops."""
-    shown = [graph.display_name(op) for op in ops[:limit]]
-    return " + ".join(shown) + (f" + {len(ops) - limit} more" if len(ops) > limit else "")

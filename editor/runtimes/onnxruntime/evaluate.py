@@ -1,0 +1,46 @@
+"""Small questions that ONNX Runtime's CPU provider answers for the rest of the program."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime as ort
+from onnx import ModelProto
+
+from editor.runtimes.base import SubModel
+from editor.runtimes.onnxruntime.options import session_options
+from editor.runtimes.onnxruntime.providers import CPU
+
+
+def evaluate(model: ModelProto, outputs: Sequence[str], folder: Path) -> list[Any]:
+    """Outputs of a model without inputs, as numpy arrays; raises whatever ONNX Runtime raises."""
+    session = ort.InferenceSession(model.SerializeToString(), session_options(folder), providers=[CPU])
+    return list(session.run(list(outputs), {}))
+
+
+def output_types(model: ModelProto, folder: Path) -> list[tuple[str, str, list[int | str | None]]]:
+    """(name, type as ONNX Runtime writes it, shape) of each output; raises whatever ONNX Runtime raises."""
+    session = ort.InferenceSession(model.SerializeToString(), session_options(folder, optimize=False), providers=[CPU])
+    return [(output.name, output.type, output.shape) for output in session.get_outputs()]
+
+
+def optimized_graph(part: SubModel, threads: int = 1) -> ModelProto:
+    """The graph that ONNX Runtime would execute on its CPU provider; weights in other files stay there."""
+    options = session_options(part.folder, threads or 1)
+    with tempfile.TemporaryDirectory(prefix="hetero-optimized-") as folder:
+        path = Path(folder) / "model.onnx"
+        options.optimized_model_filepath = str(path)
+        ort.InferenceSession(part.model.SerializeToString(), options, providers=[CPU])
+        return onnx.load(path, load_external_data=False)
+
+
+def check_setting(model: ModelProto, key: str, value: str) -> None:
+    """Creates a session with a configuration entry; raises whatever ONNX Runtime raises when it refuses."""
+    ort.InferenceSession(model.SerializeToString(), session_options(entries={key: value}), providers=[CPU])
+
+
+VERSION: str = ort.__version__

@@ -1,0 +1,177 @@
+"""A sub-model as a session, with values bound instead of copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from operator import is_
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from editor.devices.device import Device
+from editor.errors import ExecutionError
+from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, SubModel, Value
+from editor.runtimes.onnxruntime.errors import reason_of
+from editor.runtimes.onnxruntime.options import session_options
+from editor.runtimes.onnxruntime.providers import memory_space, provider_list
+from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value
+from editor.runtimes.values import nbytes, to_numpy
+
+_NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
+    "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
+_RUN_OPTIONS = ort.RunOptions()
+"""The defaults. Without it each run makes its own: 10 us and more, where the kernels before have emptied the caches."""
+_FEW_TENSORS = 8
+_KEPT_BYTES = 16 << 20
+"""Outputs up to this size keep their buffers between runs."""
+
+
+@cache
+def _share_arena() -> None:
+    """One arena for all sessions of the process: parts of a model then reuse each other's warm memory."""
+    info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(info, None)
+
+
+def compile_session(part: SubModel, device: Device, options: CompileOptions) -> Session:
+    """Creates a session; weights in other files are mapped, not read.
+
+    Raises:
+        ExecutionError: ONNX Runtime refuses the sub-model.
+    """
+    _share_arena()
+    # Spinning thread pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
+    entries = {"session.use_env_allocators": "1", "session.intra_op.allow_spinning": "0",
+               "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k}}
+    settings = session_options(part.folder, options.threads, not part.optimized, entries)
+    # Looking up the places of a few tensors costs each run more than it saves.
+    settings.enable_mem_pattern = part.internal_tensor_count is None or part.internal_tensor_count > _FEW_TENSORS
+    try:
+        session = ort.InferenceSession(part.model.SerializeToString(), settings, providers=provider_list(device))
+    except Exception as error:  # ONNX Runtime's errors have no base class of their own
+        raise ExecutionError(f"{part.label} on {device.name}: {reason_of(error)}") from error
+    return Session(session, part, device)
+
+
+class Session:
+    """One binding of a session: an ``Executable`` and a ``BoundExecutable``."""
+
+    def __init__(self, session: Any, part: SubModel, device: Device) -> None:
+        self.session, self.part, self.device = session, part, device
+        self._binding = session.io_binding()
+        self._bound: list[Value] = [None] * len(part.inputs)
+        self._kept: list[Value] = []
+        """Outputs of the first run, whose buffers all later runs write to."""
+        self._chosen: dict[str, Value] = {}
+        """Output buffers that the executor chose."""
+        self._may_keep = True
+        self._space = memory_space(device)
+        self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
+        # An empty optional in an OrtValue crashes whoever looks into it, so these go through session.run.
+        # Maps have no OrtValue that Python could read.
+        self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """Runs the session; outputs are ``OrtValue`` where that is possible."""
+        try:
+            if self._kept and all(map(is_, inputs, self._bound)):
+                return self._run_kept() or self._run_bound(inputs)
+            if self._bindable and all(can_be_ort_value(v) for v in inputs):
+                return self._run_bound(inputs)
+            feeds = {name: as_ort(v) if can_be_ort_value(v) else to_numpy(v)
+                     for name, v in zip(self.part.inputs, inputs, strict=True)}
+            return list(self.session.run(list(self.part.outputs), feeds))
+        except ExecutionError:
+            raise
+        except Exception as error:  # ONNX Runtime's errors have no base class of their own
+            raise ExecutionError(f"{self.part.label} on {self.device.name}: {reason_of(error)}") from error
+
+    def clone(self) -> Executable:
+        """Sessions are thread-safe, bindings are not."""
+        return Session(self.session, self.part, self.device)
+
+    def fixed_outputs(self) -> Sequence[Value]:
+        """Outputs whose buffers every further run writes to."""
+        return self._kept
+
+    def bind_output_buffers(self, buffers: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Writes into given host memory from now on."""
+        self._chosen = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in buffers.items()}
+        if not buffers:
+            self._kept, self._may_keep = [], True
+        if self._kept:
+            self._kept = [self._chosen.get(name, old) for name, old in zip(self.part.outputs, self._kept, strict=True)]
+            self._bind_outputs(self._kept)
+
+    def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
+        """Binds these inputs once and for all; returns what launches a run, or None where buffers may move."""
+        if not self._kept:
+            return None
+        for name, value in inputs.items():
+            self._binding.bind_ortvalue_input(name, value)
+        return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
+
+    def rebind_input(self, name: str, value: Value) -> bool:
+        """Another value for one input of a launch; says whether what is written into it later is seen by later runs."""
+        made = as_ort(value)
+        self._binding.bind_ortvalue_input(name, made)
+        if not self._space.is_host:  # copied to the device when it is bound
+            return False
+        return made is value or (isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr())
+
+    def _run_bound(self, inputs: Sequence[Value]) -> list[Value]:
+        binding = self._binding
+        for i, value in enumerate(inputs):
+            if value is not self._bound[i]:
+                binding.bind_ortvalue_input(self.part.inputs[i], as_ort(value))
+                # An array may be copied on the way, so another run must look at it again.
+                self._bound[i] = value if is_ort_value(value) else None
+        if self._kept and (results := self._run_kept()):
+            return results
+        binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
+        for name, on_device in zip(self.part.outputs, self._on_device, strict=True):
+            if name in self._chosen:
+                binding.bind_ortvalue_output(name, self._chosen[name])
+            elif on_device:
+                binding.bind_output(name, self._space.kind, self._space.index)
+            else:
+                binding.bind_output(name, "cpu", 0)
+        try:
+            self.session.run_with_iobinding(binding, _RUN_OPTIONS)
+        except Exception as error:
+            if self._chosen:
+                raise OutputShapeMismatch(f"{self.part.label}: {reason_of(error)}") from error
+            raise
+        results = [self._chosen.get(name, value)
+                   for name, value in zip(self.part.outputs, binding.get_outputs(), strict=True)]
+        if self._may_keep:
+            self._keep(results)
+        return results
+
+    def _run_kept(self) -> list[Value]:
+        """A run into the buffers of the first one; nothing when the shapes turn out to depend on the data."""
+        try:
+            self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
+        except Exception as error:
+            if "computed output shape" not in str(error):
+                raise
+            self._kept = []
+            if self._chosen:
+                raise OutputShapeMismatch(f"{self.part.label}: {reason_of(error)}") from error
+        return self._kept
+
+    def _keep(self, results: list[Value]) -> None:
+        """Binds the buffers of this run once and for all: the next run writes into them."""
+        self._may_keep = False
+        plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
+        large = sum(nbytes(r) for name, r in zip(self.part.outputs, results, strict=True) if name not in self._chosen)
+        if plain and large <= _KEPT_BYTES:
+            self._bind_outputs(results)
+            self._kept = results
+
+    def _bind_outputs(self, values: Sequence[Value]) -> None:
+        self._binding.clear_binding_outputs()
+        for name, value in zip(self.part.outputs, values, strict=True):
+            self._binding.bind_ortvalue_output(name, value)

@@ -1,0 +1,116 @@
+"""OpenVINO with any device that it reports.
+
+The library is imported when it is first needed: names can be resolved without it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+
+from onnx import ModelProto
+
+from editor.devices.device import Device
+from editor.devices.discovery import AvailableDevice, Target, is_present
+from editor.graph.graph import Graph
+from editor.runtimes.base import (
+    Capability,
+    CompileOptions,
+    Executable,
+    KernelTime,
+    MemorySpace,
+    RuntimeDefaults,
+    SubModel,
+    Value,
+)
+from editor.runtimes.probe import ask
+
+NAME = "openvino"
+_OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
+"""Names without ``OpenVINO.`` that it answers to where it has such a device."""
+_LOW_PRECISION = frozenset({"bf16", "f16"})
+
+
+class OpenVino(RuntimeDefaults):
+    """Capability from ``Core.query_model``; execution by infer requests with preset tensors."""
+
+    name = NAME
+    title = "OpenVINO"
+
+    def devices(self) -> Sequence[AvailableDevice]:
+        """What OpenVINO reports."""
+        from editor.runtimes.openvino.importing import core
+
+        version = importlib.metadata.version("openvino")
+        return [AvailableDevice(f"OpenVINO.{name}", NAME, name, version, str(core().get_property(name, "FULL_DEVICE_NAME")),
+                                self.title)
+                for name in core().available_devices]
+
+    def resolve(self, name: str, provider: str) -> Target | None:
+        """``OpenVINO``, ``OpenVINO.GPU``; ``GPU``, ``NPU`` and the like where it has them."""
+        base, _, unit = name.partition(".")
+        if base.lower() == NAME:
+            return self._target((provider or unit or "CPU").upper())
+        if provider:
+            return None
+        if base.lower() in _OTHER_NAMES or (base.lower() == "gpu" and (not unit or unit.isdigit())):
+            target = self._target(name.upper())
+            return target if target.present else None
+        return None
+
+    def _target(self, device: str) -> Target:
+        return Target(NAME, device, is_present(NAME, device), device.partition(".")[0], f"{self.title}, {device}")
+
+    def capability(self, graph: Graph, device: Device) -> Capability:
+        """Asks ``query_model`` about single ops."""
+        return Capability.of_reasons(ask(graph, lambda model: self._refusal(model, device)))
+
+    def _refusal(self, model: ModelProto, device: Device) -> str:
+        from editor.runtimes.openvino.errors import reason_of
+        from editor.runtimes.openvino.importing import core
+
+        try:
+            read = core().read_model(model.SerializeToString())
+            supported = core().query_model(read, device.provider)
+        except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+            return reason_of(error)
+        for op in read.get_ordered_ops():
+            if op.get_friendly_name() in supported:
+                continue
+            if op.get_type_name() == "Parameter":
+                return f"OpenVINO {device.provider} does not take an operand of unknown rank"
+            return f"OpenVINO {device.provider} has no implementation of {op.get_type_name()}"
+        return ""
+
+    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+        """Compiles in 32-bit precision unless the table says otherwise."""
+        from editor.runtimes.openvino.request import compile_model
+
+        return compile_model(part, device, options)
+
+    def memory_space(self, device: Device) -> MemorySpace:
+        """Tensors of OpenVINO pass between its devices of one kind."""
+        return MemorySpace(NAME, device.provider.lower() if device.provider != "CPU" else "cpu")
+
+    def convert(self, value: Value, space: MemorySpace) -> Value:
+        """An ``openvino.Tensor``; raises ``TypeError`` for element types that OpenVINO lacks."""
+        from editor.runtimes.openvino.values import to_openvino
+
+        return to_openvino(value)
+
+    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+                threads: int) -> list[KernelTime]:
+        """From the runtime's performance counters; see ``profiling``."""
+        from editor.runtimes.openvino.profiling import kernel_times
+
+        return kernel_times(graph, part, device, inputs, seconds, threads)
+
+    def precision(self, device: Device) -> str:
+        """What the table sets."""
+        hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
+        return hint if hint in _LOW_PRECISION else ""
+
+
+def openvino_device(device: Device) -> str:
+    """What OpenVINO calls a device, "" when it is not one of its own."""
+    return device.provider if device.runtime == NAME else ""

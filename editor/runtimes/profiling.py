@@ -1,0 +1,57 @@
+"""What profilers of runtimes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from editor.graph.graph import Graph
+from editor.runtimes.base import KernelTime
+
+MIN_RUNS, MAX_RUNS = 8, 200
+QUIET_SHARE = 0.4
+"""Share of the runs that counts, quickest first: the others were disturbed."""
+_LEAST_QUIET = 5
+
+
+def median_of_quiet_runs(runs: Sequence[tuple[float, Sequence[KernelTime]]]) -> list[KernelTime]:
+    """The median of each kernel over the quietest whole runs.
+
+    A mean would not do: a kernel during which the system took the processor away for some milliseconds would look so
+    slow that giving it to another device seemed to pay. The caller scales the medians to the latency of the run.
+
+    Args:
+        runs: (seconds of the whole run, its kernels); all with the same kernels in the same order.
+    """
+    quiet = sorted(runs, key=lambda run: run[0])[:max(_LEAST_QUIET, int(len(runs) * QUIET_SHARE))]
+    if not quiet:
+        return []
+    first = quiet[0][1]
+    alike = [times for _, times in quiet if len(times) == len(first)]
+    return [replace(kernel, seconds=float(np.median([times[i].seconds for times in alike]))) for i, kernel in enumerate(first)]
+
+
+def fused_regions(graph: Graph, anchors: Sequence[Sequence[int]],
+                  given: Sequence[set[int]] | None = None) -> list[tuple[int, ...]]:
+    """Ops of each kernel: its anchors and what lies before them that no other kernel claims.
+
+    Args:
+        graph: the model.
+        anchors: ops that each kernel surely computes, kernels in an order of execution.
+        given: ops whose results each kernel reads as inputs; the region ends there.
+    """
+    rank = graph.rank
+    claimed = {op for ops in anchors for op in ops}
+    regions = []
+    for i, ops in enumerate(anchors):
+        region, stack = set(ops), list(ops)
+        while stack:
+            for op in graph.predecessors[stack.pop()].tolist():
+                if op not in claimed and not graph.op_is_constant[op] and (given is None or op not in given[i]):
+                    claimed.add(op)
+                    region.add(op)
+                    stack.append(op)
+        regions.append(tuple(sorted(region, key=lambda op: int(rank[op]))))
+    return regions
