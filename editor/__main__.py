@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import editor
+from editor.devices.discovery import unusable_runtimes
 from editor.errors import EditorError, ExportError
 from editor.execution.inputs import random_inputs, read_inputs
 from editor.execution.jobs import tasks
@@ -176,6 +177,8 @@ def _devices(options: argparse.Namespace) -> int:
     width = max(len(d.name) for d in found)
     for device in found:
         print(f"{device.name:<{width}}  {device.description}  [{device.hardware}]")
+    for runtime in unusable_runtimes():
+        print(f"{runtime.name}: installed but unusable: {runtime.reason}")
     print("\nA name that is not here (GPU, NPU, OpenCL, MYRIAD ...) can still be planned for: its ops are painted, "
           "exported and checked on a stand-in.")
     return 0

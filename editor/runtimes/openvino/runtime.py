@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, is_present
@@ -69,6 +70,9 @@ class OpenVino(RuntimeDefaults):
         from editor.runtimes.openvino.errors import reason_of
         from editor.runtimes.openvino.importing import core
 
+        inputs = {value.name for value in model.graph.input}
+        if any(_pads_with(node, inputs) for node in model.graph.node):
+            return f"OpenVINO {device.provider} pads with 0 instead of a value that is only known in a run"
         try:
             read = core().read_model(model.SerializeToString())
             supported = core().query_model(read, device.provider)
@@ -109,6 +113,12 @@ class OpenVino(RuntimeDefaults):
         """What the table sets."""
         hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
         return hint if hint in _LOW_PRECISION else ""
+
+
+def _pads_with(node: NodeProto, inputs: AbstractSet[str]) -> bool:
+    """A ``Pad`` whose value is a graph input: OpenVINO 2026.4 compiles it, and pads with 0."""
+    mode = next((a.s for a in node.attribute if a.name == "mode"), b"constant")
+    return node.op_type == "Pad" and mode == b"constant" and len(node.input) > 2 and node.input[2] in inputs
 
 
 def openvino_device(device: Device) -> str:
