@@ -280,7 +280,7 @@ def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int, without: 
             tell({"start": i, "name": case.name})
             try:
                 verdict, detail = attempt(Trial(case, Path(scratch), as_cut, without), mode, seed)
-            except Exception as error:  # the editor itself must not fall over
+            except Exception as error:  # noqa: BLE001  # the editor itself must not fall over
                 verdict, detail = "failed", f"{type(error).__name__}: {error}"
             tell({"name": case.name, "verdict": verdict, "detail": detail[:400]})
             without = ()

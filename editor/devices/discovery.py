@@ -113,7 +113,7 @@ def devices_of(source: DeviceSource) -> tuple[AvailableDevice, ...]:
             _found[source.name] = tuple(source.devices())
         except ImportError:
             _found[source.name] = ()
-        except Exception as error:  # a runtime may raise anything; it is listed with its reason
+        except Exception as error:  # noqa: BLE001  # a runtime may raise anything; it is listed with its reason
             _found[source.name] = ()
             _failures[source.name] = f"{type(error).__name__}: {error}"
     return _found[source.name]

@@ -105,8 +105,8 @@ class CompiledPlan:
         if self._fixed is not None:
             try:
                 return self._fixed.run(inputs)
-            except Exception:
-                self._fixed = None  # shapes turned out to depend on the data, or a kernel failed: the long way tells
+            except Exception:  # noqa: BLE001  # a shape that depends on the data, or a kernel that failed: the slower way reports it
+                self._fixed = None
         return self._results(self._execute(inputs)[0])
 
     def _fits(self, inputs: Mapping[str, Value]) -> bool:

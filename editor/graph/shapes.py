@@ -78,7 +78,7 @@ def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]
     note = ""
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # the C++ library raises several unrelated types
+    except Exception as error:  # noqa: BLE001  # the C++ library raises several unrelated types
         inferred, note = model, f"{_FAILED}: {str(error).strip().splitlines()[0][:200]}"
     values: dict[str, tuple[str, Shape | None]] = {}
     for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output):

@@ -16,8 +16,6 @@ from editor.placement.policies.task import Assignment, Task
 from editor.placement.subgraphs.grouping import Grouping
 from editor.text import human_seconds
 
-CHOICES = ("op", "subgraph")
-
 
 def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> Assignment:
     """Gives every subgraph of one device and unit to the codegen that runs all of its ops fastest.

@@ -20,7 +20,7 @@ from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.costs import Costs, estimate
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class DeviceProfile:
     """op key -> number of the kernel that computes it; ops of one kernel share its time by estimated work"""
     kernels: tuple[str, ...]
     """type of each kernel"""
-    call: float
+    launch_seconds: float
     """seconds to start a subgraph"""
-    hop: float
+    in_latency: float
     """seconds to hand one value over from host memory, and what a split that was tried took beyond its prediction"""
-    byte: float
+    in_seconds_per_byte: float
     """and seconds for each of its bytes"""
-    leave_hop: float
-    leave_byte: float
+    out_latency: float
+    out_seconds_per_byte: float
     """the same in the other direction"""
     runs: int
 
@@ -117,8 +117,8 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
         for key, seconds in profile.seconds.items():
             if key in graph.key_index:
                 op[graph.key_index[key], d] = seconds
-        enter[:, d] = profile.hop + profile.byte * sizes
-        leave[:, d] = profile.leave_hop + profile.leave_byte * sizes
-        launch[d] = profile.call
+        enter[:, d] = profile.in_latency + profile.in_seconds_per_byte * sizes
+        leave[:, d] = profile.out_latency + profile.out_seconds_per_byte * sizes
+        launch[d] = profile.launch_seconds
     op[graph.op_is_constant] = 0.0
     return Costs(op, leave, enter, launch, any(p is None for p in profiles))

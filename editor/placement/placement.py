@@ -12,7 +12,8 @@ import numpy as np
 from editor.devices.device import Device
 from editor.errors import EditorError, PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
-from editor.placement.codegen import CHOICES, choose_codegens
+from editor.placement.choices import CODEGEN_CHOICES
+from editor.placement.codegen import choose_codegens
 from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import Costs, Price, price
 from editor.placement.device_profile import costs_of
@@ -242,8 +243,8 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
                 settings.policy_options)
     assignment = policy(task)
     codegen = settings.policy_options.get("codegen", "op")
-    if codegen not in CHOICES:
-        raise EditorError(f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CHOICES)}")
+    if codegen not in CODEGEN_CHOICES:
+        raise EditorError(f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CODEGEN_CHOICES)}")
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     part = grouping(graph, assignment.device, np.flatnonzero(table.placed))

@@ -43,7 +43,7 @@ class LoadedModelRuntime(RuntimeDefaults):
             self.check(model, device)
         except ImportError:
             raise
-        except Exception as error:  # whatever a runtime raises is its reason
+        except Exception as error:  # noqa: BLE001  # whatever a runtime raises is its reason
             return f"{self.title}: {summarize_error(error)}"
         return ""
 

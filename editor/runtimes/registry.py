@@ -62,7 +62,7 @@ def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
         try:
             runtime = _load(point)
-        except Exception as error:  # code of others may raise anything while it is imported
+        except Exception as error:  # noqa: BLE001  # code of others may raise anything while it is imported
             failed.append(UnusableRuntime(point.name, f"{type(error).__name__}: {error}"))
             continue
         if runtime.name in _BUILT_IN or runtime.name in found:

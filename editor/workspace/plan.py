@@ -9,23 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, PlanError
-from editor.execution.executor import CompiledPlan, compile_placement
-from editor.execution.jobs.tasks import Recipe
-from editor.execution.measure.benchmark import Benchmark
-from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.registry import export as export_placement
-from editor.exports.report import standalone, write_comparison
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.imports.affinity_files import read_affinities
-from editor.imports.glow_table import first_come
-from editor.imports.matching import match
 from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
@@ -33,7 +25,11 @@ from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
 from editor.version import VERSION
 from editor.workspace import plan_file
-from editor.workspace.layouts import ready_made
+
+if TYPE_CHECKING:  # a command that neither runs nor imports anything does not wait for these
+    from editor.execution.executor import CompiledPlan
+    from editor.execution.jobs.recipe import Recipe
+    from editor.execution.measure.figures import BenchmarkResult
 
 
 @dataclass(frozen=True)
@@ -134,6 +130,10 @@ class Plan:
         Raises:
             PlanError: the file cannot be read.
         """
+        from editor.imports.affinity_files import read_affinities
+        from editor.imports.glow_table import first_come
+        from editor.imports.matching import match
+
         found = read_affinities(Path(path))
         if found.table:
             found = first_come(self.graph, self.devices, self.placement.constraints.capabilities, found)
@@ -159,6 +159,8 @@ class Plan:
 
     @cached_property
     def _compiled(self) -> CompiledPlan:
+        from editor.execution.executor import compile_placement
+
         return compile_placement(self.placement)
 
     def compile(self, threads: int = 0) -> CompiledPlan:
@@ -167,6 +169,8 @@ class Plan:
         Raises:
             ExecutionError: a runtime refuses a subgraph.
         """
+        from editor.execution.executor import compile_placement
+
         return compile_placement(self.placement, threads) if threads else self._compiled
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
@@ -179,6 +183,8 @@ class Plan:
     def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
                   inputs: Mapping[str, Value] | None = None) -> BenchmarkResult:
         """Measures the plan and the unsplit model side by side, in this process."""
+        from editor.execution.measure.benchmark import Benchmark
+
         return Benchmark({self.graph.name: self.placement}, seconds, mode, requests, threads, inputs).run()[0]
 
     def export(self, form: str, out_dir: str | Path, **options: str) -> list[Path]:
@@ -195,6 +201,8 @@ class Plan:
         """
         if form == "html" and "compare" in options:
             layouts = {"this plan": self.placement, **self._others(options["compare"])}
+            from editor.exports.report import write_comparison
+
             return write_comparison(layouts, Path(out_dir), self.stamp)
         if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
@@ -202,6 +210,8 @@ class Plan:
 
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
+            from editor.workspace.layouts import ready_made
+
             return {one.name: one.placement for one in ready_made(self.placement)[:3] if one.placement is not None}
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
         plans = [load_plan(path) for path in paths]
@@ -215,6 +225,8 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The standalone view, framed, for a notebook cell."""
+        from editor.exports.report import standalone
+
         page = html.escape(standalone({"this plan": self.placement}, self.stamp), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
 
@@ -237,6 +249,8 @@ class Plan:
 
     def recipe(self) -> Recipe:
         """What a job needs to make this plan again."""
+        from editor.execution.jobs.recipe import Recipe
+
         return Recipe(str(self.graph.path.absolute()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
                       self.settings)
 

@@ -329,5 +329,5 @@ def test_three_levels_rules_choose_the_device_balance_the_unit_and_each_subgraph
     pinned = editor.partition(mobilenet, table, policy="pipeline", rules=rules, policy_options={"codegen": "subgraph"},
                               pins={convs[0]: "codegen:cuda"})
     assert entry[pinned.affinity[convs[0]]].codegen == "cuda"
-    with pytest.raises(editor.EditorError, match="per op or subgraph"):
+    with pytest.raises(editor.EditorError, match="choose one of: op, subgraph"):
         editor.partition(mobilenet, table, policy_options={"codegen": "model"})

@@ -39,7 +39,7 @@ def fold_constants(graph: Graph, source: ModelProto,
     model = _model_of(graph, source, ops, wanted)
     try:
         values = evaluate(model, wanted, graph.folder)
-    except Exception:  # whatever the cause, the runtimes evaluate the ops themselves and report it if it matters
+    except Exception:  # noqa: BLE001  # whatever the cause, the runtimes evaluate the ops themselves and report it if it matters
         return frozenset(), {}
     return frozenset(ops), {name: numpy_helper.from_array(value, name) for name, value in zip(wanted, values, strict=True)}
 

@@ -85,7 +85,7 @@ class Channel:
                     self._stop.set()
             except TimeoutError:
                 continue  # nobody has set it
-            except Exception as error:  # the connection is gone, and with it whoever wanted the result
+            except Exception as error:  # noqa: BLE001  # the connection is gone, and with it whoever wanted the result
                 log.debug("no word from the scheduler: %s", error)
                 self._stop.set()
                 return
@@ -99,7 +99,7 @@ def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) 
             return True, function(channel, *arguments)
         except EditorError as error:
             return False, error
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a job's function may raise anything; its caller gets a message
             return False, JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
 
 
@@ -249,7 +249,7 @@ class JobService:
                         client.restart_workers([job._worker], timeout=30, raise_for_error=False)
                     else:
                         self._replace_cluster(client)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors while a cluster is closed
                     log.warning("could not end the worker of a cancelled job: %s", error)
 
         threading.Thread(target=end, daemon=True).start()  # jobs report from the thread that would have to answer
@@ -279,7 +279,7 @@ class JobService:
     def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
             self._see_through(job, function, arguments)
-        except Exception as error:  # no cluster could be started: whoever waits for the job must hear it
+        except Exception as error:  # noqa: BLE001  # no cluster could be started: whoever waits for the job must hear it
             job._finish(False, self._explain(job, error))
 
     def _see_through(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -298,7 +298,7 @@ class JobService:
                 time.sleep(0.05)  # the last events arrive by another way
                 job._finish(*(False, JobError(job.ended_because)) if ok and job.cancelled else (ok, value))
                 return
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors; `_explain` tells them apart
                 if not job.cancelled:
                     if _lost(error):
                         self._replace_cluster(client)
@@ -348,5 +348,5 @@ def _close(*parts: Any) -> None:
         if part is not None:
             try:
                 part.close(timeout=5)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # best effort: the processes are daemons
                 log.debug("closing %s: %s", part, error)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from editor.devices.table import load_devices
 from editor.errors import JobError
 from editor.execution.inputs import read_inputs
+from editor.execution.jobs.recipe import Recipe
 from editor.execution.jobs.service import Channel
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
@@ -19,19 +19,9 @@ from editor.execution.measure.tune import tune as find_fastest
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.device_profile import DeviceProfile, load_profile
-from editor.placement.placement import Settings, solve
+from editor.placement.placement import solve
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that is needed to make a placement again elsewhere."""
-
-    model: str
-    define: Mapping[str, int]
-    devices: Sequence[Mapping[str, Any]]
-    settings: Settings
 
 
 def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:

@@ -57,12 +57,13 @@ def calibrate(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
         values_handed_over = _arrivals(graph, costs, split)
         if not values_handed_over:
             break
-        believed = found[fastest].total + found[fastest].call
+        believed = found[fastest].total + found[fastest].launch_seconds
         excess = _excess(graph, costs, split, alone[fastest], believed, values, seconds, threads)
         if excess <= 0:
             break
         for device in devices:
-            found[device.name] = replace(found[device.name], hop=found[device.name].hop + excess / values_handed_over)
+            known = found[device.name]
+            found[device.name] = replace(known, in_latency=known.in_latency + excess / values_handed_over)
             save_profile(graph, device, found[device.name])
     return found
 

@@ -2,7 +2,7 @@
 
 Kernels are timed at the optimisation level that will run: the median of each over the quietest whole runs.
 Medians do not add up and the framework spends time between kernels, so all are scaled to the latency of the
-run without profiler. Devices are compared, and cuts priced, by runs in turns: see `_side_by_side` and `_cut`.
+run without profiler. Devices are compared, and cuts priced, by runs in turns: see `_compare_devices` and `_split_cost`.
 """
 
 from __future__ import annotations
@@ -77,11 +77,13 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
             kernels.append(kernel.type)
     for op in placement.ops_on(device.name):
         taken.setdefault(op, 0.0)  # the optimiser removed it
-    hop, byte = _hand_over(device, into=True)
-    leave_hop, leave_byte = _hand_over(device, into=False)
-    start = max(_call(device), _cut(graph, device, plan, values, seconds / 2, threads) if len(plan.steps) == 1 else 0.0)
+    in_latency, in_per_byte = _transfer_cost(device, into=True)
+    out_latency, out_seconds_per_byte = _transfer_cost(device, into=False)
+    launch = _launch_cost(device)
+    if len(plan.steps) == 1:
+        launch = max(launch, _split_cost(graph, device, plan, values, seconds / 2, threads))
     profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
-                            fused, tuple(kernels), start, hop, byte, leave_hop, leave_byte, runs)
+                            fused, tuple(kernels), launch, in_latency, in_per_byte, out_latency, out_seconds_per_byte, runs)
     return _Measured(profile, plan, tuple(step.id for step in mine))
 
 
@@ -102,7 +104,7 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
             found[device.name] = str(error)
     if report:
         report("comparing devices", len(real), len(real))
-    totals = _side_by_side(measured, values, seconds)
+    totals = _compare_devices(measured, values, seconds)
     for device in real:
         if device.name in measured:
             profile = _scaled(measured[device.name].profile, totals.get(device.name))
@@ -116,7 +118,7 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
     return {device.name: found[device.name] for device in real}
 
 
-def _side_by_side(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
+def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
     """Seconds of each device, averaged over the same quiet rounds.
 
     Profiles are taken one after the other, and a machine that was busy meanwhile would make one device look slow. A
@@ -176,7 +178,7 @@ def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
     return list((work / work.sum()).tolist())
 
 
-def _cut(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str, Value], seconds: float,
+def _split_cost(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str, Value], seconds: float,
          threads: int) -> float:
     """Seconds that one more subgraph costs: the model in a few parts on the same device against the model in one.
 
@@ -206,7 +208,7 @@ def _cut(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str,
     return max(float(np.median(more[2:])), 0.0) / (count - 1)
 
 
-def _call(device: Device) -> float:
+def _launch_cost(device: Device) -> float:
     """Seconds to start a subgraph: the median of a model that computes nothing to speak of."""
     executable, value = _tiny(device, 16)
     spent = []
@@ -217,7 +219,7 @@ def _call(device: Device) -> float:
     return float(np.median(spent[10:]))
 
 
-def _hand_over(device: Device, into: bool) -> tuple[float, float]:
+def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
     """Seconds per value and per byte between host memory and the device's runtime."""
     small, large = 64, 1 << 20
     medians = []

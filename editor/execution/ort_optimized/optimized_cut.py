@@ -43,7 +43,7 @@ def optimized_parts(placement: Placement, cutter: Cutter) -> list[SubModel | Non
         model = optimized_graph(whole)
         kernels = lineage(graph, model)
         return _Cut(placement, whole, model, kernels, _parts_of_kernels(placement, kernels)).parts()
-    except Exception:  # whatever is special about this model, the plain cut deals with it
+    except Exception:  # noqa: BLE001  # whatever is special about this model, the plain cut deals with it
         return None
 
 

@@ -9,7 +9,6 @@ formulation of Stone, 1977). Tensors read by several ops are charged once, throu
 from __future__ import annotations
 
 import numpy as np
-from ortools.graph.python import max_flow
 
 from editor.graph.graph import Bools, Ints
 from editor.placement.policies.problem import Floats, Problem
@@ -205,6 +204,8 @@ class _Cut:
 
     def solve(self) -> Bools:
         """[op] whether it switches, in a cut of least cost."""
+        from ortools.graph.python import max_flow  # a tenth of a second, and most policies do without
+
         flow = max_flow.SimpleMaxFlow()
         tails = np.concatenate([np.array(self.tails, np.int64), *(b[0] for b in self.blocks)])
         heads = np.concatenate([np.array(self.heads, np.int64), *(b[1] for b in self.blocks)])

@@ -9,6 +9,7 @@ import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.graph import Ints
+from editor.placement.choices import OBJECTIVES
 from editor.placement.costs import Costs, price
 from editor.placement.policies.annealing import balance
 from editor.placement.policies.exact import least_latency
@@ -17,7 +18,6 @@ from editor.placement.policies.pipeline import busiest_bound, pipeline
 from editor.placement.policies.problem import Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 
-OBJECTIVES = ("latency", "throughput")
 _SPLIT_MARGIN = 1.1
 """How much better a split must promise to be than a single device, by profiled costs."""
 _MOVES, _MOST_WALKED = 20_000, 3_000

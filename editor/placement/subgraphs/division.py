@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from editor.devices.device import Device
-from editor.graph.graph import Bools, Graph, Ints
+from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.graph.types import UNKNOWN_BYTES
 
 
@@ -130,7 +130,7 @@ class _Divider:
         """Distinct (part, tensor) pairs of all placed ops, sorted."""
         reads, width = self.graph.reads, max(len(self.graph.tensor_names), 1)
         part = self.part[reads.row_of_value]
-        codes = np.unique(part[part >= 0] * width + reads.values[part >= 0])
+        codes = distinct(part[part >= 0] * width + reads.values[part >= 0])
         return list(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))
 
     def _outputs(self, targets: dict[int, list[int]]) -> list[list[int]]:

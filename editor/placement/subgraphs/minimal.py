@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, distinct
 from editor.placement.subgraphs.grouping import UNPLACED
 
 
@@ -28,7 +28,7 @@ def minimal(graph: Graph, device: Ints, placed: Ints) -> Ints:
         return np.full(len(graph), UNPLACED, np.int64)
     forward = _Drain(graph, device, placed, backward=False)
     best = min((forward.run(start) for start in forward.starts), key=_parts)
-    if len(np.unique(device[placed])) > 2:
+    if len(distinct(device[placed])) > 2:
         backward = _Drain(graph, device, placed, backward=True)
         for start in backward.starts:
             parts = backward.run(start)

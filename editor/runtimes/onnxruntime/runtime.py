@@ -85,7 +85,7 @@ class OnnxRuntime(RuntimeDefaults):
         options = session_options(optimize=False, entries={"session.record_ep_graph_assignment_info": "1"})
         try:
             session = ort.InferenceSession(model.SerializeToString(), options, providers=providers.provider_list(device))
-        except Exception as error:  # ONNX Runtime's errors have no base class of their own
+        except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
             return reason_of(error)
         for part in session.get_provider_graph_assignment_info():
             if part.ep_name == device.provider:

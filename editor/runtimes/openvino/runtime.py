@@ -76,7 +76,7 @@ class OpenVino(RuntimeDefaults):
         try:
             read = core().read_model(model.SerializeToString())
             supported = core().query_model(read, device.provider)
-        except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+        except Exception as error:  # noqa: BLE001  # OpenVINO raises RuntimeError and others for one and the same cause
             return reason_of(error)
         for op in read.get_ordered_ops():
             if op.get_friendly_name() in supported:

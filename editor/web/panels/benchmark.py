@@ -161,7 +161,7 @@ def profile_view(document: Document, found: Mapping[str, DeviceProfile | str]) -
             continue
         cards.append(_card(name, [html.B(human_seconds(profile.total))],
                            f"{profile.device} · {len(profile.seconds)} ops in {len(profile.kernels)} kernels · "
-                           f"one more subgraph costs {human_seconds(profile.call)} · {profile.runs} runs"))
+                           f"one more subgraph costs {human_seconds(profile.launch_seconds)} · {profile.runs} runs"))
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)

@@ -1,0 +1,101 @@
+"""Commands that measure, in jobs: ``bench``, ``profile``, ``tune``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tqdm import tqdm
+
+import editor
+from editor.execution.jobs import tasks
+from editor.execution.jobs.service import Job, JobService
+from editor.execution.measure.figures import BenchmarkResult
+from editor.files import json_text, write_atomic
+from editor.placement.placement import solve
+from editor.text import human_seconds
+from editor.workspace.plan import Plan
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measures plans; those of one model in one interleaved benchmark."""
+    plans = {str(path): editor.load_plan(path) for path in options.plans}
+    by_model: dict[object, dict[str, Plan]] = {}
+    for name, plan in plans.items():
+        key = (plan.graph.sha256, tuple(sorted(plan.graph.define.items())))
+        by_model.setdefault(key, {})[name] = plan
+    inputs = str(options.inputs.absolute()) if options.inputs else None
+    service = JobService(options.scheduler)
+    results: list[BenchmarkResult] = []
+    try:
+        for group in by_model.values():
+            recipes = {name: plan.recipe() for name, plan in group.items()}
+            results += _follow(service.submit(tasks.benchmark, recipes, options.seconds, options.mode, options.requests,
+                                              options.threads, inputs))
+    finally:
+        service.close()
+    for result in results:
+        if len(results) > 1:
+            print(f"== {result.plan}")
+        print(result.text())
+    if options.json:
+        write_atomic(options.json, json_text([r.to_dict() for r in results]))
+    return 0
+
+
+def profile(options: argparse.Namespace) -> int:
+    """Measures what each op takes on each real device."""
+    plan = editor.load_plan(options.plan)
+    outcomes = _run_job(options, tasks.profile, plan.recipe(), options.seconds, options.threads)
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, str):
+            print(f"{name}: not profiled: {outcome}")
+            continue
+        print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {len(outcome.kernels)} kernels for "
+              f"{len(outcome.seconds)} ops; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}")
+        slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
+        for key, seconds in slowest:
+            print(f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}")
+    return 0
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Tries the best few plans and writes the fastest."""
+    plan = editor.load_plan(options.plan)
+    tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests, options.threads)
+    for result in tuned.results:
+        predicted = "" if result.predicted is None else f", predicted {human_seconds(result.predicted)}"
+        print(f"{result.plan}: median {human_seconds(result.total.median)}, {result.throughput:.1f} requests/s{predicted}"
+              f"{' (estimated)' if result.estimated else ''}")
+    best = Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
+    print(f"fastest: {tuned.best}; wrote {best.save(options.out)}")
+    return 0
+
+
+def _run_job(options: argparse.Namespace, function: Callable[..., Any], *arguments: Any) -> Any:
+    service = JobService(options.scheduler)
+    try:
+        return _follow(service.submit(function, *arguments))
+    finally:
+        service.close()
+
+
+def _follow(job: Job) -> Any:
+    """Waits for a job with a progress bar on a terminal."""
+    with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=sys.stderr,
+              disable=not sys.stderr.isatty(), leave=False) as bar:
+        seen = 0
+        try:
+            while not job.done:
+                for event in job.events[seen:]:
+                    bar.set_description_str(event.get("text", "measuring")[:48])
+                    bar.n = int(100 * event.get("progress", 0))
+                seen = len(job.events)
+                bar.refresh()
+                job.wait(0.1)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+    return job.result()

@@ -1,0 +1,44 @@
+"""Commands that say what a plan is, to people and to other tools: ``export``, ``import``, ``why``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import editor
+from editor.errors import ExportError
+from editor.exports.render import render
+
+
+def export(options: argparse.Namespace) -> int:
+    """Writes a plan for another tool."""
+    plan = editor.load_plan(options.plan)
+    for name, _ in options.option:
+        if not name.isidentifier() or name in ("form", "out_dir", "placement", "stamp"):
+            raise ExportError(f"{options.to} has no option {name!r}")
+    for path in plan.export(options.to, options.out, **dict(options.option)):
+        print(f"wrote {path}")
+        if path.suffix == ".dot":
+            for form in filter(None, options.render.split(",")):
+                try:
+                    print(f"wrote {render(path, form.strip())}")
+                except ExportError as error:
+                    print(f"note: {error}", file=sys.stderr)
+    return 0
+
+
+def import_affinities(options: argparse.Namespace) -> int:
+    """Takes over the affinities of a file as pins."""
+    plan, report = editor.load_plan(options.plan).import_affinities(options.file)
+    by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
+    print(f"{options.file}: {report.kind}; {report.pinned} ops pinned ({by or 'none matched'})")
+    for problem in report.problems:
+        print(f"not used: {problem}", file=sys.stderr)
+    print(f"wrote {plan.save(options.out)}")
+    return 0
+
+
+def why(options: argparse.Namespace) -> int:
+    """Explains why an op is where it is."""
+    print(editor.load_plan(options.plan).why(options.key))
+    return 0

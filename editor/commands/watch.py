@@ -1,0 +1,73 @@
+"""Commands that keep an eye on a model: ``check`` for CI, ``watch`` while it is being made."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import editor
+from editor.errors import EditorError
+from editor.text import human_bytes
+from editor.workspace import plan_file
+
+_POLL_SECONDS = 0.5
+
+
+def check(options: argparse.Namespace) -> int:
+    """Compares a plan with limits; status 1 when it is worse."""
+    plan = editor.load_plan(options.plan)
+    values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
+    limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
+    if options.against:
+        limits = plan_file.totals(options.against)
+    worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
+    if options.json:
+        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "limits": limits, "worse": worse}))
+    else:
+        for name, value in values.items():
+            limit = "" if limits[name] is None else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
+            print(f"{name.replace('_', ' ')}: {value:,}{limit}")
+    return 1 if worse else 0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Partitions a model again whenever its file changes; an error in it is printed, and the next change awaited."""
+    path, pins, done = Path(options.model), dict(options.pin), 0
+    seen: tuple[int, int] | None = None
+    while not options.times or done < options.times:
+        state = _state(path)
+        if state is None or state == seen:
+            time.sleep(_POLL_SECONDS)
+            continue
+        seen = state
+        try:
+            _partition_again(path, pins, options)
+        except EditorError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+        done += 1
+    return 0
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        return path.stat().st_mtime_ns, path.stat().st_size
+    except OSError:
+        return None
+
+
+def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Namespace) -> None:
+    graph = editor.load_model(path, dict(options.define))
+    for key in pins:
+        if key not in graph.key_index:
+            print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
+    kept = {key: label for key, label in pins.items() if key in graph.key_index}
+    plan = editor.partition(graph, options.devices, options.policy, kept)
+    plan.save(options.out / "plan.json")
+    plan.export("dot", options.out)
+    plan.export("log", options.out, sidecar="no")
+    moved = human_bytes(plan.placement.division.bytes_moved)
+    print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)

@@ -1,0 +1,12 @@
+"""Names of the export formats, and where each is written."""
+
+from __future__ import annotations
+
+WRITERS = {
+    "dot": "dot:write_dot", "log": "glow_log:write_partition_log", "openvino": "openvino:write_openvino",
+    "onnxruntime": "onnxruntime:write_onnxruntime", "onnx": "multidevice:write_multidevice", "glow": "glow:write_glow",
+    "tvm": "tvm:write_tvm", "split": "split:write_split", "csv": "report:write_csv", "json": "report:write_json",
+    "html": "report:write_html", "md": "report:write_markdown",
+}
+"""Module of this package and function, by name of the format; a module is imported when it is first needed."""
+FORMATS = tuple(WRITERS)
