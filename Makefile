@@ -49,12 +49,11 @@ sbom: $(VENV)/.installed-dev ## Write the bill of materials (CycloneDX) and the 
 LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-lock: $(VENV)/.installed-lock ## Write the lock files anew from pyproject.toml (UPGRADE=1 for newer versions)
+lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (UPGRADE=1 for newer versions)
 	$(LOCK) pyproject.toml -o requirements.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group docs -c requirements.txt -c requirements-dev.txt -o requirements-docs.txt
 	$(LOCK) --group tvm -c requirements.txt -o requirements-tvm.txt
-	$(LOCK) --group lock -o requirements-lock.txt
 
 install: $(VENV)/.installed ## Install what the editor needs, and nothing else
 
