@@ -29,7 +29,7 @@ lint: $(VENV)/.installed-dev ## Lint and types only
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-docs ## Build the documentation into build/site
-	$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "build/site/index.html"
 
 docs-serve: $(VENV)/.installed-docs ## Show the documentation at http://127.0.0.1:8000 and rebuild on changes

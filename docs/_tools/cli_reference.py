@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 MARK = "<!-- commands -->"
 
 
@@ -22,6 +21,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def commands() -> str:
     """Markdown of all commands, in the order of the parser."""
+    if str(ROOT) not in sys.path:  # here, because MkDocs restores the path after it has loaded a hook
+        sys.path.append(str(ROOT))
     from editor.__main__ import _parser
 
     os.environ["COLUMNS"] = "100"

@@ -88,7 +88,7 @@ def main(pages: list[Path]) -> int:
                     failed = 1
                     print(f"{page.name}: exit status {step.status}: {step.command}\n{step.printed}", file=sys.stderr)
                 old, new = f"$ {step.command}\n{step.shown}", f"$ {step.command}\n{step.printed.rstrip()}\n"
-                text = text.replace(old, new.replace("\n\n", "\n") if step.printed.strip() else f"$ {step.command}\n", 1)
+                text = text.replace(old, new if step.printed.strip() else f"$ {step.command}\n", 1)
             page.write_text(text)
     return failed
 
