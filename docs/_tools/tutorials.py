@@ -41,8 +41,8 @@ class Step:
     wanted: int
 
 
-def run(page: Path, folder: Path) -> Iterator[Step]:
-    """Runs a page in a folder, command by command."""
+def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None) -> Iterator[Step]:
+    """Runs a page in a folder, command by command, without those that match ``skip``."""
     environment = _prepare(folder)
     for block in _BLOCK.finditer(page.read_text()):
         if block["title"]:
@@ -50,6 +50,8 @@ def run(page: Path, folder: Path) -> Iterator[Step]:
             (folder / block["title"]).write_text(block["body"])
         elif block["kind"] == "console":
             for command, shown in _commands(block["body"]):
+                if skip is not None and skip.search(command):
+                    continue
                 match = _STATUS.search(command)
                 done = subprocess.run(["bash", "-c", f"set -o pipefail; {_STATUS.sub('', command)}"], cwd=folder,
                                       env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
