@@ -11,9 +11,11 @@ import pytest
 SLOW: frozenset[str] = frozenset({
     "execution/test_jobs.py",
     "execution/test_executor.py::test_benchmark_measures_plan_parts_and_baselines",
+    "execution/test_buffers.py::test_results_stay_right_whatever_shares_memory",
     "execution/test_executor.py::test_a_plan_that_is_one_device_alone_is_its_baseline",
     "execution/test_executor.py::test_an_array_that_is_written_into_between_runs_is_read_anew",
     "execution/test_executor.py::test_real_networks_scattered_over_three_runtimes",
+    "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
     "execution/test_in_place_kernels.py::test_sums_across_cuts_stay_right_run_after_run",
     "execution/test_measure.py",
     "execution/test_preload.py",
@@ -34,6 +36,7 @@ SLOW: frozenset[str] = frozenset({
     "test_cli.py::test_devices",
     "test_cli.py::test_partition_why_run_bench_export",
     "test_cli.py::test_two_plans_in_one_benchmark",
+    "test_cli.py::test_usage_errors_have_status_two",
     "web/test_shutdown.py",
 })
 """``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests."""
