@@ -41,9 +41,15 @@ class Step:
     wanted: int
 
 
-def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None) -> Iterator[Step]:
-    """Runs a page in a folder, command by command, without those that match ``skip``."""
+def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: bool = True) -> Iterator[Step]:
+    """Runs a page in a folder, command by command, without those that match ``skip``.
+
+    Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same.
+    """
     environment = _prepare(folder)
+    if not draw:
+        for name in ("dot", "neato"):
+            _write_script(folder / ".bin" / name, "cat >/dev/null; echo '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'")
     for block in _BLOCK.finditer(page.read_text()):
         if block["title"]:
             (folder / block["title"]).parent.mkdir(parents=True, exist_ok=True)
@@ -64,10 +70,14 @@ def _prepare(folder: Path) -> dict[str, str]:
     tools = folder / ".bin"
     tools.mkdir()
     for name, module in (("editor", " -m editor"), ("python", "")):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
-        (tools / name).chmod(0o755)
+        _write_script(tools / name, f'exec "{sys.executable}"{module} "$@"')
     return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "110",
             "XDG_CACHE_HOME": str(folder / ".cache"), "XDG_DATA_HOME": str(folder / ".data")}
+
+
+def _write_script(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
 
 
 def _commands(body: str) -> Iterator[tuple[str, str]]:

@@ -84,7 +84,7 @@ def test_the_api_page_documents_the_public_names(site: Path) -> None:
 def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials.Step]]:
     """All tutorials, run two at a time."""
     def run(page: Path) -> list[tutorials.Step]:
-        return list(tutorials.run(page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES))
+        return list(tutorials.run(page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False))
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(tutorials.PAGES, pool.map(run, tutorials.PAGES), strict=True))
 
