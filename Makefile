@@ -1,25 +1,64 @@
-# Two commands: `make run` opens the editor, `make test` proves it. Everything lands in .venv.
+# `make help` lists the targets. Everything is installed into .venv; nothing is written elsewhere but dist/ and build/.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 ARGS ?= examples/models/mobilenetv2.onnx
-PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
 
-.PHONY: run test lint install clean
+.DEFAULT_GOAL := run
+.PHONY: help run check test lint docs docs-serve wheel sbom lock install clean
 
-run: $(VENV)/.installed
-	@$(VENV)/bin/python app.py $(ARGS)
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
+		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-test: $(VENV)/.installed-dev
+run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes other arguments)
+	@$(BIN)/python app.py $(ARGS)
+
+check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
+	$(BIN)/python -m pytest -m "not slow and not browser"
+
+test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests
 	@.ci/chromium
 	$(MAKE) --no-print-directory lint
-	$(VENV)/bin/python -m pytest
+	$(BIN)/python -m pytest
 
-lint: $(VENV)/.installed-dev
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy
+lint: $(VENV)/.installed-dev ## Lint and types only
+	$(BIN)/ruff check .
+	$(BIN)/mypy
 
-install: $(VENV)/.installed
+docs: $(VENV)/.installed-docs ## Build the documentation into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+docs-serve: $(VENV)/.installed-docs ## Show the documentation at http://127.0.0.1:8000 and rebuild on changes
+	$(BIN)/mkdocs serve
+
+wheel: $(VENV)/.installed-dev ## Build the source distribution and the wheel into dist/
+	$(BIN)/python -m build --outdir dist .
+
+sbom: $(VENV)/.installed-dev ## Write the bill of materials (CycloneDX) and the licences of all dependencies into dist/
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml --output-reproducible \
+		--of JSON -o dist/hetero-editor.cdx.json
+	$(BIN)/pip-licenses --from=mixed --format=markdown --with-urls --order=name \
+		--packages $$(sed -nE 's/^([a-z0-9_.-]+)==.*/\1/p' requirements.txt) > dist/LICENSES.md
+
+# UPGRADE=1 moves every pin to the newest version that pyproject.toml allows; otherwise pins stay where they can.
+LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url $(if $(UPGRADE),--upgrade)
+
+lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (UPGRADE=1 for newer versions)
+	$(LOCK) pyproject.toml -o requirements.txt
+	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
+	$(LOCK) --group docs -c requirements.txt -c requirements-dev.txt -o requirements-docs.txt
+	$(LOCK) --group tvm -c requirements.txt -o requirements-tvm.txt
+
+install: $(VENV)/.installed ## Install what the editor needs, and nothing else
+
+clean: ## Remove the venv, caches and what was built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed. Install it, or set PYTHON=/path/to/python3."; exit 1; }
@@ -30,12 +69,9 @@ $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 	@echo "Installing the editor's requirements (about half a minute) ..."
 	@$(PIP) -r requirements.txt
 	@# Bytecode of what is imported, and of nothing else: otherwise the first start compiles it, or every start does.
-	@env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/python -c "import editor.web.server, editor.execution.jobs.tasks, editor.exports.registry, distributed"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import editor.web.server, editor.execution.jobs.tasks, editor.exports.registry, distributed"
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(PIP) -r requirements-dev.txt
+$(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
+	@$(PIP) -r $<
 	@touch $@
-
-clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

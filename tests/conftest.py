@@ -29,6 +29,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "browser")]
 
+from markers import pytest_collection_modifyitems  # noqa: E402,F401  # which tests are slow or need a browser
 from pages import browser, page, server  # noqa: E402,F401  # fixtures for every test of the page
 
 

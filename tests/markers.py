@@ -1,0 +1,55 @@
+"""Which tests are slow and which need a browser, in one place.
+
+`make check` leaves both out. A test is listed here, or marked in its file, when it takes more than about two
+seconds on two cores (``pytest tests/FOLDER --durations=20`` tells).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+SLOW: frozenset[str] = frozenset({
+    "execution/test_jobs.py",
+    "execution/test_executor.py::test_benchmark_measures_plan_parts_and_baselines",
+    "execution/test_buffers.py::test_results_stay_right_whatever_shares_memory",
+    "execution/test_executor.py::test_a_plan_that_is_one_device_alone_is_its_baseline",
+    "execution/test_executor.py::test_an_array_that_is_written_into_between_runs_is_read_anew",
+    "execution/test_executor.py::test_real_networks_scattered_over_three_runtimes",
+    "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
+    "execution/test_in_place_kernels.py::test_sums_across_cuts_stay_right_run_after_run",
+    "execution/test_measure.py",
+    "execution/test_preload.py",
+    "exports/test_dot_pack.py",
+    "exports/test_interchange.py::test_check_import_and_watch_on_the_command_line",
+    "exports/test_interchange.py::test_exports_do_not_depend_on_the_order_of_sets",
+    "exports/test_interchange.py::test_onnx_runtime_accepts_assignment_by_names",
+    "exports/test_interchange.py::test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow",
+    "exports/test_interchange.py::test_the_graph_of_subgraphs_is_drawn",
+    "exports/test_interchange.py::test_the_standalone_page_opens_from_disk",
+    "exports/test_interchange.py::test_what_query_model_says_is_taken_without_noise",
+    "graph/test_layers.py::test_a_list_too_long_to_show_is_still_one_list",
+    "graph/test_nested.py::test_bends_lie_in_the_boxes_that_both_ends_are_in",
+    "graph/test_nested.py::test_boxes_hold_their_own_nodes_and_no_others",
+    "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
+    "graph/test_shape_folding.py::test_a_hundred_thousand_ops_behind_an_open_shape_load_in_time",
+    "placement/test_subgraphs.py::test_the_same_groups_as_openvino",
+    "test_cli.py::test_devices",
+    "test_cli.py::test_partition_why_run_bench_export",
+    "test_cli.py::test_two_plans_in_one_benchmark",
+    "test_cli.py::test_usage_errors_have_status_two",
+    "web/test_shutdown.py",
+})
+"""``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests."""
+
+LARGE_MODELS = ("chain_20k", "wide_5k")
+"""A test that is parametrised with one of these models is slow for it, and for it only."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of the list, and every test of the folder `browser`."""
+    for item in items:
+        name, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
+        if name in SLOW or name.partition("::")[0] in SLOW or any(model in parameters for model in LARGE_MODELS):
+            item.add_marker(pytest.mark.slow)
+        if name.startswith("browser/") or "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
