@@ -1,0 +1,118 @@
+"""How the packages stand to each other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from conftest import ROOT
+
+import editor
+
+PACKAGE = ROOT / "editor"
+LAYERS = ("graph", "devices", "runtimes", "placement", "execution", "exports", "imports", "workspace", "web", "commands")
+"""Each may import those before it. ``exports`` and ``imports`` stand side by side."""
+SHARED = frozenset({"errors", "files", "text", "version", "resources"})
+"""Small modules that everybody may import, and that import nothing but each other."""
+SAME_JOB = {
+    "__init__", "registry", "onnxruntime", "openvino", "tvm", "runtime", "values", "errors", "profiling",
+    "memory",  # the policy
+}
+"""Names that stand more than once because they do the same for their package."""
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "runners" not in path.parts:
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(path: Path, deferred: bool) -> Iterator[str]:
+    """Modules of the editor that a file imports: when it is loaded, or with ``deferred`` those inside functions too."""
+    tree = ast.parse(path.read_text())
+    typing_only = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+                   for inner in ast.walk(node)}
+    inside = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+              for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in typing_only or (not deferred and id(node) in inside):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("editor."))
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "editor":
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def resolved(name: str, known: dict[str, Path]) -> str:
+    """The module that an imported name comes from."""
+    while name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def test_imports_between_packages_run_one_way() -> None:
+    known, wrong = modules(), []
+    for name, path in known.items():
+        layer = name.split(".")[1] if "." in name else ""
+        for imported in imports_of(path, deferred=True):
+            target = resolved(imported, known)
+            other = target.split(".")[1] if "." in target else ""
+            if other in SHARED or not other or layer in ("", "__main__"):
+                continue
+            if layer in SHARED or LAYERS.index(other) > LAYERS.index(layer):
+                wrong.append(f"{name} imports {target}")
+    assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules()
+    edges = {name: {resolved(i, known) for i in imports_of(path, deferred=False)} - {name} for name, path in known.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name):], name))
+        if name not in done:
+            for target in sorted(edges[name]):
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in sorted(known):
+        visit(name, ())
+
+
+def test_only_the_top_package_connects_devices_with_runtimes() -> None:
+    lower = [path for name, path in modules().items() if name.startswith(("editor.graph", "editor.devices"))]
+    assert not [path for path in lower if any("editor.runtimes" in i for i in imports_of(path, deferred=True))]
+    assert "registry" in (PACKAGE / "__init__.py").read_text()
+
+
+def test_no_module_name_stands_twice_without_reason() -> None:
+    by_stem: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        by_stem.setdefault(path.stem, []).append(name)
+    twice = {stem: names for stem, names in by_stem.items() if len(names) > 1 and stem not in SAME_JOB}
+    assert not twice
+
+
+def test_protobuf_is_known_to_few() -> None:
+    """Above ``graph``, only what cuts, compiles and exports models touches protobuf."""
+    may = ("editor.graph", "editor.runtimes", "editor.execution", "editor.exports", "editor.devices.vocabulary",
+           "editor.imports.affinity_files")
+    wrong = [name for name, path in modules().items() if not name.startswith(may)
+             and any(isinstance(n, ast.Import | ast.ImportFrom) and "onnx" in ast.unparse(n).split()[1].split(".")[:1]
+                     for n in ast.walk(ast.parse(path.read_text())))]
+    assert not wrong
+
+
+def test_modules_can_be_read_in_one_sitting() -> None:
+    assert not [f"{path}: {n} lines" for path in modules().values() if (n := len(path.read_text().splitlines())) > 450]
+
+
+def test_the_public_names_are_complete_and_sorted() -> None:
+    assert list(editor.__all__) == sorted(editor.__all__)
+    assert all(getattr(editor, name) is not None for name in editor.__all__)
+    assert set(editor.__all__) <= set(dir(editor))
