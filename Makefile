@@ -5,7 +5,7 @@ VENV ?= .venv
 ARGS ?= examples/models/mobilenetv2.onnx
 PIP = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test lint install clean
+.PHONY: run test lint lint-web install clean
 
 run: $(VENV)/.installed
 	@$(VENV)/bin/python app.py $(ARGS)
@@ -18,6 +18,10 @@ test: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(MAKE) --no-print-directory lint-web
+
+lint-web: node_modules/.installed
+	VENV=$(VENV) .ci/web-tools check
 
 install: $(VENV)/.installed
 
@@ -37,5 +41,9 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@$(PIP) -r requirements-dev.txt
 	@touch $@
 
+node_modules/.installed: package.json package-lock.json $(VENV)/.installed-dev
+	VENV=$(VENV) .ci/web-tools install
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,18 +1,30 @@
 /* What all files of the page share: its state and small helpers. Loads first, for the underscore sorts before letters.
    The server decides what is allowed; the browser shows a stroke at once and takes the server's answer when it comes. */
-(function () {
+(() => {
   "use strict";
 
-  const page = { cy: null, brush: "select", region: null, first: null, view: null, index: new Map(), quiet: false,
-                 sequence: 0, colourMode: "device" };
+  const page = {
+    cy: null,
+    brush: "select",
+    region: null,
+    first: null,
+    view: null,
+    index: new Map(),
+    quiet: false,
+    sequence: 0,
+    colourMode: "device",
+  };
 
   const set = (id, props) => window.dash_clientside.set_props(id, props);
   const byId = (id) => document.getElementById(id);
-  const short = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");
+  const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
 
   function enable(id, on) {
     const button = byId(id);
-    if (button) { button.disabled = !on; button.toggleAttribute("data-disabled", !on); }
+    if (button) {
+      button.disabled = !on;
+      button.toggleAttribute("data-disabled", !on);
+    }
   }
 
   function flash(element) {
@@ -21,21 +33,36 @@
   }
 
   function gridApi(id) {
-    try { return window.dash_ag_grid.getApi(id); } catch (error) { return null; }
+    try {
+      return window.dash_ag_grid.getApi(id);
+    } catch (_error) {
+      return null;
+    }
   }
 
   function tellScheme() {
     const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
-    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page")) return;
+    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page"))
+      return;
     page.scheme = scheme;
     document.body.dataset.agThemeMode = scheme;
-    setTimeout(() => { window.heteroMap.draw(); window.hetero.panesRedraw(); }, 50);   // a canvas does not follow style sheets
-    try { set("scheme", { data: scheme }); } catch (error) { page.scheme = null; }
+    setTimeout(() => {
+      window.heteroMap.draw();
+      window.hetero.panesRedraw();
+    }, 50); // a canvas does not follow style sheets
+    try {
+      set("scheme", { data: scheme });
+    } catch (_error) {
+      page.scheme = null;
+    }
   }
 
   new MutationObserver(tellScheme).observe(document.documentElement, { attributes: true });
 
-  const waiting = setInterval(() => { tellScheme(); if (page.scheme) clearInterval(waiting); }, 50);
+  const waiting = setInterval(() => {
+    tellScheme();
+    if (page.scheme) clearInterval(waiting);
+  }, 50);
 
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
@@ -45,8 +72,8 @@
   }
 
   function callbacks(functions) {
-    const known = window.dash_clientside = window.dash_clientside || {};
-    known.hetero = Object.assign(known.hetero || {}, functions);
+    window.dash_clientside = window.dash_clientside || {};
+    window.dash_clientside.hetero = Object.assign(window.dash_clientside.hetero || {}, functions);
   }
 
   window.hetero = { page, callbacks, set, byId, short, enable, flash, gridApi };

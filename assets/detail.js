@@ -1,12 +1,13 @@
 /* How much is drawn: blocks that open and close. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
 
   function askDetail(what) {
     page.sequence += 1;
-    if (what.do === "level" || what.do === "restore") page.fitNext = true;    // another picture altogether
+    if (what.do === "level" || what.do === "restore")
+      page.fitNext = true; // another picture altogether
     else editor.hold();
     editor.set("detail-ask", { data: { ...what, sequence: page.sequence } });
   }
@@ -31,8 +32,9 @@
   }
 
   function openByKey() {
-    const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [], under = page.under;
-    const pointed = under && under.inside() && under.hasClass("group") ? [under] : [];
+    const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [],
+      under = page.under;
+    const pointed = under?.inside() && under.hasClass("group") ? [under] : [];
     open(chosen.length && !editor.painting() ? chosen : pointed.length ? pointed : chosen);
   }
 

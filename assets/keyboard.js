@@ -1,15 +1,19 @@
 /* Keys and buttons. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
 
   function unpinSelected() {
     const ops = editor.selectedOps();
-    if (ops.length) editor.stroke({ do: "unpin", ops: ops }); else editor.say("Select something first.");
+    if (ops.length) editor.stroke({ do: "unpin", ops: ops });
+    else editor.say("Select something first.");
   }
 
-  function toggleHelp() { const sheet = editor.byId("help"); if (sheet) sheet.hidden = !sheet.hidden; }
+  function toggleHelp() {
+    const sheet = editor.byId("help");
+    if (sheet) sheet.hidden = !sheet.hidden;
+  }
 
   document.addEventListener("keydown", (event) => {
     if (event.target.id === "find" && event.key === "Enter") {
@@ -17,25 +21,40 @@
       page.lastFind = event.target.value;
       return;
     }
-    const field = event.target.closest && event.target.closest("input, textarea, select, [contenteditable=true]");
+    const field = event.target.closest?.("input, textarea, select, [contenteditable=true]");
     const typing = field && !(field.readOnly && field.getAttribute("aria-expanded") !== "true") ? field : null;
-    if (!editor.byId("editor") || typing) { if (event.key === "Escape" && typing) event.target.blur(); return; }
+    if (!editor.byId("editor") || typing) {
+      if (event.key === "Escape" && typing) event.target.blur();
+      return;
+    }
     const key = event.key.toLowerCase();
     if (event.ctrlKey || event.metaKey) {
-      if (key === "z") { editor.stroke({ do: event.shiftKey ? "redo" : "undo" }); event.preventDefault(); }
-      else if (key === "y") { editor.stroke({ do: "redo" }); event.preventDefault(); }
+      if (key === "z") {
+        editor.stroke({ do: event.shiftKey ? "redo" : "undo" });
+        event.preventDefault();
+      } else if (key === "y") {
+        editor.stroke({ do: "redo" });
+        event.preventDefault();
+      }
       return;
     }
     if (event.altKey) return;
-    if (/^[1-9]$/.test(key)) { if (page.view && Number(key) <= page.view.devices.length) editor.setBrush(String(Number(key) - 1)); }
-    else if (key === "v") editor.setBrush("select");
+    if (/^[1-9]$/.test(key)) {
+      if (page.view && Number(key) <= page.view.devices.length) editor.setBrush(String(Number(key) - 1));
+    } else if (key === "v") editor.setBrush("select");
     else if (key === "u") editor.setBrush("unpin");
     else if (key === "r") editor.setRegion("region");
     else if (key === "b") editor.setRegion("between");
     else if (key === "escape" && editor.closePanes()) return;
-    else if (key === "escape" && document.querySelector(".mantine-Menu-dropdown")) return;      // the menu closes
-    else if (key === "escape") { editor.byId("help").hidden = true; page.region = null; editor.setBrush("select"); editor.unmark(); editor.selectNothing(); }
-    else if (key === "?" || key === "h") toggleHelp();
+    else if (key === "escape" && document.querySelector(".mantine-Menu-dropdown"))
+      return; // the menu closes
+    else if (key === "escape") {
+      editor.byId("help").hidden = true;
+      page.region = null;
+      editor.setBrush("select");
+      editor.unmark();
+      editor.selectNothing();
+    } else if (key === "?" || key === "h") toggleHelp();
     else if (GROW[key]) editor.grow(GROW[key]);
     else if (key === "m") editor.toggleMap();
     else if (key === "e" && event.shiftKey) editor.askDetail({ do: "level", deeper: true });
@@ -46,8 +65,10 @@
     else if (key === "z") editor.zoomToSelection();
     else if (key === "+" || key === "=") editor.zoom(1.3);
     else if (key === "-") editor.zoom(1 / 1.3);
-    else if (key === "/") { editor.byId("find").focus(); event.preventDefault(); }
-    else if (key === "delete") unpinSelected();
+    else if (key === "/") {
+      editor.byId("find").focus();
+      event.preventDefault();
+    } else if (key === "delete") unpinSelected();
   });
 
   const GROW = { t: "type", l: "twins", s: "subgraph", a: "before", d: "after", n: "near", k: "block" };
@@ -55,7 +76,11 @@
   /* After the mouse has chosen from a list over the graph, the keys belong to the graph again. */
   document.addEventListener("click", (event) => {
     const option = event.detail && event.target.closest("[role=option]");
-    if (option) setTimeout(() => { const list = document.activeElement; if (list && ["detail-mode", "colour-by"].includes(list.id)) list.blur(); }, 0);
+    if (option)
+      setTimeout(() => {
+        const list = document.activeElement;
+        if (list && ["detail-mode", "colour-by"].includes(list.id)) list.blur();
+      }, 0);
   });
 
   document.addEventListener("click", (event) => {
@@ -66,8 +91,10 @@
     else if (data.region !== undefined) editor.setRegion(data.region);
     else if (data.raise !== undefined) editor.stroke({ do: "raise", device: Number(data.raise) });
     else if (data.paint !== undefined) editor.paint(editor.selectedOps(), Number(data.paint));
-    else if (data.force !== undefined) { editor.paint(data.force.split(",").map(Number), Number(data.device), true); closeNotice(); }
-    else if (data.goto !== undefined) editor.goTo(data.goto);
+    else if (data.force !== undefined) {
+      editor.paint(data.force.split(",").map(Number), Number(data.device), true);
+      closeNotice();
+    } else if (data.goto !== undefined) editor.goTo(data.goto);
     else if (data.part !== undefined) editor.showPart(Number(data.part));
     else if (data.rules !== undefined) editor.rulesButton(data.rules, button);
     else if (data.ruleOps !== undefined) editor.ruleOps(button);
@@ -82,15 +109,18 @@
     else if (button.closest("#panes")) editor.panesButton(data, button);
     else if (data.layoutUse !== undefined) editor.stroke({ do: "use-layout", name: data.layoutUse });
     else if (data.layoutShow !== undefined) editor.stroke({ do: "show-layout", name: data.layoutShow });
-    else if (data.hint !== undefined) { editor.paint(data.hint.split(",").map(Number), Number(data.device)); button.disabled = true; }
-    else if (data.adopt !== undefined) editor.stroke({ do: "adopt", name: data.adopt });
+    else if (data.hint !== undefined) {
+      editor.paint(data.hint.split(",").map(Number), Number(data.device));
+      button.disabled = true;
+    } else if (data.adopt !== undefined) editor.stroke({ do: "adopt", name: data.adopt });
     else if (data.do === "unpin") unpinSelected();
     else if (data.do === "reset") editor.stroke({ do: "reset" });
     else if (data.do === "close") closeNotice();
     else if (button.id === "undo" || button.id === "redo") editor.stroke({ do: button.id });
     else if (data.grow !== undefined) editor.grow(data.grow);
-    else if (data.step !== undefined) { editor.stroke({ do: "step", step: Number(data.step) }); }
-    else if (button.id === "map-toggle") editor.toggleMap();
+    else if (data.step !== undefined) {
+      editor.stroke({ do: "step", step: Number(data.step) });
+    } else if (button.id === "map-toggle") editor.toggleMap();
     else if (button.id === "help-open" || data.do === "help") toggleHelp();
     else if (button.id === "zoom-in") editor.zoom(1.3);
     else if (button.id === "zoom-out") editor.zoom(1 / 1.3);

@@ -1,11 +1,12 @@
 /* Selection, and the links between graph, tables and inspector. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
 
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-  const known = new Map(), MOST_KNOWN = 5000;
+  const known = new Map(),
+    MOST_KNOWN = 5000;
 
   /* The ops that a node stands for; a block has them as ranges: "3-5 9". */
   function opsOf(node) {
@@ -26,7 +27,7 @@
 
   /* The node that shows an op: its own, or the block that it is in. */
   function nodeOf(op) {
-    const own = page.cy.getElementById("op" + op);
+    const own = page.cy.getElementById(`op${op}`);
     if (own.nonempty()) return own;
     if (!page.groupOf) {
       page.groupOf = new Map();
@@ -37,25 +38,33 @@
 
   function nodesOf(ops) {
     let found = page.cy.collection();
-    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => { if (id) found = found.union(page.cy.getElementById(id)); });
+    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
+      if (id) found = found.union(page.cy.getElementById(id));
+    });
     return found;
   }
 
   /* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
-  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
+  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").flatMap(opsOf) : []);
 
   /* After nodes came and went, the same ops are selected as before. */
   function reselect() {
     const ops = page.chosen || page.selected || [];
     if (!ops.length) return;
-    quietly(() => { page.cy.elements(":selected").unselect(); nodesOf(ops).select(); });
+    quietly(() => {
+      page.cy.elements(":selected").unselect();
+      nodesOf(ops).select();
+    });
     page.chosen = ops;
   }
 
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
-    ["subgraphs", "transfers"].forEach((table) => { const grid = editor.gridApi(table); if (grid) grid.deselectAll(); });
+    ["subgraphs", "transfers"].forEach((table) => {
+      const grid = editor.gridApi(table);
+      if (grid) grid.deselectAll();
+    });
     if (page.cy) page.cy.elements(":selected").unselect();
     editor.set("selection", { data: { ops: [] } });
   }
@@ -67,10 +76,12 @@
     page.chosen = null;
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
-      const ops = nodes.filter(".op").map(opsOf).flat();
+      const ops = nodes.filter(".op").flatMap(opsOf);
       page.selected = ops;
       const terminal = nodes.filter(".terminal");
-      editor.set("selection", { data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") } });
+      editor.set("selection", {
+        data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") },
+      });
     }, 25);
   }
 
@@ -84,7 +95,10 @@
         nodesOf(ops).select();
       });
       page.chosen = page.selected = ops;
-      if (ops.length > 1 || selection.count) { editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected.")); showSome(nodesOf(ops)); }
+      if (ops.length > 1 || selection.count) {
+        editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected."));
+        showSome(nodesOf(ops));
+      }
     }
     if (selection.say) editor.say(selection.say);
     if (selection.nothing) editor.flash(editor.byId("find"));
@@ -99,9 +113,12 @@
   /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
   function bringWanted(tries) {
     const op = page.wanted;
-    if (op === undefined) return;                // redrawn has brought it
-    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById("op" + op).empty();
-    if (coming && tries) { setTimeout(() => bringWanted(tries - 1), 100); return; }
+    if (op === undefined) return; // redrawn has brought it
+    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
+    if (coming && tries) {
+      setTimeout(() => bringWanted(tries - 1), 100);
+      return;
+    }
     page.wanted = undefined;
     bringIfShown(op);
   }
@@ -120,14 +137,19 @@
   /* Nothing of a selection in sight: brings its first node. */
   function showSome(nodes) {
     const view = page.cy.extent();
-    const seen = nodes.some((n) => { const p = n.position(); return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2; });
+    const seen = nodes.some((n) => {
+      const p = n.position();
+      return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
+    });
     if (!seen && nodes.nonempty()) page.cy.animate({ center: { eles: nodes.first() }, duration: 160 });
   }
 
   function quietly(work) {
     page.quiet = true;
     work();
-    setTimeout(() => { page.quiet = false; }, 40);
+    setTimeout(() => {
+      page.quiet = false;
+    }, 40);
   }
 
   function unmark() {
@@ -152,7 +174,7 @@
   /* Selects a subgraph, brings it into view and dims the rest. */
   function showPart(part) {
     if (!page.cy) return;
-    editor.set("selection", { data: { ops: page.view.ops.filter((op, i) => page.view.part[i] === part), select: true } });
+    editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
     const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
   }
@@ -160,7 +182,8 @@
   function transfersRow(cell) {
     const row = clicked("transfers", cell);
     if (!row) return window.dash_clientside.no_update;
-    const source = nodeOf(row.source_op), targets = nodesOf(row.target_ops);
+    const source = nodeOf(row.source_op),
+      targets = nodesOf(row.target_ops);
     const edges = source.edgesTo(targets);
     edges.addClass("mark");
     highlight(source.union(targets).union(edges), edges);
@@ -181,17 +204,29 @@
     const cy = page.cy;
     const box = elements.boundingBox();
     const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
-    if (zoom >= 0.35) cy.animate({ fit: { eles: elements, padding: 60 }, duration: 180 },
-                                 { complete: () => { if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() }); } });
+    if (zoom >= 0.35)
+      cy.animate(
+        { fit: { eles: elements, padding: 60 }, duration: 180 },
+        {
+          complete: () => {
+            if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() });
+          },
+        },
+      );
     else cy.animate({ center: { eles: elements.nodes().first() }, zoom: 0.6, duration: 180 });
   }
 
   /* Goes to an op; blocks around it are opened. */
   function bringOp(op) {
-    const node = page.cy && page.cy.getElementById("op" + op);
-    if (node && node.nonempty()) { goTo("op" + op); return; }
-    if (page.detail && page.detail.mode === "blocks") { page.wanted = op; editor.askDetail({ do: "reveal", op: op }); }
-    else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
+    const node = page.cy?.getElementById(`op${op}`);
+    if (node?.nonempty()) {
+      goTo(`op${op}`);
+      return;
+    }
+    if (page.detail && page.detail.mode === "blocks") {
+      page.wanted = op;
+      editor.askDetail({ do: "reveal", op: op });
+    } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 
   function bringIfShown(op) {
@@ -200,8 +235,11 @@
   }
 
   function goTo(id) {
-    if (page.cy && page.cy.getElementById(id).empty() && opId(id) >= 0) { bringOp(opId(id)); return; }
-    const node = page.cy && page.cy.getElementById(id);
+    if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
+      bringOp(opId(id));
+      return;
+    }
+    const node = page.cy?.getElementById(id);
     if (!node || node.empty()) return;
     unmark();
     page.cy.elements(":selected").unselect();
@@ -212,20 +250,44 @@
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
     editor.set("notice", { children: null });
-    if (/[<>]|==|!=/.test(text)) { editor.stroke({ do: "filter", text: text }); return; }
+    if (/[<>]|==|!=/.test(text)) {
+      editor.stroke({ do: "filter", text: text });
+      return;
+    }
     if (page.detail && page.detail.mode !== "ops") {
       page.found = next ? (page.found || 0) + 1 : 0;
       editor.askDetail({ do: "find", text: text, skip: page.found });
       return;
     }
     const wanted = text.trim().toLowerCase();
-    const hits = page.cy.nodes().not(".frame").filter((n) => n.data("find").includes(wanted));
-    if (hits.empty()) { editor.flash(editor.byId("find")); editor.say("Nothing is called “" + text.trim() + "”."); return; }
+    const hits = page.cy
+      .nodes()
+      .not(".frame")
+      .filter((n) => n.data("find").includes(wanted));
+    if (hits.empty()) {
+      editor.flash(editor.byId("find"));
+      editor.say(`Nothing is called “${text.trim()}”.`);
+      return;
+    }
     page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
-    editor.say((page.found + 1) + " of " + hits.length);
+    editor.say(`${page.found + 1} of ${hits.length}`);
     goTo(hits[page.found % hits.length].id());
   }
 
-  Object.assign(editor, { reselect, selectNothing, showPart, opId, opsOf, nodesOf, selectedOps, showRow, reportSelection, unmark, bringOp, goTo, find });
+  Object.assign(editor, {
+    reselect,
+    selectNothing,
+    showPart,
+    opId,
+    opsOf,
+    nodesOf,
+    selectedOps,
+    showRow,
+    reportSelection,
+    unmark,
+    bringOp,
+    goTo,
+    find,
+  });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);

@@ -1,5 +1,5 @@
 /* Brushes and what they ask of the server. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
@@ -24,15 +24,20 @@
 
   function paint(ops, target, force) {
     if (target === null) return;
-    if (!ops.length) { say("Select something first."); return; }
+    if (!ops.length) {
+      say("Select something first.");
+      return;
+    }
     const look = page.view.devices[target];
     if (page.cy && look) {
       const wanted = new Set(ops);
-      page.cy.batch(() => editor.nodesOf(ops).forEach((node) => {
-        if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
-        node.data({ fill: look.fill, ink: look.ink });
-        node.removeClass("mixed");
-      }));
+      page.cy.batch(() =>
+        editor.nodesOf(ops).forEach((node) => {
+          if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
+          node.data({ fill: look.fill, ink: look.ink });
+          node.removeClass("mixed");
+        }),
+      );
     }
     stroke({ do: "paint", ops: ops, device: target, force: Boolean(force) });
   }
@@ -43,7 +48,8 @@
   }
 
   function tapOp(node) {
-    const ops = editor.opsOf(node), op = ops[0];
+    const ops = editor.opsOf(node),
+      op = ops[0];
     if (page.region === "region") {
       stroke({ do: "region", ops: [op], device: device(), unpin: page.brush === "unpin" });
     } else if (page.region === "between") {
@@ -121,18 +127,31 @@
     const hint = editor.byId("mode-hint");
     if (!hint || Date.now() < page.saidUntil) return;
     const look = page.view && device() !== null ? page.view.devices[device()] : null;
-    const act = page.brush === "unpin" ? "unpin" : look ? "paint with " + look.name : "select";
+    const act = page.brush === "unpin" ? "unpin" : look ? `paint with ${look.name}` : "select";
     let text = "";
-    if (page.region === "region") text = "Click an op to " + act + " all connected ops of its colour.";
+    if (page.region === "region") text = `Click an op to ${act} all connected ops of its colour.`;
     else if (page.region === "between" && page.first === null) text = "Click the first op of the region.";
-    else if (page.region === "between") text = "Click the last op to " + act + " everything between.";
+    else if (page.region === "between") text = `Click the last op to ${act} everything between.`;
     else if (page.brush === "unpin") text = "Click ops, or shift-drag a box, to unpin.";
-    else if (look) text = "Painting with " + look.name + ": click ops, or shift-drag a box.";
-    hint.textContent = text && text + "  Esc ends.";
+    else if (look) text = `Painting with ${look.name}: click ops, or shift-drag a box.`;
+    hint.textContent = text && `${text}  Esc ends.`;
     hint.style.setProperty("--fill", look ? look.fill : "transparent");
     hint.classList.toggle("shown", Boolean(text));
   }
 
-  Object.assign(editor, { say, painting, device, stroke, paint, paintOrUnpin, tapOp, endBox, grow, setBrush, setRegion, showMode });
+  Object.assign(editor, {
+    say,
+    painting,
+    device,
+    stroke,
+    paint,
+    paintOrUnpin,
+    tapOp,
+    endBox,
+    grow,
+    setBrush,
+    setRegion,
+    showMode,
+  });
   editor.callbacks({ automatic });
 })(window.hetero);
