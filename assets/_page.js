@@ -3,6 +3,7 @@
 (() => {
   "use strict";
 
+  /** @type {PageState} */
   const page = {
     cy: null,
     brush: "select",
@@ -13,12 +14,36 @@
     quiet: false,
     sequence: 0,
     colourMode: "device",
+    scheme: null,
+    detail: undefined,
+    chosen: null,
+    selected: [],
+    boxing: false,
+    under: null,
+    groupOf: null,
+    wanted: undefined,
+    matchNumber: 0,
+    lastFind: undefined,
+    hold: null,
+    keep: null,
+    fitNext: false,
+    back: null,
+    editor: null,
+    messageUntil: 0,
+    hovered: null,
+    hoverPlace: "",
+    scene: null,
+    sceneOf: "",
   };
 
+  /** @type {Hetero["set"]} */
   const set = (id, props) => window.dash_clientside.set_props(id, props);
+  /** @type {Hetero["byId"]} */
   const byId = (id) => document.getElementById(id);
+  /** @type {Hetero["short"]} */
   const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
 
+  /** @type {Hetero["enable"]} */
   function enable(id, on) {
     const button = byId(id);
     if (button) {
@@ -27,11 +52,13 @@
     }
   }
 
+  /** @type {Hetero["flash"]} */
   function flash(element) {
     element.classList.add("nothing");
     setTimeout(() => element.classList.remove("nothing"), 400);
   }
 
+  /** @type {Hetero["gridApi"]} */
   function gridApi(id) {
     try {
       return window.dash_ag_grid.getApi(id);
@@ -40,7 +67,7 @@
     }
   }
 
-  function tellScheme() {
+  function sendScheme() {
     const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
     if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page"))
       return;
@@ -57,10 +84,10 @@
     }
   }
 
-  new MutationObserver(tellScheme).observe(document.documentElement, { attributes: true });
+  new MutationObserver(sendScheme).observe(document.documentElement, { attributes: true });
 
   const waiting = setInterval(() => {
-    tellScheme();
+    sendScheme();
     if (page.scheme) clearInterval(waiting);
   }, 50);
 
@@ -71,11 +98,19 @@
     return window.dash_clientside.no_update;
   }
 
+  /** @type {Hetero["callbacks"]} */
   function callbacks(functions) {
     window.dash_clientside = window.dash_clientside || {};
     window.dash_clientside.hetero = Object.assign(window.dash_clientside.hetero || {}, functions);
   }
 
-  window.hetero = { page, callbacks, set, byId, short, enable, flash, gridApi };
+  /** @type {Hetero["provide"]} */
+  const provide = (functions) => {
+    Object.assign(window.hetero, functions);
+  };
+
+  // Each script adds its functions; none calls another's before all are there.
+  window.hetero = /** @type {Hetero} */ ({});
+  provide({ page, provide, callbacks, set, byId, short, enable, flash, gridApi });
   callbacks({ go, openBenchmark: () => "benchmark" });
 })();

@@ -375,5 +375,5 @@
     new ResizeObserver(() => chart.draw()).observe(canvas);
   }
 
-  Object.assign(window.hetero, { Scene, Chart, decode });
+  window.hetero.provide({ Scene, Chart, decode });
 })();

@@ -29,9 +29,11 @@
     return nearest(beside, at);
   }
 
+  /** @type {Hetero["step"]} */
   function step(key) {
-    const cy = page.cy,
-      chosen = cy.nodes(":selected");
+    const cy = page.cy;
+    if (!cy) return;
+    const chosen = cy.nodes(":selected");
     const goal = chosen.empty() ? nearest(cy.nodes(".op"), middle(cy)) : neighbour(chosen[chosen.length - 1], key);
     if (!goal) return;
     cy.elements(":selected").unselect();
@@ -45,26 +47,5 @@
     }
   }
 
-  document.addEventListener("keydown", (event) => {
-    const free = event.target === document.body || event.target.closest?.("#graph");
-    if (
-      !free ||
-      !page.cy ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      event.shiftKey ||
-      editor.byId("panes").hidden === false
-    )
-      return;
-    if (event.key.startsWith("Arrow")) {
-      event.preventDefault();
-      step(event.key);
-    } else if (event.key === " " && editor.painting()) {
-      event.preventDefault();
-      const ops = editor.selectedOps();
-      if (ops.length) editor.paintOrUnpin(ops);
-      else editor.say("Select something first.");
-    }
-  });
+  editor.provide({ step });
 })(window.hetero);

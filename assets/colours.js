@@ -75,6 +75,6 @@
     return window.dash_clientside.no_update;
   }
 
-  Object.assign(editor, { lookOf, legend });
+  editor.provide({ lookOf, legend });
   editor.callbacks({ colourBy });
 })(window.hetero);

@@ -4,12 +4,13 @@
 
   const page = editor.page;
 
+  /** @type {Hetero["askDetail"]} */
   function askDetail(what) {
     page.sequence += 1;
     if (what.do === "level" || what.do === "restore")
       page.fitNext = true; // another picture altogether
     else editor.hold();
-    editor.set("detail-ask", { data: { ...what, sequence: page.sequence } });
+    editor.set("detail-request", { data: { ...what, sequence: page.sequence } });
   }
 
   function detailMode(mode, detail) {
@@ -31,6 +32,7 @@
     else open([node]);
   }
 
+  /** @type {Hetero["openByKey"]} */
   function openByKey() {
     const chosen = page.cy ? page.cy.nodes(".group:selected").toArray() : [],
       under = page.under;
@@ -38,6 +40,7 @@
     open(chosen.length && !editor.painting() ? chosen : pointed.length ? pointed : chosen);
   }
 
+  /** @type {Hetero["close"]} */
   function close(nodes) {
     if (!nodes.length || !page.detail || page.detail.mode !== "blocks") return;
     page.keep = { ops: new Set(editor.opsOf(nodes[0])), at: nodes[0].renderedPosition() };
@@ -50,6 +53,6 @@
     askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });
   }
 
-  Object.assign(editor, { askDetail, openTapped, openByKey, close, closeFrame });
+  editor.provide({ askDetail, openTapped, openByKey, close, closeFrame });
   editor.callbacks({ detailMode });
 })(window.hetero);

@@ -21,7 +21,8 @@
       if (window.heteroMap) window.heteroMap.draw();
     });
     cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
-    cy.on("tap", "node.frame", () => cy.elements(":selected").unselect()); // as the ground that it lies on
+    cy.on("tap", "node.frame", editor.tapFrame);
+    cy.on("cxttap", editor.openContextMenu);
     cy.on("tap", (event) => {
       if (event.target === cy || event.target.hasClass("frame")) editor.unmark();
     });
@@ -118,7 +119,7 @@
     } else {
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
-      const look = editor.byId("first-look");
+      const look = editor.byId("preview");
       if (look) whenSeen(() => look.remove());
     }
     if (window.heteroMap) window.heteroMap.draw();
@@ -152,6 +153,7 @@
   /* Once what is drawn now has been painted. */
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
+  /** @type {Hetero["colour"]} */
   function colour(cy, view) {
     cy.batch(() => {
       cy.nodes(".frame").unselectify();
@@ -216,7 +218,7 @@
     const share = (n) => `${Math.round((100 * n) / total)}%`;
     const words =
       many.length === 1
-        ? `${editor.short(view.devices[many[0][0]].name, 15)} ${total}`
+        ? `${total} ${total === 1 ? "op" : "ops"} on ${view.devices[many[0][0]].name}`
         : many.map(([d, n]) => (many.length > 2 ? "" : `${view.devices[d].name.slice(0, 4).trim()} `) + share(n)).join(" · ");
     node.data({
       fill: parts[0].look.fill,
@@ -304,8 +306,11 @@
     cy.pan({ x: keep.at.x - at.x * z, y: Math.min(keep.at.y, cy.height() / 3) - at.y * z });
   }
 
+  /** @type {Hetero["centre"]} */
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
+  /** @type {Hetero["zoom"]} */
   const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  /** @type {Hetero["zoomToSelection"]} */
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
     if (chosen?.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
@@ -325,7 +330,7 @@
     });
   }
 
-  Object.assign(editor, { comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
+  editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
   /* The page comes with the light style; setting it again would work out all styles once more. */
   function restyle(scheme, now, styles) {
     const wanted = styles && (styles[scheme] || styles.light);

@@ -6,6 +6,7 @@
   let timer = null,
     wanted = 0;
 
+  /** @type {Hetero["hoverOver"]} */
   function hoverOver(target) {
     clearTimeout(timer);
     page.hoverPlace = place();
@@ -17,7 +18,7 @@
     timer = setTimeout(() => {
       wanted += 1;
       page.hovered = { number: wanted, target: target };
-      editor.set("hover-ask", { data: { ops: ops, pairs: pairs, number: wanted } });
+      editor.set("hover-request", { data: { ops: ops, pairs: pairs, number: wanted } });
     }, 320);
   }
 
@@ -28,6 +29,7 @@
     if (place() !== page.hoverPlace) hoverOut();
   }
 
+  /** @type {Hetero["hoverOut"]} */
   function hoverOut() {
     clearTimeout(timer);
     page.hovered = null;
@@ -58,6 +60,6 @@
     if (page.hovered && !event.relatedTarget?.closest("#graph")) hoverOut();
   });
 
-  Object.assign(editor, { hoverOver, hoverMoved, hoverOut });
+  editor.provide({ hoverOver, hoverMoved, hoverOut });
   editor.callbacks({ hoverShow });
 })(window.hetero);

@@ -6,6 +6,7 @@
     map = new editor.Chart();
   window.heteroMap = map;
 
+  /** @type {Hetero["toggleMap"]} */
   function toggleMap() {
     const box = editor.byId("map-box");
     if (!box) return;
@@ -39,9 +40,10 @@
     map.fit(true);
   }
 
+  /** @type {Hetero["askScene"]} */
   function askScene() {
     page.sequence += 1;
-    editor.set("map-ask", { data: page.sequence });
+    editor.set("map-request", { data: page.sequence });
   }
 
   function mapArrived(data) {
@@ -80,6 +82,6 @@
     return x1 > x2 ? null : { x1: x1 - s.width / 2, x2: x2 + s.width / 2, y1: y1 - s.height, y2: y2 + s.height };
   }
 
-  Object.assign(editor, { toggleMap, askScene });
+  editor.provide({ toggleMap, askScene });
   editor.callbacks({ mapArrived });
 })(window.hetero);

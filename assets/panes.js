@@ -18,7 +18,7 @@
     editor.set(store, { data: { names: names, sequence: page.sequence } });
   }
 
-  function tick(button) {
+  function tickPane(button) {
     button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true"));
   }
 
@@ -39,15 +39,17 @@
     return window.dash_clientside.no_update;
   }
 
+  /** @type {Hetero["panesReady"]} */
   function panesReady() {
     if (panes.wanted && panes.data && page.scene) {
       panes.wanted = false;
-      setMode(panes.data.layouts.length === 2 ? panes.mode : "side", true);
+      setPanesMode(panes.data.layouts.length === 2 ? panes.mode : "side", true);
     }
   }
 
   const differs = (i) => panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
 
+  /** @type {Hetero["lookOf"]} */
   function lookOf(layout) {
     return (i) => {
       const device = panes.data.devices[layout.device[i]];
@@ -60,7 +62,7 @@
     };
   }
 
-  function setMode(mode, fresh) {
+  function setPanesMode(mode, fresh) {
     const before = panes.charts[0]?.middle(),
       two = panes.data.layouts.length === 2;
     clearInterval(panes.timer);
@@ -100,7 +102,7 @@
       const line = document.createElement("span"),
         name = document.createElement("b");
       name.textContent = l.name;
-      line.append(name, ` ${l.said}`);
+      line.append(name, ` ${l.summary}`);
       line.className = `pane-${k}`;
       caption.append(line);
     });
@@ -140,6 +142,7 @@
     panes.timer = setInterval(step, 900);
   }
 
+  /** @type {Hetero["onlyDifferences"]} */
   function onlyDifferences(button) {
     panes.only = !panes.only;
     button.setAttribute("aria-pressed", String(panes.only));
@@ -187,6 +190,7 @@
     return found;
   }
 
+  /** @type {Hetero["nextDifference"]} */
   function nextDifference(step) {
     panes.regions = panes.regions || regions();
     const all = panes.regions;
@@ -211,6 +215,7 @@
       where;
   }
 
+  /** @type {Hetero["closePanes"]} */
   function closePanes() {
     const element = box();
     if (!element || element.hidden) return false;
@@ -221,21 +226,22 @@
     return true;
   }
 
-  function panesButton(data, button) {
-    if (data.panesMode) setMode(data.panesMode);
-    else if (data.panesOnly !== undefined) onlyDifferences(button);
-    else if (data.panesStep) nextDifference(Number(data.panesStep));
-    else if (data.panesFit !== undefined) panes.charts[0].fit();
-    else closePanes();
-  }
+  /** @type {Hetero["fitPanes"]} */
+  const fitPanes = () => panes.charts[0]?.fit();
 
-  Object.assign(editor, {
+  /** @type {Hetero["panesRedraw"]} */
+  const panesRedraw = () => panes.charts.forEach((chart) => chart.draw());
+
+  editor.provide({
     openPanes,
     closePanes,
-    tickPane: tick,
+    tickPane,
     panesReady,
-    panesButton,
-    panesRedraw: () => panes.charts.forEach((c) => c.draw()),
+    panesRedraw,
+    setPanesMode,
+    onlyDifferences,
+    nextDifference,
+    fitPanes,
   });
   editor.callbacks({ panesArrived });
   window.heteroPanes = panes;

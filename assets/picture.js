@@ -4,6 +4,7 @@
 
   const page = editor.page;
 
+  /** @type {Hetero["picture"]} */
   function picture(form) {
     const cy = page.cy;
     if (!cy) return;
@@ -190,5 +191,5 @@
       .join("")}</g>`;
   }
 
-  Object.assign(editor, { picture });
+  editor.provide({ picture });
 })(window.hetero);

@@ -8,6 +8,7 @@
     known = "",
     drawing = false;
 
+  /** @type {Hetero["drawRules"]} */
   function drawRules(data) {
     const list = editor.byId("rules-list"),
       text = JSON.stringify(data);
@@ -164,6 +165,7 @@
     editor.stroke({ do: "rules", rules: rules });
   }
 
+  /** @type {Hetero["rulesButton"]} */
   function rulesButton(what, pressed) {
     const row = pressed.closest(".rule"),
       list = editor.byId("rules-list");
@@ -182,6 +184,7 @@
     send();
   }
 
+  /** @type {Hetero["ruleOps"]} */
   const ruleOps = (pressed) => editor.stroke({ do: "rule-ops", rule: lines().indexOf(pressed.closest(".rule")) });
 
   /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
@@ -200,5 +203,5 @@
     }
   });
 
-  Object.assign(editor, { drawRules, rulesButton, ruleOps });
+  editor.provide({ drawRules, rulesButton, ruleOps });
 })(window.hetero);

@@ -4,6 +4,7 @@
 
   const page = editor.page;
 
+  /** @type {Hetero["opId"]} */
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
   const known = new Map(),
     MOST_KNOWN = 5000;
@@ -36,6 +37,7 @@
     return page.cy.getElementById(page.groupOf.get(op) || "");
   }
 
+  /** @type {Hetero["nodesOf"]} */
   function nodesOf(ops) {
     let found = page.cy.collection();
     new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
@@ -58,6 +60,7 @@
     page.chosen = ops;
   }
 
+  /** @type {Hetero["selectNothing"]} */
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
@@ -70,6 +73,7 @@
   }
   let pending = null;
 
+  /** @type {Hetero["reportSelection"]} */
   function reportSelection() {
     if (page.quiet) return;
     clearTimeout(pending);
@@ -100,9 +104,9 @@
         showSome(nodesOf(ops));
       }
     }
-    if (selection.say) editor.say(selection.say);
-    if (selection.nothing) editor.flash(editor.byId("find"));
-    if (selection.go && ops.length && page.wanted === undefined) {
+    if (selection.message) editor.say(selection.message);
+    if (selection.missing) editor.flash(editor.byId("find"));
+    if (selection.reveal && ops.length && page.wanted === undefined) {
       page.wanted = ops[0];
       setTimeout(() => bringWanted(40), 250);
     }
@@ -152,6 +156,7 @@
     }, 40);
   }
 
+  /** @type {Hetero["unmark"]} */
   function unmark() {
     if (!page.cy) return;
     page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));
@@ -234,6 +239,7 @@
     if (node.nonempty()) goTo(node.id());
   }
 
+  /** @type {Hetero["goTo"]} */
   function goTo(id) {
     if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
       bringOp(opId(id));
@@ -247,6 +253,7 @@
     page.cy.animate({ center: { eles: node }, zoom: Math.max(page.cy.zoom(), 0.6), duration: 160 });
   }
 
+  /** @type {Hetero["find"]} */
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
     editor.set("notice", { children: null });
@@ -255,8 +262,8 @@
       return;
     }
     if (page.detail && page.detail.mode !== "ops") {
-      page.found = next ? (page.found || 0) + 1 : 0;
-      editor.askDetail({ do: "find", text: text, skip: page.found });
+      page.matchNumber = next ? (page.matchNumber || 0) + 1 : 0;
+      editor.askDetail({ do: "find", text: text, skip: page.matchNumber });
       return;
     }
     const wanted = text.trim().toLowerCase();
@@ -269,12 +276,12 @@
       editor.say(`Nothing is called “${text.trim()}”.`);
       return;
     }
-    page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
-    editor.say(`${page.found + 1} of ${hits.length}`);
-    goTo(hits[page.found % hits.length].id());
+    page.matchNumber = next ? ((page.matchNumber || 0) + 1) % hits.length : 0;
+    editor.say(`${page.matchNumber + 1} of ${hits.length}`);
+    goTo(hits[page.matchNumber % hits.length].id());
   }
 
-  Object.assign(editor, {
+  editor.provide({
     reselect,
     selectNothing,
     showPart,

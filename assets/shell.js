@@ -16,6 +16,7 @@
     }
   };
 
+  /** @type {Hetero["restorePanels"]} */
   function restorePanels() {
     const element = editor.byId("editor"),
       sizes = remembered();
@@ -103,10 +104,12 @@
       return {};
     }
   };
+  /** @type {Hetero["remember"]} */
   function remember(what) {
     if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what }));
   }
 
+  /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
     if (page.detail === undefined) {
@@ -167,11 +170,13 @@
     if (page.index.has(op)) setTimeout(() => editor.bringOp(op), 150);
   }
 
+  /** @type {Hetero["showLink"]} */
   function showLink(ops) {
     const hash = ops.length === 1 ? `#op=${ops[0]}` : "";
     if (window.location.hash !== hash) window.history.replaceState(window.history.state, "", window.location.pathname + hash);
   }
 
+  /** @type {Hetero["copy"]} */
   function copy(text, said) {
     const done = () => editor.say(`${said || "Copied"}.`);
     if (navigator.clipboard)
@@ -179,6 +184,7 @@
     else editor.say("The browser does not allow copying.");
   }
 
+  /** @type {Hetero["copyLink"]} */
   const copyLink = () => {
     showLink(editor.selectedOps());
     copy(window.location.href, "Link copied");
@@ -193,6 +199,6 @@
     return window.dash_clientside.no_update;
   }
 
-  Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
+  editor.provide({ labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
   editor.callbacks({ keepTable, intoView });
 })(window.hetero);

@@ -131,7 +131,7 @@ def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> 
     x, y = node_at(page, 3)
     page.mouse.move(x - 5, y - 5)
     page.mouse.move(x, y)
-    for text in ("Clip", "OpenVINO", "Interpreter", "estimated", "First device in the table"):
+    for text in ("Clip", "OpenVINO", "Interpreter", "(estimate)", "First device in the table"):
         expect(page.locator("#hover")).to_contain_text(text)
     page.mouse.click(x, y)
     expect(page.locator("#inspector .op-type")).to_have_text("Clip")

@@ -38,14 +38,14 @@ def subgraph_table(document: Document) -> dag.AgGrid:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76),
-        {"field": "types", "headerName": "Mostly", "flex": 1, "minWidth": 150, "tooltipField": "types"},
+        {"field": "types", "headerName": "Main ops", "flex": 1, "minWidth": 150, "tooltipField": "types"},
         number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"),
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
         bytes_column("total", "Total memory", 124),
         number_column("unknown", "Unknown sizes", 124,
                       headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
-        {"field": "after", "headerName": "Waits for", "width": 120, "tooltipField": "after"}]
+        {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
     return dag.AgGrid(id="subgraphs", rowData=subgraph_rows(document), columnDefs=columns, getRowId="params.data.id",
                       defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",
                       style={"height": "100%", "width": "100%"})
