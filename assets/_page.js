@@ -3,49 +3,63 @@
 (() => {
   "use strict";
 
-  /** @type {PageState} */
-  const page = {
-    cy: null,
-    brush: "select",
-    region: null,
-    first: null,
-    view: null,
-    index: new Map(),
-    quiet: false,
-    sequence: 0,
-    colourMode: "device",
-    scheme: null,
-    detail: undefined,
-    chosen: null,
-    selected: [],
-    boxing: false,
-    under: null,
-    groupOf: null,
-    wanted: undefined,
-    matchNumber: 0,
-    lastFind: undefined,
-    hold: null,
-    keep: null,
-    fitNext: false,
-    back: null,
-    editor: null,
-    messageUntil: 0,
-    hovered: null,
-    hoverPlace: "",
-    scene: null,
-    sceneOf: "",
-  };
+  const page = /** @type {PageState} */ (
+    /** @type {unknown} */ ({
+      cy: null,
+      brush: "select",
+      region: null,
+      first: null,
+      view: null,
+      index: new Map(),
+      quiet: false,
+      sequence: 0,
+      colourMode: "device",
+      scheme: null,
+      detail: undefined,
+      chosen: null,
+      selected: [],
+      boxing: false,
+      under: null,
+      groupOf: null,
+      wanted: undefined,
+      matchNumber: 0,
+      lastFind: undefined,
+      hold: null,
+      keep: null,
+      fitNext: false,
+      back: null,
+      editor: null,
+      messageUntil: 0,
+      hovered: null,
+      hoverPlace: "",
+      scene: null,
+      sceneOf: "",
+    })
+  );
 
   /** @type {Hetero["set"]} */
   const set = (id, props) => window.dash_clientside.set_props(id, props);
   /** @type {Hetero["byId"]} */
   const byId = (id) => document.getElementById(id);
+  /** @type {Hetero["one"]} */
+  const one = (selector, root = document) => {
+    const found = root.querySelector(selector);
+    if (!found) throw new Error(`The page has no ${selector}`);
+    return /** @type {any} */ (found);
+  };
+
+  /** @type {Hetero["all"]} */
+  const all = (selector, root = document) => /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
+
+  /** @type {Hetero["targetOf"]} */
+  const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
+
   /** @type {Hetero["short"]} */
   const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
 
   /** @type {Hetero["enable"]} */
   function enable(id, on) {
-    const button = byId(id);
+    const button = /** @type {HTMLButtonElement | null} */ (byId(id));
     if (button) {
       button.disabled = !on;
       button.toggleAttribute("data-disabled", !on);
@@ -54,8 +68,8 @@
 
   /** @type {Hetero["flash"]} */
   function flash(element) {
-    element.classList.add("nothing");
-    setTimeout(() => element.classList.remove("nothing"), 400);
+    element?.classList.add("nothing");
+    setTimeout(() => element?.classList.remove("nothing"), 400);
   }
 
   /** @type {Hetero["gridApi"]} */
@@ -91,6 +105,7 @@
     if (page.scheme) clearInterval(waiting);
   }, 50);
 
+  /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
     setTimeout(window.hetero.labelFields, 50);
@@ -111,6 +126,6 @@
 
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
-  provide({ page, provide, callbacks, set, byId, short, enable, flash, gridApi });
+  provide({ page, one, all, targetOf, provide, callbacks, set, byId, short, enable, flash, gridApi });
   callbacks({ go, openBenchmark: () => "benchmark" });
 })();

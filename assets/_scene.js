@@ -3,6 +3,10 @@
 (() => {
   "use strict";
 
+  /**
+   * @param {string} text
+   * @param {new (buffer: ArrayBuffer) => any} Type
+   */
   function decode(text, Type) {
     const raw = atob(text),
       bytes = new Uint8Array(raw.length);
@@ -12,18 +16,17 @@
 
   /* Positions and edges; the same for all charts of a model. */
   class Scene {
+    /** @param {Messages.MapData} data */
     constructor(data) {
-      Object.assign(this, {
-        count: data.count,
-        width: data.width,
-        height: data.height,
-        x: decode(data.x, Float32Array),
-        y: decode(data.y, Float32Array),
-        source: decode(data.source, Uint32Array),
-        target: decode(data.target, Uint32Array),
-        type: decode(data.type, Uint16Array),
-        types: data.types,
-      });
+      this.count = data.count;
+      this.width = data.width;
+      this.height = data.height;
+      this.types = data.types;
+      this.x = /** @type {Float32Array} */ (decode(data.x, Float32Array));
+      this.y = /** @type {Float32Array} */ (decode(data.y, Float32Array));
+      this.source = /** @type {Uint32Array} */ (decode(data.source, Uint32Array));
+      this.target = /** @type {Uint32Array} */ (decode(data.target, Uint32Array));
+      this.type = /** @type {Uint16Array} */ (decode(data.type, Uint16Array));
       let x0 = Infinity,
         x1 = -Infinity,
         y0 = Infinity,
@@ -41,6 +44,7 @@
     }
 
     /* The same scene for a box of another shape: a long thin model is drawn as wide as the box, so that ops can be hit. */
+    /** @param {number} aspect */
     stretched(aspect) {
       const b = this.bounds,
         k = (aspect * (b.y1 - b.y0)) / (b.x1 - b.x0);
@@ -52,6 +56,7 @@
       return wide;
     }
 
+    /** @param {number} y */
     firstBelow(y) {
       let low = 0,
         high = this.count;
@@ -67,7 +72,21 @@
   class Chart {
     /* ``look(i)`` gives fill, ink and a second line for an op; other hooks are optional. */
     constructor() {
-      Object.assign(this, { scene: null, zoom: 1, left: 0, top: 0, box: null, frame: 0, look: null, canvas: null });
+      this.scene = /** @type {Scene} */ (/** @type {unknown} */ (null));
+      this.canvas = /** @type {HTMLCanvasElement & { chart?: Chart }} */ (/** @type {unknown} */ (null));
+      this.zoom = 1;
+      this.left = this.top = 0;
+      this.box = /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */ (null);
+      this.frame = 0;
+      this.look = /** @type {((op: number) => Look) | null} */ (null);
+      this.other = /** @type {((op: number) => Look) | undefined} */ (undefined);
+      this.split = /** @type {number | undefined} */ (undefined);
+      this.chosen = /** @type {number | undefined} */ (undefined);
+      this.onTap = /** @type {((op: number) => void) | undefined} */ (undefined);
+      this.onBox = /** @type {((ops: number[]) => void) | undefined} */ (undefined);
+      this.onView = /** @type {((chart: Chart) => void) | undefined} */ (undefined);
+      this.fadeEdges = /** @type {(() => boolean) | undefined} */ (undefined);
+      this.frameOf = /** @type {(() => Bounds | null) | undefined} */ (undefined);
     }
 
     get ready() {
@@ -77,6 +96,7 @@
       return this.scene.count;
     }
 
+    /** @param {HTMLCanvasElement & { chart?: Chart }} canvas */
     show(canvas) {
       this.canvas = canvas;
       if (!canvas || canvas.chart === this) return;
@@ -85,6 +105,7 @@
     }
 
     /* Whole width; a tall model begins at its top unless all of it must be seen. */
+    /** @param {boolean} [whole] */
     fit(whole) {
       const c = this.canvas,
         b = this.scene?.bounds;
@@ -116,6 +137,7 @@
       };
     }
 
+    /** @param {{ x: number, y: number, zoom: number }} p */
     lookAt(p) {
       this.zoom = p.zoom;
       this.left = p.x - this.canvas.clientWidth / 2 / this.zoom;
@@ -123,6 +145,7 @@
       this.moved();
     }
 
+    /** @param {Chart} other */
     follow(other) {
       this.zoom = other.zoom;
       this.left = other.left;
@@ -149,9 +172,9 @@
         c.width = Math.round(w * scale);
         c.height = Math.round(h * scale);
       }
-      const g = c.getContext("2d"),
+      const g = /** @type {CanvasRenderingContext2D} */ (c.getContext("2d")),
         style = getComputedStyle(document.body),
-        colour = (name) => style.getPropertyValue(name).trim();
+        colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
       g.setTransform(scale, 0, 0, scale, 0, 0);
       g.fillStyle = colour("--raised");
       g.fillRect(0, 0, w, h);
@@ -161,11 +184,12 @@
       g.globalAlpha = this.fadeEdges?.() ? 0.3 : 1;
       if (z > 0.05 && to - from < 4000) this.edges(g, h, colour("--edge"));
       g.globalAlpha = 1;
-      if (this.split === undefined) this.ops(g, from, to, w, this.look);
+      const { look, other } = this;
+      if (this.split === undefined || !other) this.ops(g, from, to, w, look);
       else {
         // two layouts, one on each side of a line
-        clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, this.look));
-        clipped(g, this.split, w, h, () => this.ops(g, from, to, w, this.other));
+        clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, look));
+        clipped(g, this.split, w, h, () => this.ops(g, from, to, w, other));
         g.fillStyle = colour("--accent");
         g.fillRect(this.split - 1, 0, 2, h);
       }
@@ -189,6 +213,10 @@
         );
     }
 
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} i
+     */
     ring(g, i) {
       const s = this.scene,
         z = this.zoom;
@@ -202,6 +230,13 @@
     }
 
     /* Ops of one colour are one path; far out they are at least a pixel and a half high. */
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} from
+     * @param {number} to
+     * @param {number} w
+     * @param {(op: number) => Look} look
+     */
     ops(g, from, to, w, look) {
       const s = this.scene,
         z = this.zoom,
@@ -231,7 +266,7 @@
         g.globalAlpha = path.faint ? 0.22 : 1;
         g.fillStyle = path.fill;
         g.fill(path.shape);
-        path.names.forEach(([i, is]) => {
+        path.names.forEach((/** @type {[number, Look]} */ [i, is]) => {
           const x = (s.x[i] - this.left) * z,
             y = (s.y[i] - this.top) * z,
             name = s.types[s.type[i]].slice(0, 18);
@@ -245,6 +280,11 @@
       g.globalAlpha = 1;
     }
 
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} h
+     * @param {string} colour
+     */
     edges(g, h, colour) {
       const s = this.scene,
         z = this.zoom,
@@ -262,10 +302,12 @@
       g.stroke();
     }
 
+    /** @param {{ px: number, py: number }} p */
     at(p) {
       return { x: p.px / this.zoom + this.left, y: p.py / this.zoom + this.top };
     }
 
+    /** @param {{ px: number, py: number }} p */
     nearest(p) {
       const s = this.scene,
         w = this.at(p),
@@ -286,6 +328,7 @@
       return best;
     }
 
+    /** @param {{ x0: number, y0: number, x1: number, y1: number }} box */
     inside(box) {
       const s = this.scene,
         a = this.at({ px: Math.min(box.x0, box.x1), py: Math.min(box.y0, box.y1) });
@@ -299,11 +342,19 @@
     }
 
     /* Brings an op to the middle. */
+    /** @param {number} i */
     bring(i) {
       this.lookAt({ x: this.scene.x[i], y: this.scene.y[i], zoom: Math.max(this.zoom, 0.5) });
     }
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} g
+   * @param {number} x0
+   * @param {number} x1
+   * @param {number} h
+   * @param {() => void} work
+   */
   function clipped(g, x0, x1, h, work) {
     g.save();
     g.beginPath();
@@ -313,11 +364,17 @@
     g.restore();
   }
 
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {Chart} chart
+   */
   function listen(canvas, chart) {
+    /** @param {MouseEvent} event */
     const at = (event) => {
       const r = canvas.getBoundingClientRect();
       return { px: event.clientX - r.left, py: event.clientY - r.top };
     };
+    /** @type {{ p: { px: number, py: number }, left: number, top: number, moved: boolean, boxing: boolean, swiping: boolean } | null} */
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button || !chart.ready) return;
@@ -350,7 +407,7 @@
     });
     canvas.addEventListener("pointerup", () => {
       if (!drag) return;
-      if (drag.boxing && chart.box) chart.onBox(chart.inside(chart.box));
+      if (drag.boxing && chart.box) chart.onBox?.(chart.inside(chart.box));
       else if (!drag.moved && chart.onTap) {
         const i = chart.nearest(drag.p);
         if (i >= 0) chart.onTap(i);

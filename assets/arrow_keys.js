@@ -5,16 +5,27 @@
   const page = editor.page;
   const ROW = 24; // nodes of one row differ less in height
 
+  /**
+   * @param {CyNodes} nodes
+   * @param {{ x: number, y: number }} from
+   */
   function nearest(nodes, from) {
+    /** @param {CyNode} n */
     const away = (n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y);
-    return nodes.nonempty() ? nodes.min(away).ele : null;
+    const all = /** @type {CyNode[]} */ (nodes.toArray());
+    return all.length ? all.reduce((best, n) => (away(n) < away(best) ? n : best)) : null;
   }
 
+  /** @param {Cy} cy */
   const middle = (cy) => {
     const e = cy.extent();
     return { x: (e.x1 + e.x2) / 2, y: (e.y1 + e.y2) / 2 };
   };
 
+  /**
+   * @param {CyNode} node
+   * @param {string} key
+   */
   function neighbour(node, key) {
     const at = node.position();
     if (key === "ArrowDown") return nearest(node.outgoers("node"), at);
@@ -22,6 +33,7 @@
     const beside = page.cy
       .nodes()
       .not(".frame")
+      .nodes()
       .filter(
         (n) =>
           Math.abs(n.position("y") - at.y) < ROW && (key === "ArrowLeft" ? n.position("x") < at.x : n.position("x") > at.x),

@@ -8,6 +8,7 @@
   const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
   /* Fill and word of an op in the chosen colour mode. */
+  /** @type {Hetero["lookOf"]} */
   function lookOf(view, i) {
     const device = view.devices[view.device[i]];
     if (page.colourMode.startsWith("level-")) {
@@ -66,6 +67,7 @@
       });
   }
 
+  /** @param {string} mode */
   function colourBy(mode) {
     page.colourMode = mode || "device";
     editor.remember({ colour: page.colourMode });

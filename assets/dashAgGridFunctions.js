@@ -7,7 +7,8 @@
   const functions = window.dashAgGridFunctions;
   const components = window.dashAgGridComponentFunctions;
 
-  functions.heteroBytes = (value) => {
+  functions.heteroBytes = (number) => {
+    let value = number;
     if (value === null || value === undefined) return "";
     if (value < 0) return "?";
     const units = ["B", "kB", "MB", "GB", "TB"];

@@ -13,12 +13,17 @@
     editor.set("detail-request", { data: { ...what, sequence: page.sequence } });
   }
 
+  /**
+   * @param {string} mode
+   * @param {Messages.Detail} detail
+   */
   function detailMode(mode, detail) {
     if (!detail || mode === detail.mode) return window.dash_clientside.no_update;
     page.sequence += 1;
     return { do: "mode", mode: mode, sequence: page.sequence };
   }
 
+  /** @param {CyNode[]} nodes */
   function open(nodes) {
     const units = nodes.map((n) => n.data("unit")).filter((u) => u !== undefined);
     if (!units.length || !page.detail || page.detail.mode !== "blocks") return;
@@ -27,6 +32,7 @@
   }
 
   /* With a brush in hand clicks paint, double clicks too: the block under the pointer is opened by key then. */
+  /** @param {CyNode} node */
   function openTapped(node) {
     if (editor.painting() || page.region) editor.say("Clicks paint now; E opens the block under the pointer.");
     else open([node]);
@@ -48,6 +54,7 @@
   }
 
   /* An open block is closed from its frame as it was opened: by a double click. */
+  /** @param {CyNode} frame */
   function closeFrame(frame) {
     page.keep = { ops: new Set([frame.data("op")]), at: frame.renderedPosition() };
     askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });

@@ -6,11 +6,13 @@
     LIT = 3;
 
   function liveGraph() {
-    const element = editor.byId("graph");
+    const element = /** @type {any} */ (editor.byId("graph")); // dash-cytoscape keeps the instance there
     return element?._cyreg ? element._cyreg.cy : null;
   }
 
+  /** @param {Cy} cy */
   function attach(cy) {
+    const element = /** @type {HTMLElement} */ (cy.container());
     page.cy = cy;
     window.heteroCy = cy;
     page.region = page.first = page.groupOf = null;
@@ -43,22 +45,22 @@
       page.under = null;
       light(cy);
     });
-    let waiting = null;
+    let waiting = 0;
     cy.on("select unselect", "node", () => {
       clearTimeout(waiting);
       waiting = setTimeout(() => light(cy), 0);
     });
     cy.on("mouseover", "node.op, edge", (event) => {
-      cy.container().style.cursor = event.target.isNode() ? "pointer" : "";
+      element.style.cursor = event.target.isNode() ? "pointer" : "";
       editor.hoverOver(event.target);
     });
     cy.on("mouseout", "node.op, edge", () => {
-      cy.container().style.cursor = "";
+      element.style.cursor = "";
       editor.hoverOut();
     });
     cy.on("tapstart", editor.hoverOut);
     cy.on("viewport", editor.hoverMoved);
-    let later = null;
+    let later = 0;
     cy.on("viewport", () => {
       // a reload of the page comes back to this place
       clearTimeout(later);
@@ -77,6 +79,7 @@
   }
 
   /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
+  /** @param {Cy} cy */
   function light(cy) {
     const chosen = cy.nodes(":selected"),
       lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
@@ -86,32 +89,22 @@
     });
   }
 
+  /** @param {Cy} cy */
   function firstView(cy) {
-    /* A tall graph fitted whole is unreadable: begin at the top, at a readable zoom. */
-    cy.fit(undefined, 24);
-    if (cy.zoom() > 1.2) {
-      cy.zoom({ level: 1.2, renderedPosition: centre() });
-      cy.center();
-    }
-    if (cy.zoom() < 0.55) {
-      const box = cy.elements().boundingBox();
-      const width = Math.min(box.w + 80, Math.max(cy.width() / 0.85, 400));
-      const zoom = Math.min(0.75, Math.max(0.55, cy.width() / width));
-      const sources = cy.nodes().not(".frame").roots();
-      const middle = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
-      const ends = [24 - box.x1 * zoom, cy.width() - 24 - box.x2 * zoom]; // beyond these there is nothing to see
-      const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), cy.width() / 2 - middle * zoom));
-      cy.zoom(zoom);
-      cy.pan({ x: x, y: 52 - box.y1 * zoom });
-    }
+    const sources = cy.nodes().not(".frame").roots(),
+      box = cy.elements().boundingBox();
+    const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
+    const view = window.heteroFirstView(box, cy.width(), cy.height(), first);
+    cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
   }
 
+  /** @param {Messages.View} view */
   function apply(view) {
     if (!view) return window.dash_clientside.no_update;
     page.view = view;
     const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
-    page.index = new Map(view.ops.map((op, i) => [op, i]));
+    page.index = /** @type {PageState["index"]} */ (new Map(view.ops.map((op, i) => [op, i])));
     window.heteroColours = Object.fromEntries(view.devices.map((d) => [d.name, d.fill]));
     const cy = liveGraph();
     if (!cy) {
@@ -133,12 +126,14 @@
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
       whenSeen(() => editor.showTables());
     }
-    document.querySelectorAll("[data-hint]").forEach((button) => {
+    editor.all("[data-hint]").forEach((element) => {
+      const button = /** @type {HTMLButtonElement} */ (element);
       // done, or undone
+      /** @param {number} op */
       const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
-      button.disabled = button.dataset.hint.split(",").map(Number).every(done);
+      button.disabled = (button.dataset.hint || "").split(",").map(Number).every(done);
     });
-    document.querySelectorAll("[data-step-of]").forEach((note) => {
+    editor.all("[data-step-of]").forEach((note) => {
       note.hidden = note.dataset.stepOf === view.step;
     });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
@@ -151,6 +146,7 @@
   }
 
   /* Once what is drawn now has been painted. */
+  /** @param {() => void} then */
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
   /** @type {Hetero["colour"]} */
@@ -176,7 +172,7 @@
         const pairs = edge.data("pairs") || [[editor.opId(edge.data("source")), editor.opId(edge.data("target"))]];
         let crosses = false,
           moves = false;
-        pairs.forEach(([s, t]) => {
+        pairs.forEach((/** @type {number[]} */ [s, t]) => {
           const a = page.index.get(s),
             b = page.index.get(t);
           if (a === undefined || b === undefined) return;
@@ -190,6 +186,10 @@
   }
 
   /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+  /**
+   * @param {CyNode} node
+   * @param {Messages.View} view
+   */
   function colourGroup(node, view) {
     const shares = new Map(),
       devices = new Map(),
@@ -206,8 +206,10 @@
       if (view.pin[i]) pinned += 1;
     });
     const parts = [...shares.values()].sort((a, b) => b.count - a.count);
-    const colours = [],
-      stops = [];
+    /** @type {string[]} */
+    const colours = [];
+    /** @type {string[]} */
+    const stops = [];
     let done = 0;
     parts.forEach((part) => {
       colours.push(part.look.fill, part.look.fill);
@@ -215,6 +217,7 @@
       done += part.count;
     });
     const many = [...devices].sort((a, b) => b[1] - a[1]);
+    /** @param {number} n */
     const share = (n) => `${Math.round((100 * n) / total)}%`;
     const words =
       many.length === 1
@@ -232,6 +235,10 @@
   }
 
   /* New elements came from the server: colour them, and keep the place. */
+  /**
+   * @param {Messages.Element[]} elements
+   * @param {Messages.Detail} detail
+   */
   function redrawn(elements, detail) {
     const before = page.detail;
     page.detail = detail;
@@ -266,6 +273,11 @@
   }
 
   /* Once the graph has taken over new elements: its component does so a little after they came. */
+  /**
+   * @param {Messages.Element[]} elements
+   * @param {(cy: Cy) => void} then
+   * @param {number} [tries]
+   */
   function whenDrawn(elements, then, tries = 100) {
     const cy = liveGraph(),
       all = cy?.elements();
@@ -289,18 +301,25 @@
     if (page.cy) page.hold = { zoom: page.cy.zoom(), pan: { ...page.cy.pan() } };
   }
 
+  /** @param {Cy} cy */
   function tune(cy) {
     const many = cy.elements().length > 700,
-      renderer = cy.renderer(); // draw less while the view moves
+      renderer = /** @type {any} */ (cy).renderer(); // draw less while the view moves
     renderer.hideEdgesOnViewport = many;
     renderer.textureOnViewport = many;
   }
 
   /* What was opened or closed stays where it was on the screen. */
+  /**
+   * @param {Cy} cy
+   * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
+   */
   function keepPlace(cy, keep) {
     const nodes = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op)));
     if (nodes.empty()) return;
-    const first = nodes.min((n) => n.position("y")).ele,
+    const first = /** @type {CyNode[]} */ (nodes.toArray()).reduce((best, n) =>
+        n.position("y") < best.position("y") ? n : best,
+      ),
       at = first.position(),
       z = cy.zoom();
     cy.pan({ x: keep.at.x - at.x * z, y: Math.min(keep.at.y, cy.height() / 3) - at.y * z });
@@ -332,6 +351,11 @@
 
   editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
   /* The page comes with the light style; setting it again would work out all styles once more. */
+  /**
+   * @param {string} scheme
+   * @param {unknown} now
+   * @param {Record<string, unknown>} styles
+   */
   function restyle(scheme, now, styles) {
     const wanted = styles && (styles[scheme] || styles.light);
     return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;

@@ -3,7 +3,7 @@
   "use strict";
 
   const page = editor.page;
-  let timer = null,
+  let timer = 0,
     wanted = 0;
 
   /** @type {Hetero["hoverOver"]} */
@@ -11,10 +11,10 @@
     clearTimeout(timer);
     page.hoverPlace = place();
     const isEdge = target.isEdge(),
-      id = (node) => editor.opId(node.id());
+      id = (/** @type {CyNode} */ node) => editor.opId(node.id());
     const ops = isEdge ? [] : editor.opsOf(target).slice(0, 4000);
     const pairs = isEdge ? target.data("pairs") || [[id(target.source()), id(target.target())]] : [];
-    if (isEdge && pairs.some((p) => p[0] < 0 || p[1] < 0)) return;
+    if (isEdge && pairs.some((/** @type {number[]} */ p) => p[0] < 0 || p[1] < 0)) return;
     timer = setTimeout(() => {
       wanted += 1;
       page.hovered = { number: wanted, target: target };
@@ -38,6 +38,7 @@
   }
 
   /* The answer came: beside what it is about, within the canvas. */
+  /** @param {unknown[] | null} children */
   function hoverShow(children) {
     const box = editor.byId("hover"),
       hovered = page.hovered;
@@ -57,7 +58,7 @@
   }
 
   document.addEventListener("pointerout", (event) => {
-    if (page.hovered && !event.relatedTarget?.closest("#graph")) hoverOut();
+    if (page.hovered && !(/** @type {HTMLElement | null} */ (event.relatedTarget)?.closest("#graph"))) hoverOut();
   });
 
   editor.provide({ hoverOver, hoverMoved, hoverOut });

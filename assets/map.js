@@ -12,7 +12,7 @@
     if (!box) return;
     box.hidden = !box.hidden;
     if (box.hidden) return;
-    map.show(editor.byId("map"));
+    map.show(editor.one("#map"));
     map.look = (i) => editor.lookOf(page.view, i)[0];
     map.onTap = (i) => {
       const op = page.view.ops[i];
@@ -30,12 +30,12 @@
       showScene();
       return;
     }
-    editor.byId("map-note").textContent = "Drawing the map …";
+    editor.one("#map-note").textContent = "Drawing the map …";
     askScene();
   }
 
   function showScene() {
-    const canvas = editor.byId("map");
+    const canvas = editor.one("#map");
     map.scene = page.scene.stretched(canvas.clientWidth / canvas.clientHeight);
     map.fit(true);
   }
@@ -46,12 +46,13 @@
     editor.set("map-request", { data: page.sequence });
   }
 
+  /** @param {Messages.MapData | null} data */
   function mapArrived(data) {
     if (!data) return window.dash_clientside.no_update;
     page.sceneOf = page.view.document;
     page.scene = new editor.Scene(data);
-    editor.byId("map-note").textContent = "";
-    if (!editor.byId("map-box").hidden) showScene();
+    editor.one("#map-note").textContent = "";
+    if (!editor.one("#map-box").hidden) showScene();
     editor.panesReady();
     return window.dash_clientside.no_update;
   }

@@ -3,13 +3,24 @@
   "use strict";
 
   const page = editor.page;
-  const panes = { charts: [], data: null, mode: "side", only: false, timer: null, wanted: false };
+  /** @type {PanesState} */
+  const panes = {
+    charts: [],
+    data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
+    mode: "side",
+    only: false,
+    timer: undefined,
+    wanted: false,
+    at: undefined,
+    regions: undefined,
+  };
 
-  const box = () => editor.byId("panes");
+  const box = () => editor.one("#panes");
 
   /* The layouts whose boxes are ticked in the table of the comparison. */
+  /** @param {string} store */
   function openPanes(store) {
-    const names = [...document.querySelectorAll('[data-pane][aria-checked="true"]')].map((b) => b.dataset.pane);
+    const names = editor.all('[data-pane][aria-checked="true"]').map((b) => b.dataset.pane);
     if (names.length < 2 || names.length > 4) {
       editor.say("Tick two to four layouts in the table first.");
       return;
@@ -18,10 +29,12 @@
     editor.set(store, { data: { names: names, sequence: page.sequence } });
   }
 
+  /** @param {HTMLElement} button */
   function tickPane(button) {
     button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true"));
   }
 
+  /** @param {Messages.Panes | null} data */
   function panesArrived(data) {
     if (!data) return window.dash_clientside.no_update;
     panes.data = {
@@ -47,9 +60,13 @@
     }
   }
 
+  /** @param {number} i */
   const differs = (i) => panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
 
-  /** @type {Hetero["lookOf"]} */
+  /**
+   * @param {PaneLayout} layout
+   * @returns {(op: number) => Look}
+   */
   function lookOf(layout) {
     return (i) => {
       const device = panes.data.devices[layout.device[i]];
@@ -62,24 +79,27 @@
     };
   }
 
+  /**
+   * @param {string} mode
+   * @param {boolean} fresh
+   */
   function setPanesMode(mode, fresh) {
     const before = panes.charts[0]?.middle(),
       two = panes.data.layouts.length === 2;
     clearInterval(panes.timer);
     panes.mode = mode;
-    const grid = box().querySelector(".panes-grid");
+    const grid = editor.one(".panes-grid", box());
     grid.textContent = "";
     const shown = mode === "side" ? panes.data.layouts.map((l) => [l]) : [panes.data.layouts];
     grid.style.gridTemplateColumns = `repeat(${shown.length === 4 ? 2 : shown.length}, minmax(0, 1fr))`;
     panes.charts = shown.map((layouts) => pane(grid, layouts));
-    box()
-      .querySelectorAll("[data-panes-mode]")
-      .forEach((b) => {
-        b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
-        b.disabled = b.dataset.panesMode !== "side" && !two;
-      });
+    editor.all("[data-panes-mode]", box()).forEach((each) => {
+      const b = /** @type {HTMLButtonElement} */ (each);
+      b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
+      b.disabled = b.dataset.panesMode !== "side" && !two;
+    });
     const count = [...Array(page.scene.count).keys()].filter(differs).length;
-    box().querySelector(".panes-note").textContent = `${count} of ${page.scene.count} ops differ`;
+    editor.one(".panes-note", box()).textContent = `${count} of ${page.scene.count} ops differ`;
     setTimeout(() => {
       if (before && !fresh) panes.charts[0].lookAt(before);
       else firstLook();
@@ -92,6 +112,10 @@
     if (mode === "blink") blink();
   }
 
+  /**
+   * @param {HTMLElement} grid
+   * @param {PaneLayout[]} layouts
+   */
   function pane(grid, layouts) {
     const frame = document.createElement("figure"),
       caption = document.createElement("figcaption"),
@@ -164,7 +188,7 @@
   function regions() {
     const s = page.scene,
       near = new Map(),
-      kind = (i) => panes.data.layouts.map((l) => l.device[i]).join(),
+      kind = (/** @type {number} */ i) => panes.data.layouts.map((l) => l.device[i]).join(),
       found = [],
       seen = new Set();
     for (let e = 0; e < s.source.length; e++) {
@@ -179,7 +203,7 @@
       const region = [first];
       seen.add(first);
       for (let k = 0; k < region.length; k++)
-        (near.get(region[k]) || []).forEach((n) => {
+        (near.get(region[k]) || []).forEach((/** @type {number} */ n) => {
           if (!seen.has(n)) {
             seen.add(n);
             region.push(n);
@@ -200,9 +224,9 @@
       first = region[0],
       s = page.scene;
     panes.charts[0].bring(first);
-    panes.charts[0].onTap(first);
+    panes.charts[0].onTap?.(first);
     const where = panes.data.layouts.map((l) => panes.data.devices[l.device[first]].short).join(" → ");
-    box().querySelector(".panes-note").textContent =
+    editor.one(".panes-note", box()).textContent =
       "difference " +
       (panes.at + 1) +
       " of " +
@@ -217,7 +241,7 @@
 
   /** @type {Hetero["closePanes"]} */
   function closePanes() {
-    const element = box();
+    const element = editor.byId("panes");
     if (!element || element.hidden) return false;
     element.hidden = true;
     clearInterval(panes.timer);

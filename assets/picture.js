@@ -15,31 +15,51 @@
         : new Blob([svgOf(cy, ground)], { type: "image/svg+xml" });
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
-    link.download = `${document.querySelector(".model-name").textContent.replace(/\.[a-z]+$/, "") || "view"}.${form}`;
+    link.download = `${(editor.one(".model-name").textContent || "").replace(/\.[a-z]+$/, "") || "view"}.${form}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 5000);
   }
 
-  const escaped = (text) =>
-    String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+  /** @type {Record<string, string>} */
+  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
+  /** @param {unknown} text */
+  const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ENTITIES[c]);
+
+  /** @param {number} number */
   const fixed = (number) => number.toFixed(1);
 
   /* What the viewport shows, as shapes that can be scaled and edited. */
+  /**
+   * @param {Cy} cy
+   * @param {string} ground
+   */
   function svgOf(cy, ground) {
     const w = cy.width(),
       h = cy.height(),
-      inside = (b) => b.x2 > 0 && b.y2 > 0 && b.x1 < w && b.y1 < h;
+      inside = (/** @type {Bounds} */ b) => b.x2 > 0 && b.y2 > 0 && b.x1 < w && b.y1 < h;
     const bare = { includeLabels: false, includeUnderlays: false, includeOverlays: false },
+      /** @type {string[]} */
       defs = [],
+      /** @type {string[]} */
       out = [];
     const nodes = cy.nodes().filter((node) => inside(node.renderedBoundingBox(bare)));
-    nodes.filter(".frame").forEach((node) => out.push(svgFrame(node, cy.zoom())));
+    nodes
+      .filter(".frame")
+      .nodes()
+      .forEach((node) => {
+        out.push(svgFrame(node, cy.zoom()));
+      });
     cy.edges().forEach((edge) => {
       if (edge.style("visibility") === "visible" && edge.style("display") !== "none" && inside(edge.renderedBoundingBox()))
         out.push(svgEdge(edge, cy.zoom()));
     });
-    nodes.not(".frame").forEach((node) => out.push(svgNode(node, cy.zoom(), defs)));
+    nodes
+      .not(".frame")
+      .nodes()
+      .forEach((node) => {
+        out.push(svgNode(node, cy.zoom(), defs));
+      });
     return (
       '<svg xmlns="http://www.w3.org/2000/svg" width="' +
       w +
@@ -59,6 +79,10 @@
     );
   }
 
+  /**
+   * @param {import("cytoscape").EdgeSingular} edge
+   * @param {number} z
+   */
   function svgEdge(edge, z) {
     const points = [
       edge.renderedSourceEndpoint(),
@@ -105,11 +129,19 @@
     );
   }
 
+  /** @param {CyNode} node */
   const svgBox = (node) => ({
-    x: node.renderedPosition("x") - node.renderedWidth() / 2,
-    y: node.renderedPosition("y") - node.renderedHeight() / 2,
+    x: node.renderedPosition().x - node.renderedWidth() / 2,
+    y: node.renderedPosition().y - node.renderedHeight() / 2,
   });
 
+  /**
+   * @param {unknown} text
+   * @param {number} x
+   * @param {number} y
+   * @param {number} size
+   * @param {string} colour
+   */
   function svgText(text, x, y, size, colour) {
     return (
       '<text x="' +
@@ -126,6 +158,12 @@
     );
   }
 
+  /**
+   * @param {CyNode} node
+   * @param {number} z
+   * @param {string} fill
+   * @param {string} more
+   */
   function svgRect(node, z, fill, more) {
     const at = svgBox(node);
     return (
@@ -151,13 +189,17 @@
     );
   }
 
+  /**
+   * @param {CyNode} node
+   * @param {number} z
+   */
   function svgFrame(node, z) {
     const dashes = ` fill-opacity="${node.style("background-opacity")}" stroke-dasharray="${fixed(4 * z)} ${fixed(3 * z)}"`;
     return (
       svgRect(node, z, node.style("background-color"), dashes) +
       svgText(
         node.data("label"),
-        node.renderedPosition("x") + node.data("beside") * z,
+        node.renderedPosition().x + node.data("beside") * z,
         svgBox(node).y + 11 * z,
         13 * z,
         node.style("color"),
@@ -166,6 +208,11 @@
   }
 
   /* A block on several devices has stripes, as on the screen. */
+  /**
+   * @param {CyNode} node
+   * @param {number} z
+   * @param {string[]} defs
+   */
   function svgNode(node, z, defs) {
     let fill = node.style("background-color");
     if (node.hasClass("mixed")) {
@@ -178,7 +225,9 @@
           node
             .data("colours")
             .split(" ")
-            .map((colour, i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`)
+            .map(
+              (/** @type {string} */ colour, /** @type {number} */ i) => `<stop offset="${stops[i]}" stop-color="${colour}"/>`,
+            )
             .join("") +
           "</linearGradient>",
       );

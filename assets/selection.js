@@ -10,13 +10,14 @@
     MOST_KNOWN = 5000;
 
   /* The ops that a node stands for; a block has them as ranges: "3-5 9". */
+  /** @param {CyNode} node */
   function opsOf(node) {
     const text = node.data("ops");
     if (text === undefined) return [node.data("op")];
     let ops = known.get(text);
     if (!ops) {
       ops = [];
-      text.split(" ").forEach((part) => {
+      text.split(" ").forEach((/** @type {string} */ part) => {
         const ends = part.split("-").map(Number);
         for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
       });
@@ -27,12 +28,15 @@
   }
 
   /* The node that shows an op: its own, or the block that it is in. */
+  /** @param {number} op */
   function nodeOf(op) {
     const own = page.cy.getElementById(`op${op}`);
     if (own.nonempty()) return own;
     if (!page.groupOf) {
-      page.groupOf = new Map();
-      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((inner) => page.groupOf.set(inner, node.id())));
+      /** @type {Map<number, string>} */
+      const groups = new Map();
+      page.groupOf = groups;
+      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
     }
     return page.cy.getElementById(page.groupOf.get(op) || "");
   }
@@ -47,7 +51,7 @@
   }
 
   /* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
-  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").flatMap(opsOf) : []);
+  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").toArray().flatMap(opsOf) : []);
 
   /* After nodes came and went, the same ops are selected as before. */
   function reselect() {
@@ -71,7 +75,7 @@
     if (page.cy) page.cy.elements(":selected").unselect();
     editor.set("selection", { data: { ops: [] } });
   }
-  let pending = null;
+  let pending = 0;
 
   /** @type {Hetero["reportSelection"]} */
   function reportSelection() {
@@ -80,7 +84,7 @@
     page.chosen = null;
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
-      const ops = nodes.filter(".op").flatMap(opsOf);
+      const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
       page.selected = ops;
       const terminal = nodes.filter(".terminal");
       editor.set("selection", {
@@ -89,6 +93,7 @@
     }, 25);
   }
 
+  /** @param {Messages.Selection | null} selection */
   function select(selection) {
     if (!selection) return window.dash_clientside.no_update;
     const ops = selection.ops || [];
@@ -115,6 +120,7 @@
   }
 
   /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
+  /** @param {number} tries */
   function bringWanted(tries) {
     const op = page.wanted;
     if (op === undefined) return; // redrawn has brought it
@@ -128,6 +134,7 @@
   }
 
   /* The row of the subgraph that the first of some ops is in. */
+  /** @param {number[]} ops */
   function showRow(ops) {
     const grid = editor.gridApi("subgraphs");
     if (!grid || !page.view || !ops.length) return;
@@ -139,15 +146,17 @@
   }
 
   /* Nothing of a selection in sight: brings its first node. */
+  /** @param {CyNodes} nodes */
   function showSome(nodes) {
     const view = page.cy.extent();
-    const seen = nodes.some((n) => {
+    const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
       const p = n.position();
       return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
     });
     if (!seen && nodes.nonempty()) page.cy.animate({ center: { eles: nodes.first() }, duration: 160 });
   }
 
+  /** @param {() => void} work */
   function quietly(work) {
     page.quiet = true;
     work();
@@ -163,12 +172,17 @@
   }
 
   /* Only clicks count: a row may also become selected because the table or the graph changed. */
+  /**
+   * @param {string} table
+   * @param {{ rowId: string } | null} cell
+   */
   function clicked(table, cell) {
     const grid = cell && page.cy ? editor.gridApi(table) : null;
-    const row = grid ? grid.getRowNode(cell.rowId) : null;
+    const row = grid ? grid.getRowNode(cell?.rowId || "") : null;
     return row ? row.data : null;
   }
 
+  /** @param {{ rowId: string } | null} cell */
   function subgraphsRow(cell) {
     const row = clicked("subgraphs", cell);
     if (!row) return window.dash_clientside.no_update;
@@ -177,13 +191,17 @@
   }
 
   /* Selects a subgraph, brings it into view and dims the rest. */
+  /** @param {number} part */
   function showPart(part) {
     if (!page.cy) return;
     editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
-    const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
+    const nodes = page.cy
+      .nodes(".op")
+      .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
   }
 
+  /** @param {{ rowId: string } | null} cell */
   function transfersRow(cell) {
     const row = clicked("transfers", cell);
     if (!row) return window.dash_clientside.no_update;
@@ -195,6 +213,10 @@
     return row.tensor;
   }
 
+  /**
+   * @param {import("cytoscape").CollectionReturnValue} elements
+   * @param {import("cytoscape").EdgeCollection} [marked]
+   */
   function highlight(elements, marked) {
     const cy = page.cy;
     cy.batch(() => {
@@ -205,6 +227,7 @@
     bring(elements);
   }
 
+  /** @param {import("cytoscape").CollectionReturnValue} elements */
   function bring(elements) {
     const cy = page.cy;
     const box = elements.boundingBox();
@@ -222,6 +245,7 @@
   }
 
   /* Goes to an op; blocks around it are opened. */
+  /** @param {number} op */
   function bringOp(op) {
     const node = page.cy?.getElementById(`op${op}`);
     if (node?.nonempty()) {
@@ -234,6 +258,7 @@
     } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 
+  /** @param {number} op */
   function bringIfShown(op) {
     const node = nodeOf(op);
     if (node.nonempty()) goTo(node.id());

@@ -4,7 +4,10 @@
 
   const page = editor.page,
     KEY = "hetero-editor-panels";
+  /** @type {Record<PanelName, [number, number]>} */
   const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
+
+  const NAMES = /** @type {PanelName[]} */ (Object.keys(LIMITS));
 
   /* ---- resizable panels that remember ---- */
 
@@ -18,9 +21,9 @@
 
   /** @type {Hetero["restorePanels"]} */
   function restorePanels() {
-    const element = editor.byId("editor"),
+    const element = editor.one("#editor"),
       sizes = remembered();
-    Object.keys(LIMITS).forEach((name) => {
+    NAMES.forEach((name) => {
       if (sizes[name]) element.style.setProperty(`--${name}`, `${clamped(name, sizes[name])}px`);
     });
   }
@@ -29,6 +32,10 @@
   function showTables() {
     if (!document.querySelector('#tabs [role="tab"][data-active]')) editor.set("tabs", { value: "subgraphs" });
   }
+  /**
+   * @param {string} shown
+   * @param {string} own
+   */
   const keepTable = (shown, own) => (shown === own ? true : window.dash_clientside.no_update);
 
   /* Dash's upload fields have no labels of their own. */
@@ -36,13 +43,17 @@
     document
       .querySelectorAll("input[type=file]:not([aria-label])")
       .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
-    Object.keys(LIMITS).forEach((name) => {
+    NAMES.forEach((name) => {
       const handle = document.querySelector(`[data-resize="${name}"]`);
       if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
     });
   }
 
   /* Whatever the window, the graph stays visible. */
+  /**
+   * @param {PanelName} name
+   * @param {number} size
+   */
   function clamped(name, size) {
     const most = name === "dock" ? window.innerHeight - 240 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
     return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
@@ -52,45 +63,55 @@
     if (editor.byId("editor")) restorePanels();
   });
 
+  /**
+   * @param {PanelName} name
+   * @param {number} size
+   */
   function resize(name, size) {
-    const element = editor.byId("editor"),
+    const element = editor.one("#editor"),
       value = clamped(name, size);
     element.style.setProperty(`--${name}`, `${value}px`);
-    document.querySelector(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
+    editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
     localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
   }
 
+  /** @param {PanelName} name */
   const sizeOf = (name) => {
-    const box = editor.byId(name).getBoundingClientRect();
+    const box = editor.one(`#${name}`).getBoundingClientRect();
     return name === "dock" ? box.height : box.width;
   };
+  /** @type {Record<PanelName, (dx: number, dy: number) => number>} */
   const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
 
+  /** @param {Event} event */
+  const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
+
   document.addEventListener("pointerdown", (event) => {
-    const name = event.target.dataset?.resize;
+    const name = panelOf(event);
     if (!name) return;
     event.preventDefault();
     const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
-      handle = event.target;
+      handle = editor.targetOf(event);
+    /** @param {PointerEvent} e */
     const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
     handle.setPointerCapture(event.pointerId);
     handle.addEventListener("pointermove", move);
     handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
   });
   document.addEventListener("dblclick", (event) => {
-    const name = event.target.dataset?.resize;
+    const name = panelOf(event);
     if (!name) return;
     const sizes = remembered();
     delete sizes[name];
     localStorage.setItem(KEY, JSON.stringify(sizes));
-    editor.byId("editor").style.removeProperty(`--${name}`);
+    editor.one("#editor").style.removeProperty(`--${name}`);
   });
   document.addEventListener("keydown", (event) => {
-    const name = event.target.dataset?.resize;
+    const name = panelOf(event);
     if (!name || !event.key.startsWith("Arrow")) return;
     event.preventDefault();
-    const dx = { ArrowLeft: -16, ArrowRight: 16 }[event.key] || 0,
-      dy = { ArrowUp: -16, ArrowDown: 16 }[event.key] || 0;
+    const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
+      dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
     resize(name, sizeOf(name) + grows[name](dx, dy));
   });
 
@@ -125,17 +146,21 @@
 
   /* ---- dragging devices changes their priority ---- */
 
-  let dragged = null,
-    goal = null;
-  const rowOf = (event) => event.target.closest?.(".device-row");
-  const nameOf = (row) => row.querySelector("[data-device]").dataset.device;
+  /** @type {HTMLElement | null} */
+  let dragged = null;
+  /** @type {{ name: string, below: boolean } | null} */
+  let goal = null;
+  /** @param {Event} event */
+  const rowOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.(".device-row") ?? null);
+  /** @param {HTMLElement} row */
+  const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
   const unmarkRows = () =>
     document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
 
   document.addEventListener("dragstart", (event) => {
     dragged = rowOf(event);
     if (dragged) {
-      event.dataTransfer.effectAllowed = "move";
+      if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
       dragged.classList.add("dragged");
     }
   });
@@ -191,6 +216,10 @@
   };
 
   /* What was asked for may come below what the panel shows. */
+  /**
+   * @param {unknown} children
+   * @param {string} id
+   */
   function intoView(children, id) {
     setTimeout(() => {
       const box = editor.byId(id);

@@ -50,15 +50,17 @@ interface Command {
 
 /** What all scripts know of the page. */
 interface PageState {
-  cy: Cy | null;
+  /** Missing until the graph is drawn; what only runs with a graph may rely on it. */
+  cy: Cy;
   /** "select", "unpin", or the number of a device. */
   brush: string;
   region: string | null;
   /** The first ops of the tool "between". */
   first: number[] | null;
-  view: Messages.View | null;
+  /** Missing until the plan has come. */
+  view: Messages.View;
   /** By op, its place in the lists of the view. */
-  index: Map<number, number>;
+  index: { get(op: number): number; has(op: number): boolean };
   /** Selecting is done by a script, not by a person. */
   quiet: boolean;
   sequence: number;
@@ -87,7 +89,8 @@ interface PageState {
   messageUntil: number;
   hovered: { number: number; target: CyNode | import("cytoscape").EdgeSingular } | null;
   hoverPlace: string;
-  scene: Scene | null;
+  /** Missing until the map or a comparison asked for it. */
+  scene: Scene;
   sceneOf: string;
 }
 
@@ -110,8 +113,9 @@ interface Scene {
 
 /** A scene on a canvas; see `_scene.js`. */
 interface Chart {
-  scene: Scene | null;
-  canvas: (HTMLCanvasElement & { chart?: Chart }) | null;
+  /** Missing until there is something to draw. */
+  scene: Scene;
+  canvas: HTMLCanvasElement & { chart?: Chart };
   zoom: number;
   left: number;
   top: number;
@@ -153,10 +157,11 @@ interface PaneLayout {
 /** The comparison side by side. */
 interface PanesState {
   charts: Chart[];
-  data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] } | null;
+  /** Missing until a comparison was asked for. */
+  data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
   mode: string;
   only: boolean;
-  timer: number;
+  timer: number | undefined;
   wanted: boolean;
   at: number | undefined;
   regions: number[][] | undefined;
@@ -185,7 +190,8 @@ interface GridApi {
 /** A rule as it is drawn: a pattern per kind, which of the matches, and where to. */
 type RuleRow = Record<string, string> & { count?: number };
 
-type StrokeWithoutNumber = Messages.Stroke;
+/** The panels whose sizes can be changed. */
+type PanelName = "tools" | "inspector" | "dock";
 
 interface Hetero {
   page: PageState;
@@ -198,7 +204,12 @@ interface Hetero {
   callbacks(functions: Record<string, (...values: never[]) => unknown>): void;
   /** Sets properties of a component of Dash. */
   set(id: string, props: Record<string, unknown>): void;
-  byId(id: string): (HTMLElement & Partial<HTMLInputElement>) | null;
+  byId(id: string): HTMLElement | null;
+  /** An element that is there: by selector, in another one or in the page. */
+  one<T extends HTMLElement = HTMLElement>(selector: string, root?: ParentNode): T;
+  all(selector: string, root?: ParentNode): HTMLElement[];
+  /** The element that an event is about. */
+  targetOf(event: Event): HTMLElement;
   short(text: string, length: number): string;
   enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
@@ -314,7 +325,7 @@ interface Window {
     hetero: Record<string, unknown>;
   };
   dash_ag_grid: { getApi(id: string): GridApi };
-  dashAgGridFunctions: Record<string, (...values: never[]) => unknown>;
+  dashAgGridFunctions: Record<string, (value: number | null | undefined) => unknown>;
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 

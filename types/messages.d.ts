@@ -436,4 +436,7 @@ declare namespace Messages {
     data: EdgeData;
     classes: string;
   }
+
+  /** An element as Cytoscape takes it. */
+  type Element = Node | Frame | Edge;
 }
