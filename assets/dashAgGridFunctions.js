@@ -29,6 +29,23 @@
 
   functions.heteroPercent = (value) => (value === null || value === undefined ? "" : `${(100 * value).toFixed(1)} %`);
 
+  /** @param {{ withParams(params: Record<string, unknown>): unknown }} theme */
+  window.dashAgGridFunctions.heteroTheme = (theme) =>
+    theme.withParams({
+      fontFamily: "inherit",
+      fontSize: 12,
+      headerFontSize: 12,
+      spacing: 5,
+      wrapperBorder: false,
+      wrapperBorderRadius: 0,
+      backgroundColor: "var(--panel)",
+      foregroundColor: "var(--ink)",
+      headerBackgroundColor: "var(--raised)",
+      borderColor: "var(--line)",
+      accentColor: "var(--accent)",
+      browserColorScheme: "inherit",
+    });
+
   /* Tab leaves a table, as it does everywhere else; arrow keys move inside it. */
   functions.heteroLeaveGrid = () => false;
 

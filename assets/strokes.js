@@ -190,6 +190,7 @@
 
   /** @type {Hetero["setBrush"]} */
   function setBrush(name) {
+    if (name !== page.brush) editor.closeNotice(); // what was refused to the former brush is not wanted any more
     page.brush = name;
     page.first = null;
     page.messageUntil = 0;

@@ -325,7 +325,8 @@ interface Window {
     hetero: Record<string, unknown>;
   };
   dash_ag_grid: { getApi(id: string): GridApi };
-  dashAgGridFunctions: Record<string, (value: number | null | undefined) => unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show
+  dashAgGridFunctions: Record<string, (value: any) => unknown>;
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 

@@ -263,7 +263,7 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page.click("#bench-open")
     page.click("#bench-profile")
     expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
-    expect(page.locator("#status")).to_contain_text("measured")
+    expect(page.locator("#status")).to_contain_text("predicted from profile")
     tab(page, "Compare")
     page.click("#hints-start")
     hint = page.locator("[data-hint]").first

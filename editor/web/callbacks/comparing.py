@@ -15,8 +15,8 @@ from editor.exports.report import MOST_COMPARED, write_comparison
 from editor.placement.hints import hints
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
-from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
+from editor.web.panels.parts import problem
 from editor.web.view import source_of
 from editor.workspace.document import Document
 
@@ -67,7 +67,10 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> Any
         if what == "hints-start":
             return no_update, hints_view(document, hints(document.placement, source_of(document)))
         if what == "layout-keep":
+            if not name.strip():
+                text = "Give the plan a name first, in the field beside the button."
+                return problem(text, "The plan was not kept"), no_update
             document.keep_layout(name)
         return compare_view(document, document.layouts()), no_update
     except EditorError as error:
-        return failed(str(error)), no_update
+        return problem(str(error), "The layouts could not be compared"), no_update

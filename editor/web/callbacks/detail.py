@@ -83,7 +83,7 @@ def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Det
 
 def _mode(document: Document, request: m.ModeRequest, detail: m.Detail) -> Change:
     if request["mode"] not in MODES:
-        raise EditorError(f"The graph can be drawn as {', '.join(MODES)}, not as {request['mode']!r}.")
+        raise EditorError(f"The graph cannot be drawn as {request['mode']!r}; choose one of: {', '.join(MODES)}.")
     return Change({**detail, "mode": request["mode"]})
 
 

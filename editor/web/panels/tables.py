@@ -9,11 +9,7 @@ import dash_ag_grid as dag
 from editor.workspace.document import Document
 
 _BYTES = {"function": "heteroBytes(params.value)"}
-_THEME = ("themeQuartz.withParams({fontFamily: 'inherit', fontSize: 12, headerFontSize: 12, spacing: 5, "
-          "wrapperBorder: false, wrapperBorderRadius: 0, backgroundColor: 'var(--panel)', foregroundColor: 'var(--ink)', "
-          "headerBackgroundColor: 'var(--raised)', borderColor: 'var(--line)', accentColor: 'var(--accent)', "
-          "browserColorScheme: 'inherit'})")
-GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": _THEME}, "animateRows": False,
+GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": "heteroTheme(themeQuartz)"}, "animateRows": False,
          "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
          "suppressCellFocus": False, "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
          "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
