@@ -108,7 +108,7 @@
   /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
-    setTimeout(window.hetero.labelFields, 50);
+    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
     return window.dash_clientside.no_update;
   }

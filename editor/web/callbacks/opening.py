@@ -86,8 +86,8 @@ def register(app: Dash, state: AppState) -> None:
             return no_update, None, symbol_form(error.symbols, request["define"], str(error)), ""
         except EditorError as error:
             title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
-            said = "Nothing was opened." if title == "Cancelled" else str(error)
-            return no_update, problem(said, title), None, ""
+            text = "Nothing was opened." if title == "Cancelled" else str(error)
+            return no_update, problem(text, title), None, ""
         return f"/d/{document.id}", None, None, ""
 
 

@@ -202,11 +202,11 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]
 
 def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
     """Different values in the order in which they first appear, and for every place the number of its value."""
-    found, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    different, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    number = np.empty(len(found), np.int64)
-    number[order] = np.arange(len(found))
-    return found[order], number[inverse]
+    number = np.empty(len(different), np.int64)
+    number[order] = np.arange(len(different))
+    return different[order], number[inverse]
 
 
 def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,

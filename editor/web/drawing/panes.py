@@ -23,7 +23,7 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
     """
     ops, colours = visible_ops(document.graph), colours_of(document)
     costs, source = op_costs(document)
-    found: list[Pane] = []
+    panes: list[Pane] = []
     for layout in layouts:
         placement = layout.placement
         if placement is None:
@@ -31,8 +31,8 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
         f = figures(placement, costs)
         summary = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
                            f"{human_seconds(f['predicted'])} {source}"])
-        found.append({"name": layout.name, "summary": summary, "device": packed(placement.assignment.device[ops], "u1"),
+        panes.append({"name": layout.name, "summary": summary, "device": packed(placement.assignment.device[ops], "u1"),
                       "part": packed(np.maximum(placement.division.part[ops], 0), "<u4")})
     devices: list[PaneDevice] = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]}
                                  for d in document.devices]
-    return {"layouts": found, "devices": devices}
+    return {"layouts": panes, "devices": devices}

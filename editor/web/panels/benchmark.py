@@ -96,10 +96,10 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
 def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
     mark = planned_badge() if result.estimated else None
-    said = "" if result.predicted is None else (
+    predicted = "" if result.predicted is None else (
         f"predicted {human_seconds(result.predicted)} "
         f"({'from the profile' if result.predicted_from == 'measured' else 'estimated'}) · ")
-    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], said +
+    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], predicted +
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
     for b in result.baselines:
@@ -151,11 +151,11 @@ def _times(spread: Any) -> dict[str, float]:
     return {name: getattr(spread, name) for name in ("median", "p90", "p99", "min", "max")}
 
 
-def profile_view(document: Document, found: Mapping[str, DeviceProfile | str]) -> list[Any]:
+def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]) -> list[Any]:
     """What a profile found: a card per device, and the slowest ops with what they were fused with."""
     cards, graph = [], document.graph
     rows: list[dict[str, Any]] = []
-    for name, profile in found.items():
+    for name, profile in profiles.items():
         if isinstance(profile, str):
             cards.append(_card(name, [html.B("—")], profile))
             continue

@@ -48,12 +48,12 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         if layout.placement is None:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
-        found = figures(layout.placement, costs)
-        slowest = max(slowest, found["predicted"])
-        bars.append((layout.name, found["predicted"]))
+        row = figures(layout.placement, costs)
+        slowest = max(slowest, row["predicted"])
+        bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
         mine = layout.placement is now
-        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in found["ops"].items()],
+        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
             html.Button(f"{len(ops)} op{' differs' if len(ops) == 1 else 's differ'}", className="link",
@@ -63,13 +63,13 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-use": layout.name})]
         title = html.Td(html.B(layout.name) if mine else layout.name)
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
-                             _cell(found["subgraphs"], base["subgraphs"], str),
-                             _cell(found["transfers"], base["transfers"], str),
-                             _cell(found["moved"], base["moved"], human_bytes,
-                                   f" + {found['unknown']} of unknown size" if found["unknown"] else ""),
-                             _cell(found["predicted"], base["predicted"], human_seconds),
-                             _cell(_per_second(found), _per_second(base), _rate, more_is_better=True),
-                             html.Td(str(found["pins"])), html.Td(buttons, className="buttons")]))
+                             _cell(row["subgraphs"], base["subgraphs"], str),
+                             _cell(row["transfers"], base["transfers"], str),
+                             _cell(row["moved"], base["moved"], human_bytes,
+                                   f" + {row['unknown']} of unknown size" if row["unknown"] else ""),
+                             _cell(row["predicted"], base["predicted"], human_seconds),
+                             _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
+                             html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
                                  _latency(source), "Max requests/s", "Pins")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
@@ -98,9 +98,9 @@ def _tick(name: str) -> html.Button:
         "data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"})
 
 
-def _per_second(found: Mapping[str, Any]) -> float:
+def _per_second(row: Mapping[str, Any]) -> float:
     """Requests that the busiest device can finish in a second."""
-    return 1 / max(float(found["busiest"]), 1e-12)
+    return 1 / max(float(row["busiest"]), 1e-12)
 
 
 def _rate(value: float) -> str:
@@ -117,14 +117,14 @@ def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: 
     return html.Td([shown, " ", html.Span(text, className="delta better" if good else "delta worse")])
 
 
-def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
+def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     """Repaints worth making, each with a button that makes it."""
-    if not found:
+    if not hints:
         return [html.P("No repaint of one side of a transfer saves time by the present costs.", className="hint wide")]
     graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
-    for hint in found:
+    for hint in hints:
         what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else _named(graph, hint.ops)
         changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
         if hint.subgraphs:
@@ -163,5 +163,5 @@ def _named(graph: Graph, ops: Sequence[int]) -> str:
     what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
     scopes, chosen = scopes_of(graph), set(ops)
     twins = [scopes.in_every_twin(op) for op in ops[:_LOOKED_AT]]
-    everywhere = all(len(found) > 1 and chosen.issuperset(found) for found in twins)
+    everywhere = all(len(each) > 1 and chosen.issuperset(each) for each in twins)
     return f"{what}, in every layer," if everywhere else what

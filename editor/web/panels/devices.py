@@ -68,14 +68,14 @@ def _has_codegens(document: Document) -> bool:
 
 def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
-    found = document.placement.assignment
-    if found.objective is None:
+    result = document.placement.assignment
+    if result.objective is None:
         return []
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and source_of(document) == "measured"
-    title = f"{found.objective_name[:1].upper()}{found.objective_name[1:]} {human_seconds(found.objective)} "
-    return [html.P([title, planned_badge() if found.estimated else None], className="hint"),
-            html.P(_bound(found.objective, found.bound), className="hint") if found.bound is not None else None,
+    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
+    return [html.P([title, planned_badge() if result.estimated else None], className="hint"),
+            html.P(_bound(result.objective, result.bound), className="hint") if result.bound is not None else None,
             html.P("This model has been profiled: choose measured costs above.", className="hint") if unused else None]
 
 

@@ -136,9 +136,9 @@ def _because(text: str) -> str:
 def _verdict(verdict: Any, able: bool, colours: dict[str, str]) -> html.Li:
     """What a device can do, apart from what pins and rules leave of it."""
     mark = html.Span("✓ can run it" if able else "✗ cannot run it", className="yes" if able else "no")
-    said = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
+    reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
-                    html.Div(said, className="reason") if said else None])
+                    html.Div(reason, className="reason") if reason else None])
 
 
 def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
