@@ -29,8 +29,8 @@ _FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
 """Average width of a letter of a frame's name, and its distance from the frame's left border."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
-_TITLE = 22
-"""Characters of the name with its note, which may reach the border."""
+_TITLE = 24
+"""Characters of the name with its note; a note that has no room is left to the tooltip."""
 
 
 def first_detail(graph: Graph) -> Detail:
@@ -218,8 +218,8 @@ def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str
                          "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
                 "classes": "op", "position": position}
     name, note = name_of(unit)
-    note = f" ({note})" if note else ""
-    shown = _short(name, _TITLE - len(note) if note else _NAME)
+    shown = _short(name, _NAME)
+    note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
                      "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
 
