@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test lint docs docs-serve wheel sbom lock install clean
+.PHONY: help run check test lint lint-web docs docs-serve wheel sbom lock install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -24,9 +24,13 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs:
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.installed-dev ## Lint and types only
+lint: $(VENV)/.installed-dev ## Lint and types only, Python and page
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(MAKE) --no-print-directory lint-web
+
+lint-web: node_modules/.installed ## Format, lint and types of the page's scripts and styles
+	VENV=$(VENV) .ci/web-tools check
 
 docs: $(VENV)/.installed-docs ## Build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -58,7 +62,7 @@ lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (U
 install: $(VENV)/.installed ## Install what the editor needs, and nothing else
 
 clean: ## Remove the venv, caches and what was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed. Install it, or set PYTHON=/path/to/python3."; exit 1; }
@@ -69,9 +73,15 @@ $(VENV)/.installed: requirements.txt | $(VENV)/bin/python
 	@echo "Installing the editor's requirements (about half a minute) ..."
 	@$(PIP) -r requirements.txt
 	@# Bytecode of what is imported, and of nothing else: otherwise the first start compiles it, or every start does.
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import editor.web.server, editor.execution.jobs.tasks, editor.exports.registry, distributed"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import editor.web.server, \
+		editor.execution.jobs.tasks, editor.commands.plan_commands, editor.commands.measure_commands, editor.commands.report_commands, \
+		editor.exports.dot, editor.exports.glow_log, editor.runtimes.onnxruntime.session, distributed"
 	@touch $@
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@$(PIP) -r $<
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json $(VENV)/.installed-dev
+	VENV=$(VENV) .ci/web-tools install
 	@touch $@

@@ -1,54 +1,131 @@
 /* What all files of the page share: its state and small helpers. Loads first, for the underscore sorts before letters.
    The server decides what is allowed; the browser shows a stroke at once and takes the server's answer when it comes. */
-(function () {
+(() => {
   "use strict";
 
-  const page = { cy: null, brush: "select", region: null, first: null, view: null, index: new Map(), quiet: false,
-                 sequence: 0, colourMode: "device" };
+  const page = /** @type {PageState} */ (
+    /** @type {unknown} */ ({
+      cy: null,
+      brush: "select",
+      region: null,
+      first: null,
+      view: null,
+      index: new Map(),
+      quiet: false,
+      sequence: 0,
+      colourMode: "device",
+      scheme: null,
+      detail: undefined,
+      chosen: null,
+      selected: [],
+      boxing: false,
+      under: null,
+      groupOf: null,
+      wanted: undefined,
+      matchNumber: 0,
+      lastFind: undefined,
+      hold: null,
+      keep: null,
+      fitNext: false,
+      back: null,
+      editor: null,
+      messageUntil: 0,
+      hovered: null,
+      hoverPlace: "",
+      scene: null,
+      sceneOf: "",
+    })
+  );
 
+  /** @type {Hetero["set"]} */
   const set = (id, props) => window.dash_clientside.set_props(id, props);
+  /** @type {Hetero["byId"]} */
   const byId = (id) => document.getElementById(id);
-  const short = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");
+  /** @type {Hetero["one"]} */
+  const one = (selector, root = document) => {
+    const found = root.querySelector(selector);
+    if (!found) throw new Error(`The page has no ${selector}`);
+    return /** @type {any} */ (found);
+  };
 
+  /** @type {Hetero["all"]} */
+  const all = (selector, root = document) => /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
+
+  /** @type {Hetero["targetOf"]} */
+  const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
+
+  /** @type {Hetero["short"]} */
+  const short = (text, length) => (text.length <= length ? text : `${text.slice(0, length - 1)}…`);
+
+  /** @type {Hetero["enable"]} */
   function enable(id, on) {
-    const button = byId(id);
-    if (button) { button.disabled = !on; button.toggleAttribute("data-disabled", !on); }
+    const button = /** @type {HTMLButtonElement | null} */ (byId(id));
+    if (button) {
+      button.disabled = !on;
+      button.toggleAttribute("data-disabled", !on);
+    }
   }
 
+  /** @type {Hetero["flash"]} */
   function flash(element) {
-    element.classList.add("nothing");
-    setTimeout(() => element.classList.remove("nothing"), 400);
+    element?.classList.add("nothing");
+    setTimeout(() => element?.classList.remove("nothing"), 400);
   }
 
+  /** @type {Hetero["gridApi"]} */
   function gridApi(id) {
-    try { return window.dash_ag_grid.getApi(id); } catch (error) { return null; }
+    try {
+      return window.dash_ag_grid.getApi(id);
+    } catch (_error) {
+      return null;
+    }
   }
 
-  function tellScheme() {
+  function sendScheme() {
     const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
-    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page")) return;
+    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page"))
+      return;
     page.scheme = scheme;
     document.body.dataset.agThemeMode = scheme;
-    setTimeout(() => { window.heteroMap.draw(); window.hetero.panesRedraw(); }, 50);   // a canvas does not follow style sheets
-    try { set("scheme", { data: scheme }); } catch (error) { page.scheme = null; }
+    setTimeout(() => {
+      window.heteroMap.draw();
+      window.hetero.panesRedraw();
+    }, 50); // a canvas does not follow style sheets
+    try {
+      set("scheme", { data: scheme });
+    } catch (_error) {
+      page.scheme = null;
+    }
   }
 
-  new MutationObserver(tellScheme).observe(document.documentElement, { attributes: true });
+  new MutationObserver(sendScheme).observe(document.documentElement, { attributes: true });
 
-  const waiting = setInterval(() => { tellScheme(); if (page.scheme) clearInterval(waiting); }, 50);
+  const waiting = setInterval(() => {
+    sendScheme();
+    if (page.scheme) clearInterval(waiting);
+  }, 50);
 
+  /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
-    setTimeout(window.hetero.labelFields, 50);
+    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
     return window.dash_clientside.no_update;
   }
 
+  /** @type {Hetero["callbacks"]} */
   function callbacks(functions) {
-    const known = window.dash_clientside = window.dash_clientside || {};
-    known.hetero = Object.assign(known.hetero || {}, functions);
+    window.dash_clientside = window.dash_clientside || {};
+    window.dash_clientside.hetero = Object.assign(window.dash_clientside.hetero || {}, functions);
   }
 
-  window.hetero = { page, callbacks, set, byId, short, enable, flash, gridApi };
+  /** @type {Hetero["provide"]} */
+  const provide = (functions) => {
+    Object.assign(window.hetero, functions);
+  };
+
+  // Each script adds its functions; none calls another's before all are there.
+  window.hetero = /** @type {Hetero} */ ({});
+  provide({ page, one, all, targetOf, provide, callbacks, set, byId, short, enable, flash, gridApi });
   callbacks({ go, openBenchmark: () => "benchmark" });
 })();

@@ -1,33 +1,53 @@
 /* A whole model on a plain canvas: ops in the viewport only, edges and names where they can be seen.
    The map and the panes of a comparison are charts of one scene, each with its own colours. */
-(function () {
+(() => {
   "use strict";
 
+  /**
+   * @param {string} text
+   * @param {new (buffer: ArrayBuffer) => any} Type
+   */
   function decode(text, Type) {
-    const raw = atob(text), bytes = new Uint8Array(raw.length);
+    const raw = atob(text),
+      bytes = new Uint8Array(raw.length);
     for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
     return new Type(bytes.buffer);
   }
 
   /* Positions and edges; the same for all charts of a model. */
   class Scene {
+    /** @param {Messages.MapData} data */
     constructor(data) {
-      Object.assign(this, { count: data.count, width: data.width, height: data.height, x: decode(data.x, Float32Array),
-                            y: decode(data.y, Float32Array), source: decode(data.source, Uint32Array),
-                            target: decode(data.target, Uint32Array), type: decode(data.type, Uint16Array), types: data.types });
-      let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
+      this.count = data.count;
+      this.width = data.width;
+      this.height = data.height;
+      this.types = data.types;
+      this.x = /** @type {Float32Array} */ (decode(data.x, Float32Array));
+      this.y = /** @type {Float32Array} */ (decode(data.y, Float32Array));
+      this.source = /** @type {Uint32Array} */ (decode(data.source, Uint32Array));
+      this.target = /** @type {Uint32Array} */ (decode(data.target, Uint32Array));
+      this.type = /** @type {Uint16Array} */ (decode(data.type, Uint16Array));
+      let x0 = Infinity,
+        x1 = -Infinity,
+        y0 = Infinity,
+        y1 = -Infinity;
       for (let i = 0; i < this.count; i++) {
-        x0 = Math.min(x0, this.x[i]); x1 = Math.max(x1, this.x[i]); y0 = Math.min(y0, this.y[i]); y1 = Math.max(y1, this.y[i]);
+        x0 = Math.min(x0, this.x[i]);
+        x1 = Math.max(x1, this.x[i]);
+        y0 = Math.min(y0, this.y[i]);
+        y1 = Math.max(y1, this.y[i]);
       }
       this.bounds = { x0: x0 - this.width, x1: x1 + this.width, y0: y0 - this.height, y1: y1 + this.height };
-      const order = new Uint32Array(this.count);                // by height, so that only the viewport is looked at
+      const order = new Uint32Array(this.count); // by height, so that only the viewport is looked at
       for (let i = 0; i < this.count; i++) order[i] = i;
       this.rows = order.sort((a, b) => this.y[a] - this.y[b]);
     }
 
     /* The same scene for a box of another shape: a long thin model is drawn as wide as the box, so that ops can be hit. */
+    /** @param {number} aspect */
     stretched(aspect) {
-      const b = this.bounds, k = aspect * (b.y1 - b.y0) / (b.x1 - b.x0);
+      const b = this.bounds,
+        k = (aspect * (b.y1 - b.y0)) / (b.x1 - b.x0);
       if (k < 1.5) return this;
       const wide = Object.assign(Object.create(Scene.prototype), this);
       wide.x = this.x.map((x) => x * k);
@@ -36,20 +56,47 @@
       return wide;
     }
 
+    /** @param {number} y */
     firstBelow(y) {
-      let low = 0, high = this.count;
-      while (low < high) { const middle = (low + high) >> 1; if (this.y[this.rows[middle]] < y) low = middle + 1; else high = middle; }
+      let low = 0,
+        high = this.count;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (this.y[this.rows[middle]] < y) low = middle + 1;
+        else high = middle;
+      }
       return low;
     }
   }
 
   class Chart {
     /* ``look(i)`` gives fill, ink and a second line for an op; other hooks are optional. */
-    constructor() { Object.assign(this, { scene: null, zoom: 1, left: 0, top: 0, box: null, frame: 0, look: null, canvas: null }); }
+    constructor() {
+      this.scene = /** @type {Scene} */ (/** @type {unknown} */ (null));
+      this.canvas = /** @type {HTMLCanvasElement & { chart?: Chart }} */ (/** @type {unknown} */ (null));
+      this.zoom = 1;
+      this.left = this.top = 0;
+      this.box = /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */ (null);
+      this.frame = 0;
+      this.look = /** @type {((op: number) => Look) | null} */ (null);
+      this.other = /** @type {((op: number) => Look) | undefined} */ (undefined);
+      this.split = /** @type {number | undefined} */ (undefined);
+      this.chosen = /** @type {number | undefined} */ (undefined);
+      this.onTap = /** @type {((op: number) => void) | undefined} */ (undefined);
+      this.onBox = /** @type {((ops: number[]) => void) | undefined} */ (undefined);
+      this.onView = /** @type {((chart: Chart) => void) | undefined} */ (undefined);
+      this.fadeEdges = /** @type {(() => boolean) | undefined} */ (undefined);
+      this.frameOf = /** @type {(() => Bounds | null) | undefined} */ (undefined);
+    }
 
-    get ready() { return this.scene !== null; }
-    get count() { return this.scene.count; }
+    get ready() {
+      return this.scene !== null;
+    }
+    get count() {
+      return this.scene.count;
+    }
 
+    /** @param {HTMLCanvasElement & { chart?: Chart }} canvas */
     show(canvas) {
       this.canvas = canvas;
       if (!canvas || canvas.chart === this) return;
@@ -58,10 +105,13 @@
     }
 
     /* Whole width; a tall model begins at its top unless all of it must be seen. */
+    /** @param {boolean} [whole] */
     fit(whole) {
-      const c = this.canvas, b = this.scene && this.scene.bounds;
+      const c = this.canvas,
+        b = this.scene?.bounds;
       if (!c || !b) return;
-      const w = c.clientWidth, h = c.clientHeight;
+      const w = c.clientWidth,
+        h = c.clientHeight;
       this.zoom = Math.min(w / (b.x1 - b.x0), h / (b.y1 - b.y0), 1.2);
       this.left = (b.x0 + b.x1) / 2 - w / 2 / this.zoom;
       this.top = (b.y0 + b.y1) / 2 - h / 2 / this.zoom;
@@ -74,12 +124,20 @@
       this.moved();
     }
 
-    moved() { this.draw(); if (this.onView) this.onView(this); }
-
-    middle() {
-      return { x: this.left + this.canvas.clientWidth / 2 / this.zoom, y: this.top + this.canvas.clientHeight / 2 / this.zoom, zoom: this.zoom };
+    moved() {
+      this.draw();
+      if (this.onView) this.onView(this);
     }
 
+    middle() {
+      return {
+        x: this.left + this.canvas.clientWidth / 2 / this.zoom,
+        y: this.top + this.canvas.clientHeight / 2 / this.zoom,
+        zoom: this.zoom,
+      };
+    }
+
+    /** @param {{ x: number, y: number, zoom: number }} p */
     lookAt(p) {
       this.zoom = p.zoom;
       this.left = p.x - this.canvas.clientWidth / 2 / this.zoom;
@@ -87,81 +145,156 @@
       this.moved();
     }
 
-    follow(other) { this.zoom = other.zoom; this.left = other.left; this.top = other.top; this.draw(); }
+    /** @param {Chart} other */
+    follow(other) {
+      this.zoom = other.zoom;
+      this.left = other.left;
+      this.top = other.top;
+      this.draw();
+    }
 
-    draw() { if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.paint(); }); }
+    draw() {
+      if (!this.frame)
+        this.frame = requestAnimationFrame(() => {
+          this.frame = 0;
+          this.paint();
+        });
+    }
 
     paint() {
-      const c = this.canvas, s = this.scene;
+      const c = this.canvas,
+        s = this.scene;
       if (!c || !s || !this.look || !c.clientWidth) return;
-      const w = c.clientWidth, h = c.clientHeight, scale = window.devicePixelRatio || 1;
+      const w = c.clientWidth,
+        h = c.clientHeight,
+        scale = window.devicePixelRatio || 1;
       if (c.width !== Math.round(w * scale) || c.height !== Math.round(h * scale)) {
-        c.width = Math.round(w * scale); c.height = Math.round(h * scale);
+        c.width = Math.round(w * scale);
+        c.height = Math.round(h * scale);
       }
-      const g = c.getContext("2d"), style = getComputedStyle(document.body), colour = (name) => style.getPropertyValue(name).trim();
+      const g = /** @type {CanvasRenderingContext2D} */ (c.getContext("2d")),
+        style = getComputedStyle(document.body),
+        colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
       g.setTransform(scale, 0, 0, scale, 0, 0);
       g.fillStyle = colour("--raised");
       g.fillRect(0, 0, w, h);
-      const z = this.zoom, from = s.firstBelow(this.top - s.height), to = s.firstBelow(this.top + h / z + s.height);
-      g.globalAlpha = this.fadeEdges && this.fadeEdges() ? 0.3 : 1;
+      const z = this.zoom,
+        from = s.firstBelow(this.top - s.height),
+        to = s.firstBelow(this.top + h / z + s.height);
+      g.globalAlpha = this.fadeEdges?.() ? 0.3 : 1;
       if (z > 0.05 && to - from < 4000) this.edges(g, h, colour("--edge"));
       g.globalAlpha = 1;
-      if (this.split === undefined) this.ops(g, from, to, w, this.look);
-      else {                                                    // two layouts, one on each side of a line
-        clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, this.look));
-        clipped(g, this.split, w, h, () => this.ops(g, from, to, w, this.other));
+      const { look, other } = this;
+      if (this.split === undefined || !other) this.ops(g, from, to, w, look);
+      else {
+        // two layouts, one on each side of a line
+        clipped(g, 0, this.split, h, () => this.ops(g, from, to, w, look));
+        clipped(g, this.split, w, h, () => this.ops(g, from, to, w, other));
         g.fillStyle = colour("--accent");
         g.fillRect(this.split - 1, 0, 2, h);
       }
       g.lineWidth = 2;
       g.strokeStyle = colour("--accent");
-      const f = this.frameOf && this.frameOf();
-      if (f) g.strokeRect((f.x1 - this.left) * z, (f.y1 - this.top) * z, Math.max((f.x2 - f.x1) * z, 4), Math.max((f.y2 - f.y1) * z, 4));
+      const f = this.frameOf?.();
+      if (f)
+        g.strokeRect(
+          (f.x1 - this.left) * z,
+          (f.y1 - this.top) * z,
+          Math.max((f.x2 - f.x1) * z, 4),
+          Math.max((f.y2 - f.y1) * z, 4),
+        );
       if (this.chosen !== undefined && this.chosen >= 0) this.ring(g, this.chosen);
-      if (this.box) g.strokeRect(Math.min(this.box.x0, this.box.x1), Math.min(this.box.y0, this.box.y1),
-                                 Math.abs(this.box.x1 - this.box.x0), Math.abs(this.box.y1 - this.box.y0));
+      if (this.box)
+        g.strokeRect(
+          Math.min(this.box.x0, this.box.x1),
+          Math.min(this.box.y0, this.box.y1),
+          Math.abs(this.box.x1 - this.box.x0),
+          Math.abs(this.box.y1 - this.box.y0),
+        );
     }
 
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} i
+     */
     ring(g, i) {
-      const s = this.scene, z = this.zoom;
+      const s = this.scene,
+        z = this.zoom;
       g.lineWidth = 3;
-      g.strokeRect((s.x[i] - s.width / 2 - this.left) * z - 4, (s.y[i] - s.height / 2 - this.top) * z - 4, s.width * z + 8, s.height * z + 8);
+      g.strokeRect(
+        (s.x[i] - s.width / 2 - this.left) * z - 4,
+        (s.y[i] - s.height / 2 - this.top) * z - 4,
+        s.width * z + 8,
+        s.height * z + 8,
+      );
     }
 
     /* Ops of one colour are one path; far out they are at least a pixel and a half high. */
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} from
+     * @param {number} to
+     * @param {number} w
+     * @param {(op: number) => Look} look
+     */
     ops(g, from, to, w, look) {
-      const s = this.scene, z = this.zoom, high = Math.max(s.height * z, 1.5), wide = Math.max(s.width * z, 1.5), paths = new Map();
-      const step = Math.max(1, Math.floor((to - from) / 60000)), right = this.left + w / z, named = z > 0.42;
+      const s = this.scene,
+        z = this.zoom,
+        high = Math.max(s.height * z, 1.5),
+        wide = Math.max(s.width * z, 1.5),
+        paths = new Map();
+      const step = Math.max(1, Math.floor((to - from) / 60000)),
+        right = this.left + w / z,
+        named = z > 0.42;
       for (let k = from; k < to; k += step) {
         const i = s.rows[k];
         if (s.x[i] + s.width < this.left || s.x[i] - s.width > right) continue;
-        const is = look(i), key = is.faint ? is.fill + "~" : is.fill;
+        const is = look(i),
+          key = is.faint ? `${is.fill}~` : is.fill;
         let path = paths.get(key);
-        if (!path) paths.set(key, path = { shape: new Path2D(), fill: is.fill, faint: is.faint, names: [] });
+        if (!path) {
+          path = { shape: new Path2D(), fill: is.fill, faint: is.faint, names: [] };
+          paths.set(key, path);
+        }
         path.shape.rect((s.x[i] - this.left) * z - wide / 2, (s.y[i] - this.top) * z - high / 2, wide, high);
         if (named) path.names.push([i, is]);
       }
-      g.textAlign = "center"; g.textBaseline = "middle"; g.font = 12 * z + "px Inter, system-ui, sans-serif";
+      g.textAlign = "center";
+      g.textBaseline = "middle";
+      g.font = `${12 * z}px Inter, system-ui, sans-serif`;
       paths.forEach((path) => {
         g.globalAlpha = path.faint ? 0.22 : 1;
         g.fillStyle = path.fill;
         g.fill(path.shape);
-        path.names.forEach(([i, is]) => {
-          const x = (s.x[i] - this.left) * z, y = (s.y[i] - this.top) * z, name = s.types[s.type[i]].slice(0, 18);
+        path.names.forEach((/** @type {[number, Look]} */ [i, is]) => {
+          const x = (s.x[i] - this.left) * z,
+            y = (s.y[i] - this.top) * z,
+            name = s.types[s.type[i]].slice(0, 18);
           g.fillStyle = is.ink;
-          if (is.word) { g.fillText(name, x, y - 7.5 * z); g.fillText(is.word, x, y + 7.5 * z); } else g.fillText(name, x, y);
+          if (is.word) {
+            g.fillText(name, x, y - 7.5 * z);
+            g.fillText(is.word, x, y + 7.5 * z);
+          } else g.fillText(name, x, y);
         });
       });
       g.globalAlpha = 1;
     }
 
+    /**
+     * @param {CanvasRenderingContext2D} g
+     * @param {number} h
+     * @param {string} colour
+     */
     edges(g, h, colour) {
-      const s = this.scene, z = this.zoom, bottom = this.top + h / z;
+      const s = this.scene,
+        z = this.zoom,
+        bottom = this.top + h / z;
       g.strokeStyle = colour;
       g.lineWidth = 1;
       g.beginPath();
       for (let e = 0; e < s.source.length; e++) {
-        const a = s.source[e], b = s.target[e];
+        const a = s.source[e],
+          b = s.target[e];
         if (s.y[b] < this.top || s.y[a] > bottom) continue;
         g.moveTo((s.x[a] - this.left) * z, (s.y[a] - this.top) * z);
         g.lineTo((s.x[b] - this.left) * z, (s.y[b] - this.top) * z);
@@ -169,23 +302,38 @@
       g.stroke();
     }
 
-    at(p) { return { x: p.px / this.zoom + this.left, y: p.py / this.zoom + this.top }; }
+    /** @param {{ px: number, py: number }} p */
+    at(p) {
+      return { x: p.px / this.zoom + this.left, y: p.py / this.zoom + this.top };
+    }
 
+    /** @param {{ px: number, py: number }} p */
     nearest(p) {
-      const s = this.scene, w = this.at(p), reach = Math.max(s.height, 12 / this.zoom);
-      let best = -1, distance = Infinity;
+      const s = this.scene,
+        w = this.at(p),
+        reach = Math.max(s.height, 12 / this.zoom);
+      let best = -1,
+        distance = Infinity;
       for (let k = s.firstBelow(w.y - reach); k < s.count; k++) {
         const i = s.rows[k];
         if (s.y[i] > w.y + reach) break;
-        const dx = Math.max(Math.abs(s.x[i] - w.x) - s.width / 2, 0), dy = s.y[i] - w.y, d = dx * dx + dy * dy;
-        if (d < distance && dx < 30 / this.zoom) { distance = d; best = i; }
+        const dx = Math.max(Math.abs(s.x[i] - w.x) - s.width / 2, 0),
+          dy = s.y[i] - w.y,
+          d = dx * dx + dy * dy;
+        if (d < distance && dx < 30 / this.zoom) {
+          distance = d;
+          best = i;
+        }
       }
       return best;
     }
 
+    /** @param {{ x0: number, y0: number, x1: number, y1: number }} box */
     inside(box) {
-      const s = this.scene, a = this.at({ px: Math.min(box.x0, box.x1), py: Math.min(box.y0, box.y1) });
-      const b = this.at({ px: Math.max(box.x0, box.x1), py: Math.max(box.y0, box.y1) }), found = [];
+      const s = this.scene,
+        a = this.at({ px: Math.min(box.x0, box.x1), py: Math.min(box.y0, box.y1) });
+      const b = this.at({ px: Math.max(box.x0, box.x1), py: Math.max(box.y0, box.y1) }),
+        found = [];
       for (let k = s.firstBelow(a.y); k < s.count && s.y[s.rows[k]] <= b.y; k++) {
         const i = s.rows[k];
         if (s.x[i] >= a.x && s.x[i] <= b.x) found.push(i);
@@ -194,11 +342,19 @@
     }
 
     /* Brings an op to the middle. */
+    /** @param {number} i */
     bring(i) {
       this.lookAt({ x: this.scene.x[i], y: this.scene.y[i], zoom: Math.max(this.zoom, 0.5) });
     }
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} g
+   * @param {number} x0
+   * @param {number} x1
+   * @param {number} h
+   * @param {() => void} work
+   */
   function clipped(g, x0, x1, h, work) {
     g.save();
     g.beginPath();
@@ -208,42 +364,73 @@
     g.restore();
   }
 
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {Chart} chart
+   */
   function listen(canvas, chart) {
-    const at = (event) => { const r = canvas.getBoundingClientRect(); return { px: event.clientX - r.left, py: event.clientY - r.top }; };
+    /** @param {MouseEvent} event */
+    const at = (event) => {
+      const r = canvas.getBoundingClientRect();
+      return { px: event.clientX - r.left, py: event.clientY - r.top };
+    };
+    /** @type {{ p: { px: number, py: number }, left: number, top: number, moved: boolean, boxing: boolean, swiping: boolean } | null} */
     let drag = null;
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button || !chart.ready) return;
       const p = at(event);
-      drag = { p: p, left: chart.left, top: chart.top, moved: false, boxing: event.shiftKey && Boolean(chart.onBox),
-               swiping: chart.split !== undefined && Math.abs(p.px - chart.split) < 12 };
+      drag = {
+        p: p,
+        left: chart.left,
+        top: chart.top,
+        moved: false,
+        boxing: event.shiftKey && Boolean(chart.onBox),
+        swiping: chart.split !== undefined && Math.abs(p.px - chart.split) < 12,
+      };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!drag) return;
       const p = at(event);
       if (Math.abs(p.px - drag.p.px) + Math.abs(p.py - drag.p.py) > 3) drag.moved = true;
-      if (drag.swiping) { chart.split = Math.min(Math.max(p.px, 0), canvas.clientWidth); chart.draw(); }
-      else if (drag.boxing) { chart.box = { x0: drag.p.px, y0: drag.p.py, x1: p.px, y1: p.py }; chart.draw(); }
-      else { chart.left = drag.left - (p.px - drag.p.px) / chart.zoom; chart.top = drag.top - (p.py - drag.p.py) / chart.zoom; chart.moved(); }
+      if (drag.swiping) {
+        chart.split = Math.min(Math.max(p.px, 0), canvas.clientWidth);
+        chart.draw();
+      } else if (drag.boxing) {
+        chart.box = { x0: drag.p.px, y0: drag.p.py, x1: p.px, y1: p.py };
+        chart.draw();
+      } else {
+        chart.left = drag.left - (p.px - drag.p.px) / chart.zoom;
+        chart.top = drag.top - (p.py - drag.p.py) / chart.zoom;
+        chart.moved();
+      }
     });
     canvas.addEventListener("pointerup", () => {
       if (!drag) return;
-      if (drag.boxing && chart.box) chart.onBox(chart.inside(chart.box));
-      else if (!drag.moved && chart.onTap) { const i = chart.nearest(drag.p); if (i >= 0) chart.onTap(i); }
+      if (drag.boxing && chart.box) chart.onBox?.(chart.inside(chart.box));
+      else if (!drag.moved && chart.onTap) {
+        const i = chart.nearest(drag.p);
+        if (i >= 0) chart.onTap(i);
+      }
       drag = chart.box = null;
       chart.draw();
     });
-    canvas.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      if (!chart.ready) return;
-      const p = at(event), w = chart.at(p);
-      chart.zoom = Math.min(4, Math.max(chart.zoom * Math.exp(-event.deltaY * 0.0015), 0.0005));
-      chart.left = w.x - p.px / chart.zoom;
-      chart.top = w.y - p.py / chart.zoom;
-      chart.moved();
-    }, { passive: false });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        if (!chart.ready) return;
+        const p = at(event),
+          w = chart.at(p);
+        chart.zoom = Math.min(4, Math.max(chart.zoom * Math.exp(-event.deltaY * 0.0015), 0.0005));
+        chart.left = w.x - p.px / chart.zoom;
+        chart.top = w.y - p.py / chart.zoom;
+        chart.moved();
+      },
+      { passive: false },
+    );
     new ResizeObserver(() => chart.draw()).observe(canvas);
   }
 
-  Object.assign(window.hetero, { Scene, Chart, decode });
+  window.hetero.provide({ Scene, Chart, decode });
 })();

@@ -1,5 +1,5 @@
 /* The colour of an op in each colour mode. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
@@ -8,6 +8,7 @@
   const HEAT = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
 
   /* Fill and word of an op in the chosen colour mode. */
+  /** @type {Hetero["lookOf"]} */
   function lookOf(view, i) {
     const device = view.devices[view.device[i]];
     if (page.colourMode.startsWith("level-")) {
@@ -26,36 +27,47 @@
 
   /* What the colours mean: kinds with their number of ops, or a scale. */
   function legend() {
-    const box = editor.byId("legend"), view = page.view, mode = page.colourMode;
+    const box = editor.byId("legend"),
+      view = page.view,
+      mode = page.colourMode;
     if (!box || !view) return;
     box.textContent = "";
     box.hidden = mode === "device";
     if (box.hidden) return;
     if (mode === "heat" || mode === "weight") {
-      const scale = view.scales[mode], bar = document.createElement("i");
+      const scale = view.scales[mode],
+        bar = document.createElement("i");
       bar.className = "scale";
-      bar.style.background = "linear-gradient(90deg, " + HEAT.join(", ") + ")";
-      box.append("≤ " + scale.low, bar, scale.high + " " + scale.what);
+      bar.style.background = `linear-gradient(90deg, ${HEAT.join(", ")})`;
+      box.append(`≤ ${scale.low}`, bar, `${scale.high} ${scale.what}`);
       return;
     }
-    if (mode === "subgraph") { box.append("Neighbouring subgraphs differ in colour"); return; }
+    if (mode === "subgraph") {
+      box.append("Neighbouring subgraphs differ in colour");
+      return;
+    }
     const kinds = new Map();
     view.ops.forEach((op, i) => {
-      const [look, word] = lookOf(view, i), name = mode === "pinned" ? (view.pin[i] ? "pinned" : "automatic") : word;
+      const [look, word] = lookOf(view, i),
+        name = mode === "pinned" ? (view.pin[i] ? "pinned" : "automatic") : word;
       if (!kinds.has(name)) kinds.set(name, { fill: look.fill, ops: [] });
       kinds.get(name).ops.push(op);
     });
-    [...kinds].sort((a, b) => b[1].ops.length - a[1].ops.length).forEach(([name, kind]) => {
-      const item = document.createElement("button"), swatch = document.createElement("span");
-      swatch.className = "swatch";
-      swatch.style.backgroundColor = kind.fill;
-      item.append(swatch, name + " " + kind.ops.length);
-      item.title = "Select these ops";
-      item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true } }));
-      box.append(item);
-    });
+    [...kinds]
+      .sort((a, b) => b[1].ops.length - a[1].ops.length)
+      .forEach(([name, kind]) => {
+        const item = document.createElement("button"),
+          swatch = document.createElement("span");
+        swatch.className = "swatch";
+        swatch.style.backgroundColor = kind.fill;
+        item.append(swatch, `${name} ${kind.ops.length}`);
+        item.title = "Select these ops";
+        item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true } }));
+        box.append(item);
+      });
   }
 
+  /** @param {string} mode */
   function colourBy(mode) {
     page.colourMode = mode || "device";
     editor.remember({ colour: page.colourMode });
@@ -65,6 +77,6 @@
     return window.dash_clientside.no_update;
   }
 
-  Object.assign(editor, { lookOf, legend });
+  editor.provide({ lookOf, legend });
   editor.callbacks({ colourBy });
 })(window.hetero);

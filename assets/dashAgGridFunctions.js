@@ -1,32 +1,61 @@
 /* Formatters and cells of the tables. Names are looked up by dash-ag-grid. */
-var functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
-var components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+(() => {
+  "use strict";
 
-functions.heteroBytes = function (value) {
-  if (value === null || value === undefined) return "";
-  if (value < 0) return "?";
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let i = 0;
-  while (value >= 1000 && i < units.length - 1) { value /= 1000; i += 1; }
-  return (i ? Number(value.toPrecision(4)) : value) + " " + units[i];
-};
+  window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+  window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {};
+  const functions = window.dashAgGridFunctions;
+  const components = window.dashAgGridComponentFunctions;
 
-functions.heteroSeconds = function (value) {
-  if (value === null || value === undefined) return "";
-  if (value < 1e-3) return Number((value * 1e6).toPrecision(3)) + " µs";
-  if (value < 1) return Number((value * 1e3).toPrecision(3)) + " ms";
-  return Number(value.toPrecision(3)) + " s";
-};
+  functions.heteroBytes = (number) => {
+    let value = number;
+    if (value === null || value === undefined) return "";
+    if (value < 0) return "?";
+    const units = ["B", "kB", "MB", "GB", "TB"];
+    let i = 0;
+    while (value >= 1000 && i < units.length - 1) {
+      value /= 1000;
+      i += 1;
+    }
+    return `${i ? Number(value.toPrecision(4)) : value} ${units[i]}`;
+  };
 
-functions.heteroPercent = function (value) {
-  return value === null || value === undefined ? "" : (100 * value).toFixed(1) + " %";
-};
+  functions.heteroSeconds = (value) => {
+    if (value === null || value === undefined) return "";
+    if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))} µs`;
+    if (value < 1) return `${Number((value * 1e3).toPrecision(3))} ms`;
+    return `${Number(value.toPrecision(3))} s`;
+  };
 
-/* Tab leaves a table, as it does everywhere else; arrow keys move inside it. */
-functions.heteroLeaveGrid = function () { return false; };
+  functions.heteroPercent = (value) => (value === null || value === undefined ? "" : `${(100 * value).toFixed(1)} %`);
 
-components.DeviceCell = function (props) {
-  const fill = (window.heteroColours || {})[props.value];
-  return React.createElement("span", { className: "device-cell" },
-    fill ? React.createElement("span", { className: "swatch", style: { backgroundColor: fill } }) : null, props.value);
-};
+  /** @param {{ withParams(params: Record<string, unknown>): unknown }} theme */
+  window.dashAgGridFunctions.heteroTheme = (theme) =>
+    theme.withParams({
+      fontFamily: "inherit",
+      fontSize: 12,
+      headerFontSize: 12,
+      spacing: 5,
+      wrapperBorder: false,
+      wrapperBorderRadius: 0,
+      backgroundColor: "var(--panel)",
+      foregroundColor: "var(--ink)",
+      headerBackgroundColor: "var(--raised)",
+      borderColor: "var(--line)",
+      accentColor: "var(--accent)",
+      browserColorScheme: "inherit",
+    });
+
+  /* Tab leaves a table, as it does everywhere else; arrow keys move inside it. */
+  functions.heteroLeaveGrid = () => false;
+
+  components.DeviceCell = (props) => {
+    const fill = window.heteroColours?.[props.value];
+    return React.createElement(
+      "span",
+      { className: "device-cell" },
+      fill ? React.createElement("span", { className: "swatch", style: { backgroundColor: fill } }) : null,
+      props.value,
+    );
+  };
+})();

@@ -1,79 +1,110 @@
 /* The Cytoscape instance: colours of the plan on it, and what moves the view. */
-(function (editor) {
+((editor) => {
   "use strict";
 
-  const page = editor.page, LIT = 3;
+  const page = editor.page,
+    LIT = 3;
 
   function liveGraph() {
-    const element = editor.byId("graph");
-    return element && element._cyreg ? element._cyreg.cy : null;
+    const element = /** @type {any} */ (editor.byId("graph")); // dash-cytoscape keeps the instance there
+    return element?._cyreg ? element._cyreg.cy : null;
   }
 
+  /** @param {Cy} cy */
   function attach(cy) {
+    const element = /** @type {HTMLElement} */ (cy.container());
     page.cy = cy;
     window.heteroCy = cy;
     page.region = page.first = page.groupOf = null;
     tune(cy);
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
-    cy.on("viewport", () => { if (window.heteroMap) window.heteroMap.draw(); });
+    cy.on("viewport", () => {
+      if (window.heteroMap) window.heteroMap.draw();
+    });
     cy.on("dbltap", "node.frame", (event) => editor.closeFrame(event.target));
-    cy.on("tap", "node.frame", () => cy.elements(":selected").unselect());      // as the ground that it lies on
-    cy.on("tap", (event) => { if (event.target === cy || event.target.hasClass("frame")) editor.unmark(); });
-    cy.on("boxstart", () => { page.boxing = true; page.chosen = null; if (editor.painting()) cy.elements(":selected").unselect(); });
+    cy.on("tap", "node.frame", editor.tapFrame);
+    cy.on("cxttap", editor.openContextMenu);
+    cy.on("tap", (event) => {
+      if (event.target === cy || event.target.hasClass("frame")) editor.unmark();
+    });
+    cy.on("boxstart", () => {
+      page.boxing = true;
+      page.chosen = null;
+      if (editor.painting()) cy.elements(":selected").unselect();
+    });
     cy.on("boxend", () => setTimeout(editor.endBox, 0));
-    cy.on("select unselect", () => { if (!page.boxing) editor.reportSelection(); });
-    cy.on("mouseover", "node", (event) => { page.under = event.target; event.target.connectedEdges(".faint").addClass("lit"); });
-    cy.on("mouseout", "node", () => { page.under = null; light(cy); });
-    let waiting = null;
-    cy.on("select unselect", "node", () => { clearTimeout(waiting); waiting = setTimeout(() => light(cy), 0); });
-    cy.on("mouseover", "node.op, edge", (event) => { cy.container().style.cursor = event.target.isNode() ? "pointer" : ""; editor.hoverOver(event.target); });
-    cy.on("mouseout", "node.op, edge", () => { cy.container().style.cursor = ""; editor.hoverOut(); });
+    cy.on("select unselect", () => {
+      if (!page.boxing) editor.reportSelection();
+    });
+    cy.on("mouseover", "node", (event) => {
+      page.under = event.target;
+      event.target.connectedEdges(".faint").addClass("lit");
+    });
+    cy.on("mouseout", "node", () => {
+      page.under = null;
+      light(cy);
+    });
+    let waiting = 0;
+    cy.on("select unselect", "node", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => light(cy), 0);
+    });
+    cy.on("mouseover", "node.op, edge", (event) => {
+      element.style.cursor = event.target.isNode() ? "pointer" : "";
+      editor.hoverOver(event.target);
+    });
+    cy.on("mouseout", "node.op, edge", () => {
+      element.style.cursor = "";
+      editor.hoverOut();
+    });
     cy.on("tapstart", editor.hoverOut);
     cy.on("viewport", editor.hoverMoved);
-    let later = null;
-    cy.on("viewport", () => {                // a reload of the page comes back to this place
+    let later = 0;
+    cy.on("viewport", () => {
+      // a reload of the page comes back to this place
       clearTimeout(later);
       later = setTimeout(() => editor.remember({ view: { zoom: cy.zoom(), pan: { ...cy.pan() } } }), 250);
     });
-    let width = cy.width(), height = cy.height();
-    cy.on("resize", () => {                  // what was in the middle stays there when a panel grows
+    let width = cy.width(),
+      height = cy.height();
+    cy.on("resize", () => {
+      // what was in the middle stays there when a panel grows
       cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
-      width = cy.width(); height = cy.height();
+      width = cy.width();
+      height = cy.height();
     });
     firstView(cy);
     editor.showMode();
   }
 
   /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
+  /** @param {Cy} cy */
   function light(cy) {
-    const chosen = cy.nodes(":selected"), lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
-    cy.batch(() => { cy.edges(".lit").not(lit).removeClass("lit"); lit.addClass("lit"); });
+    const chosen = cy.nodes(":selected"),
+      lit = chosen.length <= LIT ? chosen.connectedEdges(".faint") : cy.collection();
+    cy.batch(() => {
+      cy.edges(".lit").not(lit).removeClass("lit");
+      lit.addClass("lit");
+    });
   }
 
+  /** @param {Cy} cy */
   function firstView(cy) {
-    /* A tall graph fitted whole is unreadable: begin at the top, at a readable zoom. */
-    cy.fit(undefined, 24);
-    if (cy.zoom() > 1.2) { cy.zoom({ level: 1.2, renderedPosition: centre() }); cy.center(); }
-    if (cy.zoom() < 0.55) {
-      const box = cy.elements().boundingBox();
-      const width = Math.min(box.w + 80, Math.max(cy.width() / 0.85, 400));
-      const zoom = Math.min(0.75, Math.max(0.55, cy.width() / width));
-      const sources = cy.nodes().not(".frame").roots();
-      const middle = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
-      const ends = [24 - box.x1 * zoom, cy.width() - 24 - box.x2 * zoom];       // beyond these there is nothing to see
-      const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), cy.width() / 2 - middle * zoom));
-      cy.zoom(zoom);
-      cy.pan({ x: x, y: 52 - box.y1 * zoom });
-    }
+    const sources = cy.nodes().not(".frame").roots(),
+      box = cy.elements().boundingBox();
+    const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
+    const view = window.heteroFirstView(box, cy.width(), cy.height(), first);
+    cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
   }
 
+  /** @param {Messages.View} view */
   function apply(view) {
     if (!view) return window.dash_clientside.no_update;
     page.view = view;
-    const address = "/d/" + view.document;           // opened from the command line, the address is still "/"
+    const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
-    page.index = new Map(view.ops.map((op, i) => [op, i]));
+    page.index = /** @type {PageState["index"]} */ (new Map(view.ops.map((op, i) => [op, i])));
     window.heteroColours = Object.fromEntries(view.devices.map((d) => [d.name, d.fill]));
     const cy = liveGraph();
     if (!cy) {
@@ -81,25 +112,31 @@
     } else {
       if (cy !== page.cy) attach(cy);
       colour(cy, view);
-      const look = editor.byId("first-look");
+      const look = editor.byId("preview");
       if (look) whenSeen(() => look.remove());
     }
     if (window.heteroMap) window.heteroMap.draw();
-    if (page.editor !== editor.byId("editor")) {     // a page was opened: show a benchmark that runs or was run
+    if (page.editor !== editor.byId("editor")) {
+      // a page was opened: show a benchmark that runs or was run
       page.editor = editor.byId("editor");
       editor.restorePanels();
-      [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait));   // uploads load late
+      [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait)); // uploads load late
       editor.recall();
       editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
       whenSeen(() => editor.showTables());
     }
-    document.querySelectorAll("[data-hint]").forEach((button) => {            // done, or undone
+    editor.all("[data-hint]").forEach((element) => {
+      const button = /** @type {HTMLButtonElement} */ (element);
+      // done, or undone
+      /** @param {number} op */
       const done = (op) => view.pin[page.index.get(op)] && view.device[page.index.get(op)] === Number(button.dataset.device);
-      button.disabled = button.dataset.hint.split(",").map(Number).every(done);
+      button.disabled = (button.dataset.hint || "").split(",").map(Number).every(done);
     });
-    document.querySelectorAll("[data-step-of]").forEach((note) => { note.hidden = note.dataset.stepOf === view.step; });
-    setTimeout(() => editor.showRow(editor.selectedOps()), 150);     // a stroke may have moved them; the table has its new rows then
+    editor.all("[data-step-of]").forEach((note) => {
+      note.hidden = note.dataset.stepOf === view.step;
+    });
+    setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
     editor.enable("undo", view.undo);
@@ -109,18 +146,23 @@
   }
 
   /* Once what is drawn now has been painted. */
+  /** @param {() => void} then */
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
+  /** @type {Hetero["colour"]} */
   function colour(cy, view) {
     cy.batch(() => {
       cy.nodes(".frame").unselectify();
       cy.nodes(".op").forEach((node) => {
-        if (node.hasClass("group")) { colourGroup(node, view); return; }
+        if (node.hasClass("group")) {
+          colourGroup(node, view);
+          return;
+        }
         const i = page.index.get(node.data("op"));
         if (i === undefined) return;
         const [look, word] = editor.lookOf(view, i);
         if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
-        const label = node.data("name") + "\n" + editor.short(word, view.part[i] > 99 ? 10 : 12) + " · s" + view.part[i];
+        const label = `${node.data("name")}\n${editor.short(word, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`;
         if (node.data("label") !== label) node.data("label", label);
         const pin = view.pin[i];
         if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
@@ -128,9 +170,11 @@
       });
       cy.edges().forEach((edge) => {
         const pairs = edge.data("pairs") || [[editor.opId(edge.data("source")), editor.opId(edge.data("target"))]];
-        let crosses = false, moves = false;
-        pairs.forEach(([s, t]) => {
-          const a = page.index.get(s), b = page.index.get(t);
+        let crosses = false,
+          moves = false;
+        pairs.forEach((/** @type {number[]} */ [s, t]) => {
+          const a = page.index.get(s),
+            b = page.index.get(t);
           if (a === undefined || b === undefined) return;
           if (view.part[a] !== view.part[b]) crosses = true;
           if (view.device[a] !== view.device[b]) moves = true;
@@ -142,34 +186,59 @@
   }
 
   /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+  /**
+   * @param {CyNode} node
+   * @param {Messages.View} view
+   */
   function colourGroup(node, view) {
-    const shares = new Map(), devices = new Map(), ops = editor.opsOf(node), total = ops.length;
+    const shares = new Map(),
+      devices = new Map(),
+      ops = editor.opsOf(node),
+      total = ops.length;
     let pinned = 0;
     ops.forEach((op) => {
-      const i = page.index.get(op), look = editor.lookOf(view, i)[0], share = shares.get(look.fill);
-      if (share) share.count += 1; else shares.set(look.fill, { look: look, count: 1 });
+      const i = page.index.get(op),
+        look = editor.lookOf(view, i)[0],
+        share = shares.get(look.fill);
+      if (share) share.count += 1;
+      else shares.set(look.fill, { look: look, count: 1 });
       devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
       if (view.pin[i]) pinned += 1;
     });
     const parts = [...shares.values()].sort((a, b) => b.count - a.count);
-    const colours = [], stops = [];
+    /** @type {string[]} */
+    const colours = [];
+    /** @type {string[]} */
+    const stops = [];
     let done = 0;
     parts.forEach((part) => {
       colours.push(part.look.fill, part.look.fill);
-      stops.push(100 * done / total + "%", 100 * (done + part.count) / total + "%");
+      stops.push(`${(100 * done) / total}%`, `${(100 * (done + part.count)) / total}%`);
       done += part.count;
     });
     const many = [...devices].sort((a, b) => b[1] - a[1]);
-    const share = (n) => Math.round(100 * n / total) + "%";
-    const words = many.length === 1 ? editor.short(view.devices[many[0][0]].name, 15) + " " + total
-      : many.map(([d, n]) => (many.length > 2 ? "" : view.devices[d].name.slice(0, 4).trim() + " ") + share(n)).join(" · ");
-    node.data({ fill: parts[0].look.fill, ink: parts[0].look.ink, label: node.data("name") + "\n" + editor.short(words, 22),
-                colours: colours.join(" "), stops: stops.join(" ") });
+    /** @param {number} n */
+    const share = (n) => `${Math.round((100 * n) / total)}%`;
+    const words =
+      many.length === 1
+        ? `${total} ${total === 1 ? "op" : "ops"} on ${view.devices[many[0][0]].name}`
+        : many.map(([d, n]) => (many.length > 2 ? "" : `${view.devices[d].name.slice(0, 4).trim()} `) + share(n)).join(" · ");
+    node.data({
+      fill: parts[0].look.fill,
+      ink: parts[0].look.ink,
+      label: `${node.data("name")}\n${editor.short(words, 22)}`,
+      colours: colours.join(" "),
+      stops: stops.join(" "),
+    });
     node.toggleClass("mixed", parts.length > 1);
     node.toggleClass("pinned", pinned > 0);
   }
 
   /* New elements came from the server: colour them, and keep the place. */
+  /**
+   * @param {Messages.Element[]} elements
+   * @param {Messages.Detail} detail
+   */
   function redrawn(elements, detail) {
     const before = page.detail;
     page.detail = detail;
@@ -180,22 +249,45 @@
       if (cy !== page.cy) attach(cy);
       colour(cy, page.view);
       tune(cy);
-      if (page.hold) { cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan }); page.hold = null; }
-      if (page.keep) { keepPlace(cy, page.keep); page.keep = null; }
-      else if (before && detail && before.mode !== detail.mode) firstView(cy);
-      if (page.fitNext) { page.fitNext = false; firstView(cy); }
+      if (page.hold) {
+        cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan });
+        page.hold = null;
+      }
+      if (page.keep) {
+        keepPlace(cy, page.keep);
+        page.keep = null;
+      } else if (before && detail && before.mode !== detail.mode) firstView(cy);
+      if (page.fitNext) {
+        page.fitNext = false;
+        firstView(cy);
+      }
       comeBack();
       editor.reselect();
-      if (page.wanted !== undefined) { const op = page.wanted; page.wanted = undefined; editor.goTo("op" + op); }
+      if (page.wanted !== undefined) {
+        const op = page.wanted;
+        page.wanted = undefined;
+        editor.goTo(`op${op}`);
+      }
     });
     return window.dash_clientside.no_update;
   }
 
   /* Once the graph has taken over new elements: its component does so a little after they came. */
+  /**
+   * @param {Messages.Element[]} elements
+   * @param {(cy: Cy) => void} then
+   * @param {number} [tries]
+   */
   function whenDrawn(elements, then, tries = 100) {
-    const cy = liveGraph(), all = cy && cy.elements();
-    const done = all && all.length === elements.length && [0, all.length - 1].every((i) => cy.getElementById(elements[i].data.id).nonempty());
-    if (done || !tries) { if (cy) then(cy); } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
+    const cy = liveGraph(),
+      all = cy?.elements();
+    const done =
+      all &&
+      all.length === elements.length &&
+      [0, all.length - 1].every((i) => cy.getElementById(elements[i].data.id).nonempty());
+    if (done || !tries) {
+      if (cy) then(cy);
+    } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
   }
 
   /* To where this document was looked at before the page was loaded again. */
@@ -205,41 +297,65 @@
   }
 
   /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */
-  function hold() { if (page.cy) page.hold = { zoom: page.cy.zoom(), pan: { ...page.cy.pan() } }; }
+  function hold() {
+    if (page.cy) page.hold = { zoom: page.cy.zoom(), pan: { ...page.cy.pan() } };
+  }
 
+  /** @param {Cy} cy */
   function tune(cy) {
-    const many = cy.elements().length > 700, renderer = cy.renderer();      // draw less while the view moves
+    const many = cy.elements().length > 700,
+      renderer = /** @type {any} */ (cy).renderer(); // draw less while the view moves
     renderer.hideEdgesOnViewport = many;
     renderer.textureOnViewport = many;
   }
 
   /* What was opened or closed stays where it was on the screen. */
+  /**
+   * @param {Cy} cy
+   * @param {{ ops: Set<number>, at: { x: number, y: number } }} keep
+   */
   function keepPlace(cy, keep) {
     const nodes = cy.nodes(".op").filter((n) => editor.opsOf(n).some((op) => keep.ops.has(op)));
     if (nodes.empty()) return;
-    const first = nodes.min((n) => n.position("y")).ele, at = first.position(), z = cy.zoom();
+    const first = /** @type {CyNode[]} */ (nodes.toArray()).reduce((best, n) =>
+        n.position("y") < best.position("y") ? n : best,
+      ),
+      at = first.position(),
+      z = cy.zoom();
     cy.pan({ x: keep.at.x - at.x * z, y: Math.min(keep.at.y, cy.height() / 3) - at.y * z });
   }
 
+  /** @type {Hetero["centre"]} */
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
-  const zoom = (factor) => page.cy && page.cy.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  /** @type {Hetero["zoom"]} */
+  const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  /** @type {Hetero["zoomToSelection"]} */
   const zoomToSelection = () => {
-    const chosen = page.cy && page.cy.elements(":selected");
-    if (chosen && chosen.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
+    const chosen = page.cy?.elements(":selected");
+    if (chosen?.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
     else editor.say("Select something first.");
   };
   /* Everything, but never larger than life, and clear of the lists at the top. */
   function fit() {
     const cy = page.cy;
     if (!cy) return;
-    const box = cy.elements().boundingBox(), top = 56;
+    const box = cy.elements().boundingBox(),
+      top = 56;
     const zoom = Math.min((cy.width() - 48) / box.w, (cy.height() - top - 24) / box.h, 1.2);
-    cy.animate({ zoom: zoom, pan: { x: cy.width() / 2 - (box.x1 + box.x2) / 2 * zoom,
-                                    y: (cy.height() + top) / 2 - (box.y1 + box.y2) / 2 * zoom }, duration: 160 });
+    cy.animate({
+      zoom: zoom,
+      pan: { x: cy.width() / 2 - ((box.x1 + box.x2) / 2) * zoom, y: (cy.height() + top) / 2 - ((box.y1 + box.y2) / 2) * zoom },
+      duration: 160,
+    });
   }
 
-  Object.assign(editor, { comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
+  editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
   /* The page comes with the light style; setting it again would work out all styles once more. */
+  /**
+   * @param {string} scheme
+   * @param {unknown} now
+   * @param {Record<string, unknown>} styles
+   */
   function restyle(scheme, now, styles) {
     const wanted = styles && (styles[scheme] || styles.light);
     return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;

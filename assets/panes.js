@@ -1,15 +1,26 @@
 /* Layouts side by side over the graph: two to four panes that move together, or two in one with a swipe or a blink. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
-  const panes = { charts: [], data: null, mode: "side", only: false, timer: null, wanted: false };
+  /** @type {PanesState} */
+  const panes = {
+    charts: [],
+    data: /** @type {PanesState["data"]} */ (/** @type {unknown} */ (null)),
+    mode: "side",
+    only: false,
+    timer: undefined,
+    wanted: false,
+    at: undefined,
+    regions: undefined,
+  };
 
-  const box = () => editor.byId("panes");
+  const box = () => editor.one("#panes");
 
   /* The layouts whose boxes are ticked in the table of the comparison. */
+  /** @param {string} store */
   function openPanes(store) {
-    const names = [...document.querySelectorAll('[data-pane][aria-checked="true"]')].map((b) => b.dataset.pane);
+    const names = editor.all('[data-pane][aria-checked="true"]').map((b) => b.dataset.pane);
     if (names.length < 2 || names.length > 4) {
       editor.say("Tick two to four layouts in the table first.");
       return;
@@ -18,62 +29,105 @@
     editor.set(store, { data: { names: names, sequence: page.sequence } });
   }
 
-  function tick(button) { button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true")); }
+  /** @param {HTMLElement} button */
+  function tickPane(button) {
+    button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true"));
+  }
 
+  /** @param {Messages.Panes | null} data */
   function panesArrived(data) {
     if (!data) return window.dash_clientside.no_update;
-    panes.data = { ...data, layouts: data.layouts.map((l) => ({ ...l, device: editor.decode(l.device, Uint8Array),
-                                                              part: editor.decode(l.part, Uint32Array) })) };
+    panes.data = {
+      ...data,
+      layouts: data.layouts.map((l) => ({
+        ...l,
+        device: editor.decode(l.device, Uint8Array),
+        part: editor.decode(l.part, Uint32Array),
+      })),
+    };
     panes.wanted = true;
     box().hidden = false;
-    if (page.sceneOf === page.view.document) panesReady(); else editor.askScene();
+    if (page.sceneOf === page.view.document) panesReady();
+    else editor.askScene();
     return window.dash_clientside.no_update;
   }
 
+  /** @type {Hetero["panesReady"]} */
   function panesReady() {
-    if (panes.wanted && panes.data && page.scene) { panes.wanted = false; setMode(panes.data.layouts.length === 2 ? panes.mode : "side", true); }
+    if (panes.wanted && panes.data && page.scene) {
+      panes.wanted = false;
+      setPanesMode(panes.data.layouts.length === 2 ? panes.mode : "side", true);
+    }
   }
 
+  /** @param {number} i */
   const differs = (i) => panes.data.layouts.some((l) => l.device[i] !== panes.data.layouts[0].device[i]);
 
+  /**
+   * @param {PaneLayout} layout
+   * @returns {(op: number) => Look}
+   */
   function lookOf(layout) {
     return (i) => {
       const device = panes.data.devices[layout.device[i]];
-      return { fill: device.fill, ink: device.ink, word: device.short + " · s" + layout.part[i], faint: panes.only && !differs(i) };
+      return {
+        fill: device.fill,
+        ink: device.ink,
+        word: `${device.short} · s${layout.part[i]}`,
+        faint: panes.only && !differs(i),
+      };
     };
   }
 
-  function setMode(mode, fresh) {
-    const before = panes.charts[0] && panes.charts[0].middle(), two = panes.data.layouts.length === 2;
+  /**
+   * @param {string} mode
+   * @param {boolean} fresh
+   */
+  function setPanesMode(mode, fresh) {
+    const before = panes.charts[0]?.middle(),
+      two = panes.data.layouts.length === 2;
     clearInterval(panes.timer);
     panes.mode = mode;
-    const grid = box().querySelector(".panes-grid");
+    const grid = editor.one(".panes-grid", box());
     grid.textContent = "";
     const shown = mode === "side" ? panes.data.layouts.map((l) => [l]) : [panes.data.layouts];
-    grid.style.gridTemplateColumns = "repeat(" + (shown.length === 4 ? 2 : shown.length) + ", minmax(0, 1fr))";
+    grid.style.gridTemplateColumns = `repeat(${shown.length === 4 ? 2 : shown.length}, minmax(0, 1fr))`;
     panes.charts = shown.map((layouts) => pane(grid, layouts));
-    box().querySelectorAll("[data-panes-mode]").forEach((b) => {
+    editor.all("[data-panes-mode]", box()).forEach((each) => {
+      const b = /** @type {HTMLButtonElement} */ (each);
       b.setAttribute("aria-pressed", String(b.dataset.panesMode === mode));
       b.disabled = b.dataset.panesMode !== "side" && !two;
     });
     const count = [...Array(page.scene.count).keys()].filter(differs).length;
-    box().querySelector(".panes-note").textContent = count + " of " + page.scene.count + " ops differ";
+    editor.one(".panes-note", box()).textContent = `${count} of ${page.scene.count} ops differ`;
     setTimeout(() => {
-      if (before && !fresh) panes.charts[0].lookAt(before); else firstLook();
-      if (mode === "swipe") { const c = panes.charts[0]; c.split = c.canvas.clientWidth / 2; c.draw(); }
+      if (before && !fresh) panes.charts[0].lookAt(before);
+      else firstLook();
+      if (mode === "swipe") {
+        const c = panes.charts[0];
+        c.split = c.canvas.clientWidth / 2;
+        c.draw();
+      }
     }, 0);
     if (mode === "blink") blink();
   }
 
+  /**
+   * @param {HTMLElement} grid
+   * @param {PaneLayout[]} layouts
+   */
   function pane(grid, layouts) {
-    const frame = document.createElement("figure"), caption = document.createElement("figcaption"), canvas = document.createElement("canvas");
+    const frame = document.createElement("figure"),
+      caption = document.createElement("figcaption"),
+      canvas = document.createElement("canvas");
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", "Model coloured by " + layouts.map((l) => l.name).join(" and "));
+    canvas.setAttribute("aria-label", `Model coloured by ${layouts.map((l) => l.name).join(" and ")}`);
     layouts.forEach((l, k) => {
-      const line = document.createElement("span"), name = document.createElement("b");
+      const line = document.createElement("span"),
+        name = document.createElement("b");
       name.textContent = l.name;
-      line.append(name, " " + l.said);
-      line.className = "pane-" + k;
+      line.append(name, ` ${l.summary}`);
+      line.className = `pane-${k}`;
       caption.append(line);
     });
     frame.append(caption, canvas);
@@ -83,9 +137,15 @@
     chart.look = lookOf(layouts[0]);
     chart.fadeEdges = () => panes.only;
     if (layouts[1]) chart.other = lookOf(layouts[1]);
-    chart.onView = (c) => panes.charts.forEach((other) => { if (other !== c) other.follow(c); });
+    chart.onView = (c) =>
+      panes.charts.forEach((other) => {
+        if (other !== c) other.follow(c);
+      });
     chart.onTap = (i) => {
-      panes.charts.forEach((c) => { c.chosen = i; c.draw(); });
+      panes.charts.forEach((c) => {
+        c.chosen = i;
+        c.draw();
+      });
       editor.set("selection", { data: { ops: [page.view.ops[i]], select: true } });
     };
     chart.show(canvas);
@@ -93,7 +153,8 @@
   }
 
   function blink() {
-    const looks = panes.data.layouts.map(lookOf), spans = box().querySelectorAll("figcaption span");
+    const looks = panes.data.layouts.map(lookOf),
+      spans = box().querySelectorAll("figcaption span");
     let turn = 0;
     const step = () => {
       panes.charts[0].look = looks[turn];
@@ -105,6 +166,7 @@
     panes.timer = setInterval(step, 900);
   }
 
+  /** @type {Hetero["onlyDifferences"]} */
   function onlyDifferences(button) {
     panes.only = !panes.only;
     button.setAttribute("aria-pressed", String(panes.only));
@@ -113,18 +175,25 @@
 
   /* Where the layouts begin to differ; at the beginning where they do not. */
   function firstLook() {
-    const chart = panes.charts[0], first = [...page.scene.rows].find(differs);
+    const chart = panes.charts[0],
+      first = [...page.scene.rows].find(differs);
     chart.fit();
     if (first === undefined) return;
-    const zoom = Math.max(chart.zoom, 0.45), highest = page.scene.bounds.y0 + (chart.canvas.clientHeight / 2 - 16) / zoom;
-    chart.lookAt({ x: page.scene.x[first], y: Math.max(page.scene.y[first], highest), zoom: zoom });    // nothing lies above the model
+    const zoom = Math.max(chart.zoom, 0.45),
+      highest = page.scene.bounds.y0 + (chart.canvas.clientHeight / 2 - 16) / zoom;
+    chart.lookAt({ x: page.scene.x[first], y: Math.max(page.scene.y[first], highest), zoom: zoom }); // nothing lies above the model
   }
 
   /* Ops that differ in the same way and touch each other are one difference. */
   function regions() {
-    const s = page.scene, near = new Map(), kind = (i) => panes.data.layouts.map((l) => l.device[i]).join(), found = [], seen = new Set();
+    const s = page.scene,
+      near = new Map(),
+      kind = (/** @type {number} */ i) => panes.data.layouts.map((l) => l.device[i]).join(),
+      found = [],
+      seen = new Set();
     for (let e = 0; e < s.source.length; e++) {
-      const a = s.source[e], b = s.target[e];
+      const a = s.source[e],
+        b = s.target[e];
       if (!differs(a) || !differs(b) || kind(a) !== kind(b)) continue;
       (near.get(a) || near.set(a, []).get(a)).push(b);
       (near.get(b) || near.set(b, []).get(b)).push(a);
@@ -133,27 +202,46 @@
       if (seen.has(first) || !differs(first)) continue;
       const region = [first];
       seen.add(first);
-      for (let k = 0; k < region.length; k++) (near.get(region[k]) || []).forEach((n) => { if (!seen.has(n)) { seen.add(n); region.push(n); } });
+      for (let k = 0; k < region.length; k++)
+        (near.get(region[k]) || []).forEach((/** @type {number} */ n) => {
+          if (!seen.has(n)) {
+            seen.add(n);
+            region.push(n);
+          }
+        });
       found.push(region);
     }
     return found;
   }
 
+  /** @type {Hetero["nextDifference"]} */
   function nextDifference(step) {
     panes.regions = panes.regions || regions();
     const all = panes.regions;
     if (!all.length) return;
     panes.at = panes.at === undefined ? (step > 0 ? 0 : all.length - 1) : (panes.at + step + all.length) % all.length;
-    const region = all[panes.at], first = region[0], s = page.scene;
+    const region = all[panes.at],
+      first = region[0],
+      s = page.scene;
     panes.charts[0].bring(first);
-    panes.charts[0].onTap(first);
+    panes.charts[0].onTap?.(first);
     const where = panes.data.layouts.map((l) => panes.data.devices[l.device[first]].short).join(" → ");
-    box().querySelector(".panes-note").textContent = "difference " + (panes.at + 1) + " of " + all.length + ": " + region.length
-      + (region.length === 1 ? " op from " : " ops from ") + s.types[s.type[first]] + ", " + where;
+    editor.one(".panes-note", box()).textContent =
+      "difference " +
+      (panes.at + 1) +
+      " of " +
+      all.length +
+      ": " +
+      region.length +
+      (region.length === 1 ? " op from " : " ops from ") +
+      s.types[s.type[first]] +
+      ", " +
+      where;
   }
 
+  /** @type {Hetero["closePanes"]} */
   function closePanes() {
-    const element = box();
+    const element = editor.byId("panes");
     if (!element || element.hidden) return false;
     element.hidden = true;
     clearInterval(panes.timer);
@@ -162,15 +250,23 @@
     return true;
   }
 
-  function panesButton(data, button) {
-    if (data.panesMode) setMode(data.panesMode);
-    else if (data.panesOnly !== undefined) onlyDifferences(button);
-    else if (data.panesStep) nextDifference(Number(data.panesStep));
-    else if (data.panesFit !== undefined) panes.charts[0].fit();
-    else closePanes();
-  }
+  /** @type {Hetero["fitPanes"]} */
+  const fitPanes = () => panes.charts[0]?.fit();
 
-  Object.assign(editor, { openPanes, closePanes, tickPane: tick, panesReady, panesButton, panesRedraw: () => panes.charts.forEach((c) => c.draw()) });
+  /** @type {Hetero["panesRedraw"]} */
+  const panesRedraw = () => panes.charts.forEach((chart) => chart.draw());
+
+  editor.provide({
+    openPanes,
+    closePanes,
+    tickPane,
+    panesReady,
+    panesRedraw,
+    setPanesMode,
+    onlyDifferences,
+    nextDifference,
+    fitPanes,
+  });
   editor.callbacks({ panesArrived });
   window.heteroPanes = panes;
 })(window.hetero);

@@ -1,50 +1,75 @@
 /* The list of rules: drawn here, and every finished change of a line sends the whole list. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
-  let drawn = "", sent = "", known = "", drawing = false;
+  let drawn = "",
+    sent = "",
+    known = "",
+    drawing = false;
 
+  /** @type {Hetero["drawRules"]} */
   function drawRules(data) {
-    const list = editor.byId("rules-list"), text = JSON.stringify(data);
+    const list = editor.byId("rules-list"),
+      text = JSON.stringify(data);
     if (!list || (text === drawn && list.firstChild)) return;
     if (refused(data) || typing()) return;
     drawn = text;
-    const unfinished = lines().filter((row) => row.dataset.fresh !== undefined), focus = document.activeElement;
-    drawing = true;                              // what is taken away loses its focus, which is no doing of a person
+    const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
+      focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
+    drawing = true; // what is taken away loses its focus, which is no doing of a person
     list.textContent = "";
     drawing = false;
-    data.rules.forEach((rule, number) => list.append(line(data, rule, number)));
+    data.rules.forEach((rule) => list.append(line(data, /** @type {RuleRow} */ (rule))));
     if (!data.rules.length && !unfinished.length) {
       const none = document.createElement("p");
       none.className = "hint wide";
-      none.textContent = "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: "
-        + "“op type Conv, first → " + data.targets[0] + "”.";
+      none.textContent =
+        "No rules. A rule sends all ops that a pattern matches to a device, a unit or a codegen: " +
+        "“op type Conv, first → " +
+        data.targets[0] +
+        "”.";
       list.append(none);
     }
-    list.append(...unfinished);                  // a line that is still being written stays, with the cursor in it
-    if (unfinished.some((row) => row.contains(focus))) focus.focus();
+    list.append(...unfinished); // a line that is still being written stays, with the cursor in it
+    if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
     number();
   }
 
   /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */
   function typing() {
-    const focus = document.activeElement;
-    return Boolean(focus && focus.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue);
+    const focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
+    return Boolean(
+      focus?.closest("#rules-list > .rule:not([data-fresh])") && focus.matches("input") && focus.value !== focus.defaultValue,
+    );
   }
 
   /* The server kept its rules: what was typed stays, marked, until it is right or taken away. */
+  /** @param {Messages.RulesData} data */
   function refused(data) {
     const plain = JSON.stringify(data.rules.map(({ count, ...rule }) => rule));
-    if (!sent || plain === sent) { sent = ""; return false; }
+    if (!sent || plain === sent) {
+      sent = "";
+      return false;
+    }
     const same = plain === known;
     lines().forEach((row) => row.classList.toggle("refused", same && !plain.includes(JSON.stringify(read(row)).slice(1, -1))));
     sent = "";
     return same;
   }
 
+  /**
+   * @param {string} name
+   * @param {Record<string, unknown>} properties
+   */
   const make = (name, properties) => Object.assign(document.createElement(name), properties);
 
+  /**
+   * @param {string} className
+   * @param {string} label
+   * @param {[string, string][]} options
+   * @param {string} value
+   */
   function choice(className, label, options, value) {
     const select = make("select", { className: className });
     select.setAttribute("aria-label", label);
@@ -53,34 +78,70 @@
     return select;
   }
 
+  /**
+   * @param {string} className
+   * @param {string} label
+   * @param {string} value
+   * @param {string} placeholder
+   */
   function field(className, label, value, placeholder) {
     const input = make("input", { className: className, defaultValue: value, placeholder: placeholder, spellcheck: false });
     input.setAttribute("aria-label", label);
     return input;
   }
 
+  /**
+   * @param {string} what
+   * @param {string} label
+   * @param {string} [content]
+   */
   function button(what, label, content) {
     const b = make("button", { className: "mini", title: label });
     b.dataset.rules = what;
     b.setAttribute("aria-label", label);
-    if (content) b.textContent = content; else b.append(make("span", { className: "icon icon-" + what }));
+    if (content) b.textContent = content;
+    else b.append(make("span", { className: `icon icon-${what}` }));
     return b;
   }
 
+  /**
+   * @param {Messages.RulesData} data
+   * @param {RuleRow} rule
+   */
   function line(data, rule) {
-    const row = make("div", { className: "rule" }), kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
+    const row = make("div", { className: "rule" }),
+      kinds = data.kinds.filter((k) => rule[k.kind] !== undefined);
     row.append(make("span", { className: "rule-number" }));
-    (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) => row.append(
-      choice("rule-kind", "What is matched", data.kinds.map((one) => [one.kind, one.label]), k.kind),
-      field("rule-text", "Pattern", rule[k.kind] || "", "e.g. " + k.example)));
+    (kinds.length ? kinds : data.kinds.slice(0, 1)).forEach((k) =>
+      row.append(
+        choice(
+          "rule-kind",
+          "What is matched",
+          data.kinds.map((one) => [one.kind, one.label]),
+          k.kind,
+        ),
+        field("rule-text", "Pattern", rule[k.kind] || "", `e.g. ${k.example}`),
+      ),
+    );
     const targets = data.targets.includes(rule.to) ? data.targets : [...data.targets, rule.to];
-    row.append(make("span", { className: "hint", textContent: "of these" }),
-               field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
-               make("span", { textContent: "→" }), choice("rule-to", "Target", targets.map((t) => [t, t]), rule.to));
+    row.append(
+      make("span", { className: "hint", textContent: "of these" }),
+      field("rule-nth", "Which of them: first, last, a number or a slice", rule.nth || "", "all"),
+      make("span", { textContent: "→" }),
+      choice(
+        "rule-to",
+        "Target",
+        targets.map((t) => [t, t]),
+        rule.to,
+      ),
+    );
     const count = make("span", { className: "rule-count" });
     if (rule.count !== undefined) {
-      const link = make("button", { className: "link", title: "Select the ops that this rule matches",
-                                    textContent: rule.count + (rule.count === 1 ? " match" : " matches") });
+      const link = make("button", {
+        className: "link",
+        title: "Select the ops that this rule matches",
+        textContent: rule.count + (rule.count === 1 ? " match" : " matches"),
+      });
       link.dataset.ruleOps = "";
       count.append(link);
     }
@@ -88,67 +149,102 @@
     return row;
   }
 
-  const KEYS = ["type", "name", "regex", "scope", "tensor", "nth", "to"];      // in the order in which the server writes them
-  const lines = () => [...document.querySelectorAll("#rules-list > .rule")];
-  const number = () => lines().forEach((row, k) => { row.querySelector(".rule-number").textContent = k + 1 + "."; });
+  const KEYS = ["type", "name", "regex", "scope", "tensor", "nth", "to"]; // in the order in which the server writes them
+  const lines = () => editor.all("#rules-list > .rule");
+  const number = () =>
+    lines().forEach((row, k) => {
+      editor.one(".rule-number", row).textContent = `${k + 1}.`;
+    });
 
+  /** @param {HTMLElement} field */
+  const trimmed = (field) => /** @type {HTMLInputElement} */ (field).value.trim();
+
+  /** @param {HTMLElement} row */
   function read(row) {
-    const rule = {}, kinds = row.querySelectorAll(".rule-kind");
-    row.querySelectorAll(".rule-text").forEach((text, k) => { if (text.value.trim()) rule[kinds[k].value] = text.value.trim(); });
-    const nth = row.querySelector(".rule-nth").value.trim();
+    /** @type {RuleRow} */
+    const rule = {};
+    const kinds = editor.all(".rule-kind", row).map(trimmed);
+    editor.all(".rule-text", row).forEach((field, k) => {
+      if (trimmed(field)) rule[kinds[k]] = trimmed(field);
+    });
+    const nth = trimmed(editor.one(".rule-nth", row));
     if (nth && nth !== "all") rule.nth = nth;
-    rule.to = row.querySelector(".rule-to").value;
+    rule.to = trimmed(editor.one(".rule-to", row));
     return rule;
   }
 
   /* A line without a pattern is not finished yet. */
+  /** @param {RuleRow} rule */
   const finished = (rule) => Object.keys(rule).some((key) => key !== "to" && key !== "nth");
 
   function send() {
-    const rules = lines().map(read).filter(finished), order = (rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
+    const rules = lines().map(read).filter(finished),
+      order = (/** @type {RuleRow} */ rule) => Object.fromEntries(KEYS.filter((k) => k in rule).map((k) => [k, rule[k]]));
     sent = JSON.stringify(rules.map(order));
     known = JSON.stringify(page.view.rules.rules.map(({ count, ...rule }) => rule));
-    if (sent === known) { sent = ""; return; }
+    if (sent === known) {
+      sent = "";
+      return;
+    }
     lines().forEach((row) => {
       if (!finished(read(row))) return;
       delete row.dataset.fresh;
-      row.querySelectorAll("input").forEach((input) => { input.defaultValue = input.value; });
+      row.querySelectorAll("input").forEach((input) => {
+        input.defaultValue = input.value;
+      });
     });
-    drawn = "";                                  // whatever the server makes of it is drawn
+    drawn = ""; // whatever the server makes of it is drawn
     editor.stroke({ do: "rules", rules: rules });
   }
 
+  /**
+   * The line of the list that an element is in.
+   * @param {HTMLElement} element
+   * @param {string} [more]
+   */
+  const ruleOf = (element, more = "") => /** @type {HTMLElement | null} */ (element.closest(`#rules-list > .rule${more}`));
+
+  /** @type {Hetero["rulesButton"]} */
   function rulesButton(what, pressed) {
-    const row = pressed.closest(".rule"), list = editor.byId("rules-list");
+    const list = editor.one("#rules-list");
     if (what === "add") {
       const fresh = line(page.view.rules, { to: page.view.rules.targets[0] });
       fresh.dataset.fresh = "";
       if (!lines().length) list.textContent = "";
       list.append(fresh);
       number();
-      fresh.querySelector(".rule-text").focus();
+      editor.one(".rule-text", fresh).focus();
       return;
     }
+    const row = ruleOf(pressed);
+    if (!row) return;
     if (what === "up" && row.previousElementSibling) list.insertBefore(row, row.previousElementSibling);
     else if (what === "down" && row.nextElementSibling) list.insertBefore(row.nextElementSibling, row);
     else if (what === "remove") row.remove();
     send();
   }
 
-  const ruleOps = (pressed) => editor.stroke({ do: "rule-ops", rule: lines().indexOf(pressed.closest(".rule")) });
+  /** @type {Hetero["ruleOps"]} */
+  const ruleOps = (pressed) => {
+    const row = ruleOf(pressed);
+    if (row) editor.stroke({ do: "rule-ops", rule: lines().indexOf(row) });
+  };
 
   /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
   document.addEventListener("change", (event) => {
-    const row = event.target.closest("#rules-list > .rule");
-    if (!drawing && row && finished(read(row)) && (!row.dataset.fresh || event.target.matches(".rule-to"))) send();
+    const row = ruleOf(editor.targetOf(event));
+    if (!drawing && row && finished(read(row)) && (!row.dataset.fresh || editor.targetOf(event).matches(".rule-to"))) send();
   });
   document.addEventListener("focusout", (event) => {
-    const row = event.target.closest("#rules-list > .rule[data-fresh]");
-    if (!drawing && row && !row.contains(event.relatedTarget) && finished(read(row))) send();
+    const row = ruleOf(editor.targetOf(event), "[data-fresh]");
+    if (!drawing && row && !row.contains(/** @type {Node | null} */ (event.relatedTarget)) && finished(read(row))) send();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.target.matches(".rule input")) { delete event.target.closest(".rule").dataset.fresh; send(); }
+    if (event.key === "Enter" && editor.targetOf(event).matches(".rule input")) {
+      delete ruleOf(editor.targetOf(event))?.dataset.fresh;
+      send();
+    }
   });
 
-  Object.assign(editor, { drawRules, rulesButton, ruleOps });
+  editor.provide({ drawRules, rulesButton, ruleOps });
 })(window.hetero);

@@ -1,20 +1,23 @@
 /* Selection, and the links between graph, tables and inspector. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
 
+  /** @type {Hetero["opId"]} */
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
-  const known = new Map(), MOST_KNOWN = 5000;
+  const known = new Map(),
+    MOST_KNOWN = 5000;
 
   /* The ops that a node stands for; a block has them as ranges: "3-5 9". */
+  /** @param {CyNode} node */
   function opsOf(node) {
     const text = node.data("ops");
     if (text === undefined) return [node.data("op")];
     let ops = known.get(text);
     if (!ops) {
       ops = [];
-      text.split(" ").forEach((part) => {
+      text.split(" ").forEach((/** @type {string} */ part) => {
         const ends = part.split("-").map(Number);
         for (let op = ends[0]; op <= ends[ends.length - 1]; op += 1) ops.push(op);
       });
@@ -25,55 +28,72 @@
   }
 
   /* The node that shows an op: its own, or the block that it is in. */
+  /** @param {number} op */
   function nodeOf(op) {
-    const own = page.cy.getElementById("op" + op);
+    const own = page.cy.getElementById(`op${op}`);
     if (own.nonempty()) return own;
     if (!page.groupOf) {
-      page.groupOf = new Map();
-      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((inner) => page.groupOf.set(inner, node.id())));
+      /** @type {Map<number, string>} */
+      const groups = new Map();
+      page.groupOf = groups;
+      page.cy.nodes(".group").forEach((node) => opsOf(node).forEach((/** @type {number} */ op) => groups.set(op, node.id())));
     }
     return page.cy.getElementById(page.groupOf.get(op) || "");
   }
 
+  /** @type {Hetero["nodesOf"]} */
   function nodesOf(ops) {
     let found = page.cy.collection();
-    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => { if (id) found = found.union(page.cy.getElementById(id)); });
+    new Set(ops.map((op) => nodeOf(op).id())).forEach((id) => {
+      if (id) found = found.union(page.cy.getElementById(id));
+    });
     return found;
   }
 
   /* What is selected: the ops that a command chose, or all ops of the nodes that a person clicked. */
-  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").map(opsOf).flat() : []);
+  const selectedOps = () => page.chosen || (page.cy ? page.cy.nodes("node.op:selected").toArray().flatMap(opsOf) : []);
 
   /* After nodes came and went, the same ops are selected as before. */
   function reselect() {
     const ops = page.chosen || page.selected || [];
     if (!ops.length) return;
-    quietly(() => { page.cy.elements(":selected").unselect(); nodesOf(ops).select(); });
+    quietly(() => {
+      page.cy.elements(":selected").unselect();
+      nodesOf(ops).select();
+    });
     page.chosen = ops;
   }
 
+  /** @type {Hetero["selectNothing"]} */
   function selectNothing() {
     page.chosen = null;
     page.selected = [];
-    ["subgraphs", "transfers"].forEach((table) => { const grid = editor.gridApi(table); if (grid) grid.deselectAll(); });
+    ["subgraphs", "transfers"].forEach((table) => {
+      const grid = editor.gridApi(table);
+      if (grid) grid.deselectAll();
+    });
     if (page.cy) page.cy.elements(":selected").unselect();
     editor.set("selection", { data: { ops: [] } });
   }
-  let pending = null;
+  let pending = 0;
 
+  /** @type {Hetero["reportSelection"]} */
   function reportSelection() {
     if (page.quiet) return;
     clearTimeout(pending);
     page.chosen = null;
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
-      const ops = nodes.filter(".op").map(opsOf).flat();
+      const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
       page.selected = ops;
       const terminal = nodes.filter(".terminal");
-      editor.set("selection", { data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") } });
+      editor.set("selection", {
+        data: ops.length || terminal.empty() ? { ops: ops } : { ops: [], tensor: terminal[0].data("tensor") },
+      });
     }, 25);
   }
 
+  /** @param {Messages.Selection | null} selection */
   function select(selection) {
     if (!selection) return window.dash_clientside.no_update;
     const ops = selection.ops || [];
@@ -84,11 +104,14 @@
         nodesOf(ops).select();
       });
       page.chosen = page.selected = ops;
-      if (ops.length > 1 || selection.count) { editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected.")); showSome(nodesOf(ops)); }
+      if (ops.length > 1 || selection.count) {
+        editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected."));
+        showSome(nodesOf(ops));
+      }
     }
-    if (selection.say) editor.say(selection.say);
-    if (selection.nothing) editor.flash(editor.byId("find"));
-    if (selection.go && ops.length && page.wanted === undefined) {
+    if (selection.message) editor.say(selection.message);
+    if (selection.missing) editor.flash(editor.byId("find"));
+    if (selection.reveal && ops.length && page.wanted === undefined) {
       page.wanted = ops[0];
       setTimeout(() => bringWanted(40), 250);
     }
@@ -97,16 +120,21 @@
   }
 
   /* What was looked for, once it is drawn: blocks that are opened for it take a moment to come. */
+  /** @param {number} tries */
   function bringWanted(tries) {
     const op = page.wanted;
-    if (op === undefined) return;                // redrawn has brought it
-    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById("op" + op).empty();
-    if (coming && tries) { setTimeout(() => bringWanted(tries - 1), 100); return; }
+    if (op === undefined) return; // redrawn has brought it
+    const coming = page.detail && page.detail.mode === "blocks" && page.cy.getElementById(`op${op}`).empty();
+    if (coming && tries) {
+      setTimeout(() => bringWanted(tries - 1), 100);
+      return;
+    }
     page.wanted = undefined;
     bringIfShown(op);
   }
 
   /* The row of the subgraph that the first of some ops is in. */
+  /** @param {number[]} ops */
   function showRow(ops) {
     const grid = editor.gridApi("subgraphs");
     if (!grid || !page.view || !ops.length) return;
@@ -118,30 +146,43 @@
   }
 
   /* Nothing of a selection in sight: brings its first node. */
+  /** @param {CyNodes} nodes */
   function showSome(nodes) {
     const view = page.cy.extent();
-    const seen = nodes.some((n) => { const p = n.position(); return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2; });
+    const seen = nodes.toArray().some((/** @type {CyNode} */ n) => {
+      const p = n.position();
+      return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
+    });
     if (!seen && nodes.nonempty()) page.cy.animate({ center: { eles: nodes.first() }, duration: 160 });
   }
 
+  /** @param {() => void} work */
   function quietly(work) {
     page.quiet = true;
     work();
-    setTimeout(() => { page.quiet = false; }, 40);
+    setTimeout(() => {
+      page.quiet = false;
+    }, 40);
   }
 
+  /** @type {Hetero["unmark"]} */
   function unmark() {
     if (!page.cy) return;
     page.cy.batch(() => page.cy.elements(".mark, .dim").removeClass("mark dim"));
   }
 
   /* Only clicks count: a row may also become selected because the table or the graph changed. */
+  /**
+   * @param {string} table
+   * @param {{ rowId: string } | null} cell
+   */
   function clicked(table, cell) {
     const grid = cell && page.cy ? editor.gridApi(table) : null;
-    const row = grid ? grid.getRowNode(cell.rowId) : null;
+    const row = grid ? grid.getRowNode(cell?.rowId || "") : null;
     return row ? row.data : null;
   }
 
+  /** @param {{ rowId: string } | null} cell */
   function subgraphsRow(cell) {
     const row = clicked("subgraphs", cell);
     if (!row) return window.dash_clientside.no_update;
@@ -150,23 +191,32 @@
   }
 
   /* Selects a subgraph, brings it into view and dims the rest. */
+  /** @param {number} part */
   function showPart(part) {
     if (!page.cy) return;
-    editor.set("selection", { data: { ops: page.view.ops.filter((op, i) => page.view.part[i] === part), select: true } });
-    const nodes = page.cy.nodes(".op").filter((n) => opsOf(n).some((op) => page.view.part[page.index.get(op)] === part));
+    editor.set("selection", { data: { ops: page.view.ops.filter((_op, i) => page.view.part[i] === part), select: true } });
+    const nodes = page.cy
+      .nodes(".op")
+      .filter((n) => opsOf(n).some((/** @type {number} */ op) => page.view.part[page.index.get(op)] === part));
     highlight(nodes.union(nodes.edgesWith(nodes)));
   }
 
+  /** @param {{ rowId: string } | null} cell */
   function transfersRow(cell) {
     const row = clicked("transfers", cell);
     if (!row) return window.dash_clientside.no_update;
-    const source = nodeOf(row.source_op), targets = nodesOf(row.target_ops);
+    const source = nodeOf(row.source_op),
+      targets = nodesOf(row.target_ops);
     const edges = source.edgesTo(targets);
     edges.addClass("mark");
     highlight(source.union(targets).union(edges), edges);
     return row.tensor;
   }
 
+  /**
+   * @param {import("cytoscape").CollectionReturnValue} elements
+   * @param {import("cytoscape").EdgeCollection} [marked]
+   */
   function highlight(elements, marked) {
     const cy = page.cy;
     cy.batch(() => {
@@ -177,31 +227,50 @@
     bring(elements);
   }
 
+  /** @param {import("cytoscape").CollectionReturnValue} elements */
   function bring(elements) {
     const cy = page.cy;
     const box = elements.boundingBox();
     const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
-    if (zoom >= 0.35) cy.animate({ fit: { eles: elements, padding: 60 }, duration: 180 },
-                                 { complete: () => { if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() }); } });
+    if (zoom >= 0.35)
+      cy.animate(
+        { fit: { eles: elements, padding: 60 }, duration: 180 },
+        {
+          complete: () => {
+            if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() });
+          },
+        },
+      );
     else cy.animate({ center: { eles: elements.nodes().first() }, zoom: 0.6, duration: 180 });
   }
 
   /* Goes to an op; blocks around it are opened. */
+  /** @param {number} op */
   function bringOp(op) {
-    const node = page.cy && page.cy.getElementById("op" + op);
-    if (node && node.nonempty()) { goTo("op" + op); return; }
-    if (page.detail && page.detail.mode === "blocks") { page.wanted = op; editor.askDetail({ do: "reveal", op: op }); }
-    else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
+    const node = page.cy?.getElementById(`op${op}`);
+    if (node?.nonempty()) {
+      goTo(`op${op}`);
+      return;
+    }
+    if (page.detail && page.detail.mode === "blocks") {
+      page.wanted = op;
+      editor.askDetail({ do: "reveal", op: op });
+    } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 
+  /** @param {number} op */
   function bringIfShown(op) {
     const node = nodeOf(op);
     if (node.nonempty()) goTo(node.id());
   }
 
+  /** @type {Hetero["goTo"]} */
   function goTo(id) {
-    if (page.cy && page.cy.getElementById(id).empty() && opId(id) >= 0) { bringOp(opId(id)); return; }
-    const node = page.cy && page.cy.getElementById(id);
+    if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
+      bringOp(opId(id));
+      return;
+    }
+    const node = page.cy?.getElementById(id);
     if (!node || node.empty()) return;
     unmark();
     page.cy.elements(":selected").unselect();
@@ -209,23 +278,48 @@
     page.cy.animate({ center: { eles: node }, zoom: Math.max(page.cy.zoom(), 0.6), duration: 160 });
   }
 
+  /** @type {Hetero["find"]} */
   function find(text, next) {
     if (!page.cy || !text.trim()) return;
     editor.set("notice", { children: null });
-    if (/[<>]|==|!=/.test(text)) { editor.stroke({ do: "filter", text: text }); return; }
+    if (/[<>]|==|!=/.test(text)) {
+      editor.stroke({ do: "filter", text: text });
+      return;
+    }
     if (page.detail && page.detail.mode !== "ops") {
-      page.found = next ? (page.found || 0) + 1 : 0;
-      editor.askDetail({ do: "find", text: text, skip: page.found });
+      page.matchNumber = next ? (page.matchNumber || 0) + 1 : 0;
+      editor.askDetail({ do: "find", text: text, skip: page.matchNumber });
       return;
     }
     const wanted = text.trim().toLowerCase();
-    const hits = page.cy.nodes().not(".frame").filter((n) => n.data("find").includes(wanted));
-    if (hits.empty()) { editor.flash(editor.byId("find")); editor.say("Nothing is called “" + text.trim() + "”."); return; }
-    page.found = next ? ((page.found || 0) + 1) % hits.length : 0;
-    editor.say((page.found + 1) + " of " + hits.length);
-    goTo(hits[page.found % hits.length].id());
+    const hits = page.cy
+      .nodes()
+      .not(".frame")
+      .filter((n) => n.data("find").includes(wanted));
+    if (hits.empty()) {
+      editor.flash(editor.byId("find"));
+      editor.say(`Nothing is called “${text.trim()}”.`);
+      return;
+    }
+    page.matchNumber = next ? ((page.matchNumber || 0) + 1) % hits.length : 0;
+    editor.say(`${page.matchNumber + 1} of ${hits.length}`);
+    goTo(hits[page.matchNumber % hits.length].id());
   }
 
-  Object.assign(editor, { reselect, selectNothing, showPart, opId, opsOf, nodesOf, selectedOps, showRow, reportSelection, unmark, bringOp, goTo, find });
+  editor.provide({
+    reselect,
+    selectNothing,
+    showPart,
+    opId,
+    opsOf,
+    nodesOf,
+    selectedOps,
+    showRow,
+    reportSelection,
+    unmark,
+    bringOp,
+    goTo,
+    find,
+  });
   editor.callbacks({ select, subgraphsRow, transfersRow });
 })(window.hetero);

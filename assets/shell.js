@@ -1,104 +1,168 @@
 /* Panels that can be resized, devices that can be dragged, links and copies. */
-(function (editor) {
+((editor) => {
   "use strict";
 
-  const page = editor.page, KEY = "hetero-editor-panels";
+  const page = editor.page,
+    KEY = "hetero-editor-panels";
+  /** @type {Record<PanelName, [number, number]>} */
   const LIMITS = { tools: [170, 460], inspector: [200, 620], dock: [90, 900] };
+
+  const NAMES = /** @type {PanelName[]} */ (Object.keys(LIMITS));
 
   /* ---- resizable panels that remember ---- */
 
-  const remembered = () => { try { return JSON.parse(localStorage.getItem(KEY) || "{}"); } catch (error) { return {}; } };
+  const remembered = () => {
+    try {
+      return JSON.parse(localStorage.getItem(KEY) || "{}");
+    } catch (_error) {
+      return {};
+    }
+  };
 
+  /** @type {Hetero["restorePanels"]} */
   function restorePanels() {
-    const element = editor.byId("editor"), sizes = remembered();
-    Object.keys(LIMITS).forEach((name) => { if (sizes[name]) element.style.setProperty("--" + name, clamped(name, sizes[name]) + "px"); });
+    const element = editor.one("#editor"),
+      sizes = remembered();
+    NAMES.forEach((name) => {
+      if (sizes[name]) element.style.setProperty(`--${name}`, `${clamped(name, sizes[name])}px`);
+    });
   }
 
   /* The tables come after the graph; once seen, they stay as they are when another tab is looked at. */
-  function showTables() { if (!document.querySelector('#tabs [role="tab"][data-active]')) editor.set("tabs", { value: "subgraphs" }); }
+  function showTables() {
+    if (!document.querySelector('#tabs [role="tab"][data-active]')) editor.set("tabs", { value: "subgraphs" });
+  }
+  /**
+   * @param {string} shown
+   * @param {string} own
+   */
   const keepTable = (shown, own) => (shown === own ? true : window.dash_clientside.no_update);
 
   /* Dash's upload fields have no labels of their own. */
   function labelFields() {
-    document.querySelectorAll("input[type=file]:not([aria-label])").forEach((field) => field.setAttribute("aria-label", "Choose a file"));
-    Object.keys(LIMITS).forEach((name) => {
-      const handle = document.querySelector('[data-resize="' + name + '"]');
+    document
+      .querySelectorAll("input[type=file]:not([aria-label])")
+      .forEach((field) => field.setAttribute("aria-label", "Choose a file"));
+    NAMES.forEach((name) => {
+      const handle = document.querySelector(`[data-resize="${name}"]`);
       if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
     });
   }
 
   /* Whatever the window, the graph stays visible. */
+  /**
+   * @param {PanelName} name
+   * @param {number} size
+   */
   function clamped(name, size) {
     const most = name === "dock" ? window.innerHeight - 240 : Math.min(LIMITS[name][1], window.innerWidth / 3.2);
     return Math.round(Math.min(Math.max(size, LIMITS[name][0]), Math.max(most, LIMITS[name][0])));
   }
 
-  window.addEventListener("resize", () => { if (editor.byId("editor")) restorePanels(); });
+  window.addEventListener("resize", () => {
+    if (editor.byId("editor")) restorePanels();
+  });
 
+  /**
+   * @param {PanelName} name
+   * @param {number} size
+   */
   function resize(name, size) {
-    const element = editor.byId("editor"), value = clamped(name, size);
-    element.style.setProperty("--" + name, value + "px");
-    document.querySelector('[data-resize="' + name + '"]').setAttribute("aria-valuenow", String(value));
+    const element = editor.one("#editor"),
+      value = clamped(name, size);
+    element.style.setProperty(`--${name}`, `${value}px`);
+    editor.one(`[data-resize="${name}"]`).setAttribute("aria-valuenow", String(value));
     localStorage.setItem(KEY, JSON.stringify({ ...remembered(), [name]: value }));
   }
 
-  const sizeOf = (name) => { const box = editor.byId(name).getBoundingClientRect(); return name === "dock" ? box.height : box.width; };
-  const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (dx, dy) => -dy };
+  /** @param {PanelName} name */
+  const sizeOf = (name) => {
+    const box = editor.one(`#${name}`).getBoundingClientRect();
+    return name === "dock" ? box.height : box.width;
+  };
+  /** @type {Record<PanelName, (dx: number, dy: number) => number>} */
+  const grows = { tools: (dx) => dx, inspector: (dx) => -dx, dock: (_dx, dy) => -dy };
+
+  /** @param {Event} event */
+  const panelOf = (event) => /** @type {PanelName | undefined} */ (editor.targetOf(event).dataset?.resize);
 
   document.addEventListener("pointerdown", (event) => {
-    const name = event.target.dataset && event.target.dataset.resize;
+    const name = panelOf(event);
     if (!name) return;
     event.preventDefault();
-    const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) }, handle = event.target;
+    const from = { x: event.clientX, y: event.clientY, size: sizeOf(name) },
+      handle = editor.targetOf(event);
+    /** @param {PointerEvent} e */
     const move = (e) => resize(name, from.size + grows[name](e.clientX - from.x, e.clientY - from.y));
     handle.setPointerCapture(event.pointerId);
     handle.addEventListener("pointermove", move);
     handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
   });
   document.addEventListener("dblclick", (event) => {
-    const name = event.target.dataset && event.target.dataset.resize;
+    const name = panelOf(event);
     if (!name) return;
     const sizes = remembered();
     delete sizes[name];
     localStorage.setItem(KEY, JSON.stringify(sizes));
-    editor.byId("editor").style.removeProperty("--" + name);
+    editor.one("#editor").style.removeProperty(`--${name}`);
   });
   document.addEventListener("keydown", (event) => {
-    const name = event.target.dataset && event.target.dataset.resize;
+    const name = panelOf(event);
     if (!name || !event.key.startsWith("Arrow")) return;
     event.preventDefault();
-    const dx = { ArrowLeft: -16, ArrowRight: 16 }[event.key] || 0, dy = { ArrowUp: -16, ArrowDown: 16 }[event.key] || 0;
+    const dx = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0,
+      dy = event.key === "ArrowUp" ? -16 : event.key === "ArrowDown" ? 16 : 0;
     resize(name, sizeOf(name) + grows[name](dx, dy));
   });
 
   /* ---- how a document was looked at: its colours and level of detail, for this browser session ---- */
 
-  const place = () => "hetero-editor-view-" + page.view.document;
-  const viewed = () => { try { return JSON.parse(sessionStorage.getItem(place()) || "{}"); } catch (error) { return {}; } };
-  function remember(what) { if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what })); }
+  const place = () => `hetero-editor-view-${page.view.document}`;
+  const viewed = () => {
+    try {
+      return JSON.parse(sessionStorage.getItem(place()) || "{}");
+    } catch (_error) {
+      return {};
+    }
+  };
+  /** @type {Hetero["remember"]} */
+  function remember(what) {
+    if (page.view) sessionStorage.setItem(place(), JSON.stringify({ ...viewed(), ...what }));
+  }
 
+  /** @type {Hetero["recall"]} */
   function recall() {
     const was = viewed();
-    if (page.detail === undefined) {             // the first elements are still on their way
+    if (page.detail === undefined) {
+      // the first elements are still on their way
       if (was.detail || was.view) setTimeout(recall, 40);
       return;
     }
     if (was.colour && was.colour !== "device") editor.set("colour-by", { value: was.colour });
     page.back = was.view;
-    if (was.detail && was.detail.mode) editor.askDetail({ do: "restore", detail: was.detail });
+    if (was.detail?.mode) editor.askDetail({ do: "restore", detail: was.detail });
     else editor.comeBack();
   }
 
   /* ---- dragging devices changes their priority ---- */
 
-  let dragged = null, goal = null;
-  const rowOf = (event) => event.target.closest && event.target.closest(".device-row");
-  const nameOf = (row) => row.querySelector("[data-device]").dataset.device;
-  const unmarkRows = () => document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
+  /** @type {HTMLElement | null} */
+  let dragged = null;
+  /** @type {{ name: string, below: boolean } | null} */
+  let goal = null;
+  /** @param {Event} event */
+  const rowOf = (event) => /** @type {HTMLElement | null} */ (editor.targetOf(event).closest?.(".device-row") ?? null);
+  /** @param {HTMLElement} row */
+  const nameOf = (row) => editor.one("[data-device]", row).dataset.device || "";
+  const unmarkRows = () =>
+    document.querySelectorAll(".device-row").forEach((r) => r.classList.remove("dragged", "drop-above", "drop-below"));
 
   document.addEventListener("dragstart", (event) => {
     dragged = rowOf(event);
-    if (dragged) { event.dataTransfer.effectAllowed = "move"; dragged.classList.add("dragged"); }
+    if (dragged) {
+      if (event.dataTransfer) event.dataTransfer.effectAllowed = "move";
+      dragged.classList.add("dragged");
+    }
   });
   document.addEventListener("dragover", (event) => {
     const row = rowOf(event);
@@ -112,7 +176,8 @@
   });
   document.addEventListener("dragend", () => {
     if (!dragged) return;
-    const moved = nameOf(dragged), before = page.view.devices.map((d) => d.name);
+    const moved = nameOf(dragged),
+      before = page.view.devices.map((d) => d.name);
     unmarkRows();
     if (goal && goal.name !== moved) {
       const names = before.filter((name) => name !== moved);
@@ -130,25 +195,39 @@
     if (page.index.has(op)) setTimeout(() => editor.bringOp(op), 150);
   }
 
+  /** @type {Hetero["showLink"]} */
   function showLink(ops) {
-    const hash = ops.length === 1 ? "#op=" + ops[0] : "";
+    const hash = ops.length === 1 ? `#op=${ops[0]}` : "";
     if (window.location.hash !== hash) window.history.replaceState(window.history.state, "", window.location.pathname + hash);
   }
 
+  /** @type {Hetero["copy"]} */
   function copy(text, said) {
-    const done = () => editor.say((said || "Copied") + ".");
-    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
+    const done = () => editor.say(`${said || "Copied"}.`);
+    if (navigator.clipboard)
+      navigator.clipboard.writeText(text).then(done, () => editor.say("The browser does not allow copying."));
     else editor.say("The browser does not allow copying.");
   }
 
-  const copyLink = () => { showLink(editor.selectedOps()); copy(window.location.href, "Link copied"); };
+  /** @type {Hetero["copyLink"]} */
+  const copyLink = () => {
+    showLink(editor.selectedOps());
+    copy(window.location.href, "Link copied");
+  };
 
   /* What was asked for may come below what the panel shows. */
+  /**
+   * @param {unknown} children
+   * @param {string} id
+   */
   function intoView(children, id) {
-    setTimeout(() => { const box = editor.byId(id); if (children && box) box.scrollIntoView({ block: "nearest" }); }, 50);
+    setTimeout(() => {
+      const box = editor.byId(id);
+      if (children && box) box.scrollIntoView({ block: "nearest" });
+    }, 50);
     return window.dash_clientside.no_update;
   }
 
-  Object.assign(editor, { labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
+  editor.provide({ labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink });
   editor.callbacks({ keepTable, intoView });
 })(window.hetero);

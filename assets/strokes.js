@@ -1,61 +1,143 @@
 /* Brushes and what they ask of the server. */
-(function (editor) {
+((editor) => {
   "use strict";
 
   const page = editor.page;
+  const PAGE_ID = Math.random().toString(36).slice(2) + Date.now().toString(36);
+  const FIRST_RETRY = 5000,
+    LAST_RETRY = 60000,
+    DOUBLE_CLICK = 500,
+    TITLE = 24; // height of a frame's title
 
-  /* A change of the automatic mode is a stroke; an answer of the server that sets the lists is not. */
-  function automatic(policy, grouping, costs, codegen) {
-    const view = page.view;
-    if (!view || (policy === view.policy && grouping === view.grouping && costs === view.costs && codegen === view.codegen))
-      return window.dash_clientside.no_update;
-    page.sequence += 1;
-    return { do: "automatic", policy: policy, grouping: grouping, costs: costs, codegen: codegen, sequence: page.sequence };
+  /* Strokes that the server has not confirmed: all are sent with each new one, so that a request that is lost or overtaken
+     loses nothing, and once more when no answer comes. */
+  /** @type {Messages.Stroke[]} */
+  let pending = [];
+  let pendingOf = "",
+    retryAfter = FIRST_RETRY,
+    retry = 0;
+
+  let last = "",
+    lastTime = 0;
+
+  /* The second tap of a double click paints what the first one painted; it must not be another step of the history. */
+  /** @param {Messages.Stroke} what */
+  function repeats(what) {
+    const text = JSON.stringify(what),
+      again = what.do === "paint" && text === last && Date.now() - lastTime < DOUBLE_CLICK;
+    last = text;
+    lastTime = Date.now();
+    return again;
   }
 
-  const painting = () => page.brush !== "select";
-  const device = () => (/^\d+$/.test(page.brush) ? Number(page.brush) : null);
-
+  /** @type {Hetero["stroke"]} */
   function stroke(what) {
+    if (repeats(what)) return;
     page.sequence += 1;
     editor.hold();
-    editor.set("stroke", { data: { ...what, sequence: page.sequence } });
+    const document = page.view ? page.view.document : "";
+    if (pendingOf !== document) pending = [];
+    pendingOf = document;
+    pending.push({ ...what, sequence: page.sequence });
+    retryAfter = FIRST_RETRY;
+    send();
   }
 
+  function send() {
+    clearTimeout(retry);
+    editor.set("strokes", { data: { page: PAGE_ID, strokes: [...pending] } });
+    retry = setTimeout(() => {
+      retryAfter = Math.min(2 * retryAfter, LAST_RETRY);
+      if (pending.length && page.view?.document === pendingOf) send();
+    }, retryAfter);
+  }
+
+  /** @param {Messages.Confirmed | null} confirmed */
+  function strokesConfirmed(confirmed) {
+    if (confirmed?.page === PAGE_ID) pending = pending.filter((each) => (each.sequence || 0) > confirmed.sequence);
+    if (!pending.length) clearTimeout(retry);
+    return window.dash_clientside.no_update;
+  }
+
+  /**
+   * What the server wants to be done, e.g. the rules of a file: through here, so that it is in order with the strokes.
+   * @param {Messages.Stroke | null} what
+   */
+  function strokeFromServer(what) {
+    if (what) {
+      stroke(what);
+      setTimeout(() => editor.set("next-stroke", { data: null }), 0); // the same once more is another stroke
+    }
+    return window.dash_clientside.no_update;
+  }
+
+  /**
+   * A change of the automatic mode is a stroke; an answer of the server that sets the lists is not.
+   * @param {string} policy
+   * @param {string} grouping
+   * @param {string} costs
+   * @param {string} codegen
+   */
+  function setAutomatic(policy, grouping, costs, codegen) {
+    const view = page.view;
+    const same =
+      !view || (policy === view.policy && grouping === view.grouping && costs === view.costs && codegen === view.codegen);
+    if (!same) stroke({ do: "automatic", policy, grouping, costs, codegen });
+    return window.dash_clientside.no_update;
+  }
+
+  /** @type {Hetero["painting"]} */
+  const painting = () => page.brush !== "select";
+  /** @type {Hetero["device"]} */
+  const device = () => (/^\d+$/.test(page.brush) ? Number(page.brush) : null);
+  const unpin = () => page.brush === "unpin";
+
+  /** @type {Hetero["paint"]} */
   function paint(ops, target, force) {
-    if (target === null) return;
-    if (!ops.length) { say("Select something first."); return; }
+    if (target === null || !page.view) return;
+    if (!ops.length) {
+      say("Select something first.");
+      return;
+    }
     const look = page.view.devices[target];
     if (page.cy && look) {
       const wanted = new Set(ops);
-      page.cy.batch(() => editor.nodesOf(ops).forEach((node) => {
-        if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
-        node.data({ fill: look.fill, ink: look.ink });
-        node.removeClass("mixed");
-      }));
+      const cy = page.cy;
+      cy.batch(() =>
+        editor.nodesOf(ops).forEach((node) => {
+          if (!editor.opsOf(node).every((op) => wanted.has(op))) return;
+          node.data({ fill: look.fill, ink: look.ink });
+          node.removeClass("mixed");
+        }),
+      );
     }
     stroke({ do: "paint", ops: ops, device: target, force: Boolean(force) });
   }
 
+  /** @type {Hetero["paintOrUnpin"]} */
   function paintOrUnpin(ops) {
     if (page.brush === "unpin") stroke({ do: "unpin", ops: ops });
     else paint(ops, device());
   }
 
+  const unmarkFirst = () => page.cy?.elements(".mark").removeClass("mark");
+
+  /** @type {Hetero["tapOp"]} */
   function tapOp(node) {
-    const ops = editor.opsOf(node), op = ops[0];
+    const ops = editor.opsOf(node),
+      op = ops[0];
     if (page.region === "region") {
-      stroke({ do: "region", ops: [op], device: device(), unpin: page.brush === "unpin" });
+      stroke({ do: "region", ops: [op], device: device(), unpin: unpin() });
     } else if (page.region === "between") {
       if (page.first === null) {
         page.first = ops;
-        page.cy.elements(".mark").removeClass("mark");
+        unmarkFirst();
         node.addClass("mark");
         showMode();
         return;
       }
-      stroke({ do: "between", from: page.first, ops: ops, device: device(), unpin: page.brush === "unpin" });
-      page.cy.elements(".mark").removeClass("mark");
+      stroke({ do: "between", first: page.first, ops: ops, device: device(), unpin: unpin() });
+      unmarkFirst();
       page.first = null;
       showMode();
     } else if (painting()) {
@@ -63,76 +145,113 @@
     }
   }
 
+  /* The title of a frame stands for its block; the rest of it is ground. */
+  /** @type {Hetero["tapFrame"]} */
+  function tapFrame(event) {
+    const frame = event.target,
+      top = frame.position("y") - frame.data("h") / 2;
+    page.cy?.elements(":selected").unselect();
+    if (painting() && !page.region && event.position.y < top + TITLE) paintOrUnpin(editor.opsOf(frame));
+  }
+
+  /** @type {Hetero["endBox"]} */
   function endBox() {
     page.boxing = false;
     const ops = editor.selectedOps();
     if (painting() && ops.length) {
-      page.cy.elements(":selected").unselect();
+      page.cy?.elements(":selected").unselect();
       paintOrUnpin(ops);
     } else {
       editor.reportSelection();
     }
   }
 
-  /* A word over the graph, for a moment. */
+  /* A message over the graph, for a moment. */
+  /** @type {Hetero["say"]} */
   function say(text) {
     const hint = editor.byId("mode-hint");
+    if (!hint) return;
     hint.textContent = text;
     hint.classList.add("shown");
-    page.saidUntil = Date.now() + 2200;
+    page.messageUntil = Date.now() + 2200;
     setTimeout(showMode, 2210);
   }
 
   /* Grows the selection; with a brush in hand, what it grows to is painted. */
+  /** @type {Hetero["grow"]} */
   function grow(how) {
     const ops = editor.selectedOps();
     if (!ops.length) {
-      editor.set("notice", { children: null });
       say("Select an op first, then choose what to grow it to.");
       return;
     }
-    stroke({ do: "grow", how: how, ops: ops, device: device(), unpin: page.brush === "unpin" });
+    stroke({ do: "grow", how: how, ops: ops, device: device(), unpin: unpin() });
   }
 
+  /** @type {Hetero["setBrush"]} */
   function setBrush(name) {
+    if (name !== page.brush) editor.closeNotice(); // what was refused to the former brush is not wanted any more
     page.brush = name;
     page.first = null;
-    page.saidUntil = 0;
+    page.messageUntil = 0;
     showMode();
   }
 
+  /** @type {Hetero["setRegion"]} */
   function setRegion(name) {
     page.region = page.region === name ? null : name;
     page.first = null;
-    page.saidUntil = 0;
-    if (page.cy) page.cy.elements(".mark").removeClass("mark");
+    page.messageUntil = 0;
+    unmarkFirst();
     showMode();
   }
 
+  /**
+   * @param {"brush" | "region"} kind
+   * @param {string} name
+   */
+  function press(kind, name) {
+    /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`button[data-${kind}]`)).forEach((button) =>
+      button.setAttribute("aria-pressed", String(button.dataset[kind] === name)),
+    );
+  }
+
+  /** @type {Hetero["showMode"]} */
   function showMode() {
     document.body.dataset.brush = page.brush;
     document.body.dataset.region = page.region || "";
-    document.querySelectorAll("[data-brush]").forEach((b) => {
-      if (b !== document.body) b.setAttribute("aria-pressed", String(b.dataset.brush === page.brush));
-    });
-    document.querySelectorAll("[data-region]").forEach((b) => {
-      if (b !== document.body) b.setAttribute("aria-pressed", String(b.dataset.region === page.region));
-    });
+    press("brush", page.brush);
+    press("region", page.region || "");
     const hint = editor.byId("mode-hint");
-    if (!hint || Date.now() < page.saidUntil) return;
-    const look = page.view && device() !== null ? page.view.devices[device()] : null;
-    const act = page.brush === "unpin" ? "unpin" : look ? "paint with " + look.name : "select";
+    if (!hint || Date.now() < page.messageUntil) return;
+    const brush = device(),
+      look = page.view && brush !== null ? page.view.devices[brush] : null;
+    const act = page.brush === "unpin" ? "unpin" : look ? `paint with ${look.name}` : "select";
     let text = "";
-    if (page.region === "region") text = "Click an op to " + act + " all connected ops of its colour.";
+    if (page.region === "region") text = `Click an op to ${act} all connected ops of its colour.`;
     else if (page.region === "between" && page.first === null) text = "Click the first op of the region.";
-    else if (page.region === "between") text = "Click the last op to " + act + " everything between.";
+    else if (page.region === "between") text = `Click the last op to ${act} everything between.`;
     else if (page.brush === "unpin") text = "Click ops, or shift-drag a box, to unpin.";
-    else if (look) text = "Painting with " + look.name + ": click ops, or shift-drag a box.";
-    hint.textContent = text && text + "  Esc ends.";
+    else if (look) text = `Painting with ${look.name}: click ops, or shift-drag a box.`;
+    hint.textContent = text && `${text}  Esc ends.`;
     hint.style.setProperty("--fill", look ? look.fill : "transparent");
     hint.classList.toggle("shown", Boolean(text));
   }
 
-  Object.assign(editor, { say, painting, device, stroke, paint, paintOrUnpin, tapOp, endBox, grow, setBrush, setRegion, showMode });
-  editor.callbacks({ automatic });
+  editor.provide({
+    say,
+    painting,
+    device,
+    stroke,
+    paint,
+    paintOrUnpin,
+    tapOp,
+    tapFrame,
+    endBox,
+    grow,
+    setBrush,
+    setRegion,
+    showMode,
+  });
+  editor.callbacks({ setAutomatic, strokeFromServer, strokesConfirmed });
 })(window.hetero);

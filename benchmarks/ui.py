@@ -131,7 +131,7 @@ def explorer(python: str, model: Path) -> Iterator[tuple[str, int]]:
 
 # What "on the screen" means in each tool: selectors, since Netron forbids eval, which waiting for a condition needs.
 _WATCH = """new MutationObserver(() => {
-    if (window.seenAt || !document.querySelector("#first-look svg g[transform]")) return;
+    if (window.seenAt || !document.querySelector("#preview svg g[transform]")) return;
     window.seenAt = -1;
     requestAnimationFrame(() => requestAnimationFrame(() => { window.seenAt = performance.timeOrigin + performance.now(); }));
 }).observe(document, { childList: true, subtree: true, attributes: true });"""

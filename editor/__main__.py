@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_plan_commands(commands: Any) -> None:
     devices = commands.add_parser("devices", help="what this machine really has")
     devices.add_argument("--json", action="store_true", help="machine-readable")
-    devices.set_defaults(command="plan.devices")
+    devices.set_defaults(command="plan_commands.devices")
 
     partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
     partition.add_argument("model", help="an .onnx file")
@@ -80,13 +80,13 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     partition.add_argument("--subgraphs", default="minimal", choices=SUBGRAPH_RULES)
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
-    partition.set_defaults(command="plan.partition")
+    partition.set_defaults(command="plan_commands.partition")
 
     run = commands.add_parser("run", help="run a plan once")
     run.add_argument("plan", type=Path)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     run.add_argument("--outputs", type=Path, metavar="F.npz")
-    run.set_defaults(command="plan.run")
+    run.set_defaults(command="plan_commands.run")
 
 
 def _add_measure_commands(commands: Any) -> None:
@@ -95,18 +95,18 @@ def _add_measure_commands(commands: Any) -> None:
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     bench.add_argument("--json", type=Path, metavar="F")
     _add_measure_options(bench, seconds=2.0, modes=True)
-    bench.set_defaults(command="measure.bench")
+    bench.set_defaults(command="measure_commands.bench")
 
     profile = commands.add_parser("profile", help="measure what each op takes on each real device of a plan")
     profile.add_argument("plan", type=Path)
     _add_measure_options(profile, seconds=2.0, modes=False)
-    profile.set_defaults(command="measure.profile")
+    profile.set_defaults(command="measure_commands.profile")
 
     tune = commands.add_parser("tune", help="try the best few plans for real and write the fastest")
     tune.add_argument("plan", type=Path)
     tune.add_argument("--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan")
     _add_measure_options(tune, seconds=4.0, modes=True)
-    tune.set_defaults(command="measure.tune")
+    tune.set_defaults(command="measure_commands.tune")
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
@@ -128,19 +128,19 @@ def _add_report_commands(commands: Any) -> None:
     export.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", type=_setting,
                         help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
                              "onnxruntime: assignment=names|annotations, budget=no")
-    export.set_defaults(command="report.export")
+    export.set_defaults(command="report_commands.export")
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
     bring.add_argument("plan", type=Path)
     bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or device table, "
                        "or annotated .onnx")
     bring.add_argument("--out", required=True, metavar="PLAN", type=Path)
-    bring.set_defaults(command="report.import_affinities")
+    bring.set_defaults(command="report_commands.import_affinities")
 
     why = commands.add_parser("why", help="explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
-    why.set_defaults(command="report.why")
+    why.set_defaults(command="report_commands.why")
 
 
 def _add_watch_commands(commands: Any) -> None:
@@ -150,7 +150,7 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument("--max-subgraphs", type=int, metavar="N")
     check.add_argument("--max-bytes", type=int, metavar="N", help="moved between devices per run")
     check.add_argument("--json", action="store_true", help="machine-readable")
-    check.set_defaults(command="watch.check")
+    check.set_defaults(command="watch_commands.check")
 
     watch = commands.add_parser("watch", help="partition again whenever the model file changes, keeping pins by key")
     watch.add_argument("model")
@@ -160,7 +160,7 @@ def _add_watch_commands(commands: Any) -> None:
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument("--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never")
-    watch.set_defaults(command="watch.watch")
+    watch.set_defaults(command="watch_commands.watch")
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -15,10 +15,7 @@ LAYERS = ("graph", "devices", "runtimes", "placement", "execution", "exports", "
 """Each may import those before it. ``exports`` and ``imports`` stand side by side."""
 SHARED = frozenset({"errors", "files", "text", "version", "resources"})
 """Small modules that everybody may import, and that import nothing but each other."""
-SAME_JOB = {
-    "__init__", "registry", "onnxruntime", "openvino", "tvm", "runtime", "values", "errors", "profiling",
-    "memory",  # the policy
-}
+SAME_JOB = {"__init__", "registry", "tvm", "runtime", "values", "errors", "profiling"}
 """Names that stand more than once because they do the same for their package."""
 
 
@@ -34,8 +31,8 @@ def modules() -> dict[str, Path]:
 def imports_of(path: Path, deferred: bool) -> Iterator[str]:
     """Modules of the editor that a file imports: when it is loaded, or with ``deferred`` those inside functions too."""
     tree = ast.parse(path.read_text())
-    typing_only = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-                   for inner in ast.walk(node)}
+    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    typing_only = {id(inner) for guard in guards for inner in ast.walk(guard)}
     inside = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
               for inner in ast.walk(node)}
     for node in ast.walk(tree):
@@ -109,7 +106,7 @@ def test_protobuf_is_known_to_few() -> None:
 
 
 def test_modules_can_be_read_in_one_sitting() -> None:
-    assert not [f"{path}: {n} lines" for path in modules().values() if (n := len(path.read_text().splitlines())) > 450]
+    assert not [f"{path}: {n} lines" for path in modules().values() if (n := len(path.read_text().splitlines())) > 480]
 
 
 def test_the_public_names_are_complete_and_sorted() -> None:

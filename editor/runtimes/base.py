@@ -158,7 +158,7 @@ class BoundExecutable(Protocol):
 
 
 class Runtime(Protocol):
-    """One way to execute ONNX. ``RuntimeDefaults`` has plain answers for what a runtime need not know."""
+    """One way to execute ONNX. ``defaults.RuntimeDefaults`` has plain answers for what a runtime need not know."""
 
     name: str
     """What device tables call it (``backendName``)."""
@@ -208,38 +208,6 @@ class Runtime(Protocol):
     def runs_optimized_graphs(self, device: Device) -> bool:
         """Sub-models may be cut from the graph that the runtime has optimized (``execution.ort_optimized``)."""
         ...
-
-
-class RuntimeDefaults:
-    """Plain answers: values are numpy arrays in host memory, there is no profiler, float32 is float32."""
-
-    name: str
-    title: str
-    api_version = API_VERSION
-    slowdown = 1.0
-
-    def memory_space(self, device: Device) -> MemorySpace:
-        """Host memory."""
-        return MemorySpace(self.name)
-
-    def convert(self, value: Value, space: MemorySpace) -> Value:
-        """A numpy array."""
-        from editor.runtimes.values import to_numpy
-
-        return to_numpy(value)
-
-    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
-                threads: int) -> list[KernelTime]:
-        """No profiler: the latency of a sub-model is divided among its ops by estimated work."""
-        return []
-
-    def precision(self, device: Device) -> str:
-        """Full precision."""
-        return ""
-
-    def runs_optimized_graphs(self, device: Device) -> bool:
-        """No."""
-        return False
 
 
 def summarize_error(error: BaseException, noise: Sequence[re.Pattern[str]] = (), limit: int = 240) -> str:

@@ -15,7 +15,8 @@ from onnx.external_data_helper import load_external_data_for_model
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
-from editor.runtimes.base import Capability, CompileOptions, Executable, RuntimeDefaults, SubModel, Value, summarize_error
+from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, summarize_error
+from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.probe import ask
 from editor.runtimes.values import to_numpy
 

@@ -23,6 +23,7 @@ from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.open_request import OpenRequest
+from editor.web.stroke_order import Pages
 from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
@@ -56,7 +57,7 @@ class BenchmarkState:
     """What the plan is called: the last step of its history."""
 
 
-class Desk:
+class AppState:
     """Everything that callbacks share. Its methods block; callbacks call them in threads."""
 
     def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path,
@@ -73,8 +74,11 @@ class Desk:
         self.store, self.jobs, self.start, self.examples = store, jobs, start, examples
         self._head_start = head_start
         self.benchmarks: dict[str, BenchmarkState] = {}
+        self.pages = Pages()
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
+        self._starting = threading.Lock()
+        """Held while a measurement is submitted, which can take seconds; not ``_lock``, which strokes need."""
         self._first: Future[Document] | None = None
         self._opening: set[Job] = set()
         self._shown = threading.Event()
@@ -98,11 +102,11 @@ class Desk:
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  # whoever waits for the first document gets the error
                     first.set_exception(error)
             if not self._closed:
                 self.jobs.run(tasks.warm_up)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # a thread of its own: nobody else would see it
             log.log(logging.DEBUG if self._closed else logging.WARNING, "%s", error)
 
     def page_shown(self) -> None:
@@ -131,10 +135,10 @@ class Desk:
         first = self._first
         try:
             return first.result(OPEN_SECONDS) if first is not None else None
-        except Exception:  # the page will say what is wrong
+        except Exception:  # noqa: BLE001  # the page will say what is wrong
             return None
 
-    def at_hand(self, path: str) -> Document | None:
+    def open_document(self, path: str) -> Document | None:
         """The document that an address shows, if it is open already."""
         if path.startswith("/d/"):
             with self._lock:
@@ -197,21 +201,22 @@ class Desk:
             mode: ``latency`` or ``throughput``.
             requests: in flight.
         """
-        with self._lock:
+        with self._starting:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
                 running.job.cancel()
-            recipe = document.plan.recipe()
+            # The version first: a stroke that comes in between then only makes the result look out of date.
+            version, layout, plan = document.version, document.layout_name, document.plan
+            recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, seconds)
             elif kind == "tune":
                 job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
             else:
                 job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
-            state = BenchmarkState(job, document.version, tuple(s.device for s in document.placement.subgraphs), kind,
-                                   layout=document.layout_name)
-            self.benchmarks[document.id] = state
-            return state
+            benchmark = BenchmarkState(job, version, devices, kind, layout=layout)
+            self.benchmarks[document.id] = benchmark
+            return benchmark
 
     def cancel_opening(self) -> None:
         """Stops whatever is being opened; those who wait for it get a ``JobError``."""
@@ -245,7 +250,7 @@ class Desk:
     def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name an .onnx file first.")
-        asked = (str(path.resolve()), dict(define))
+        asked = (str(path.absolute()), dict(define))
         early = self._head_start
         graph = early.graph(*asked, OPEN_SECONDS) if early is not None else None
         if graph is None:
@@ -276,4 +281,4 @@ class Desk:
             return document
 
 
-__all__ = ["BenchmarkState", "Desk", "OpenRequest"]
+__all__ = ["AppState", "BenchmarkState", "OpenRequest"]

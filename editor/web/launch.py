@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
     devices = options.devices or str(place("examples") / "devices" / "runtimes.yaml")
-    start = OpenRequest(str(Path(options.model).resolve()), devices, define) if options.model else None
+    start = OpenRequest(str(Path(options.model).absolute()), devices, define) if options.model else None
     jobs = JobService(options.scheduler)
     early = None
     if start is not None and not start.path.endswith(".json"):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from editor.devices.device import Device
 from editor.placement.labels import LEVELS
 from editor.placement.rules import match_counts
+from editor.web.messages import RulesData
 from editor.workspace.document import Document
 
 KINDS = {"type": "op type", "name": "name (glob)", "regex": "name (regex)", "scope": "scope", "tensor": "output tensor (glob)"}
 _EXAMPLES = {"type": "Conv", "name": "/layers.3/*", "regex": r"attn/.*MatMul", "scope": "model/layers.0", "tensor": "*_scale"}
 
 
-def rules_data(document: Document) -> dict[str, Any]:
+def rules_data(document: Document) -> RulesData:
     """The rules as ``assets/rules.js`` draws them: plain rules with their match counts, kinds of patterns and targets."""
     rules = document.placement.settings.rules
     counts = match_counts(document.graph, rules) if rules else []

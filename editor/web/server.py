@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import dash_mantine_components as dmc
 import uvicorn
@@ -20,12 +21,12 @@ from editor.errors import EditorError
 from editor.execution.jobs.preload import HeadStart
 from editor.execution.jobs.service import JobService
 from editor.resources import place
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
-from editor.web.drawing.preview import FIT, STARTER, WAIT, first_look
+from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
-from editor.web.static_cache import Shelf
+from editor.web.static_cache import StaticFileCache
 from editor.workspace.store import Store
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
-<body>{%app_entry%}<!--first look--><div hidden>{%config%}</div>
+<body>{%app_entry%}<!--preview--><div hidden>{%config%}</div>
 <template id="scripts">{%scripts%}{%renderer%}</template><!--starter--></body>
 </html>"""
 _THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defaultRadius": "sm",
@@ -44,47 +45,55 @@ _THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defa
 class _Page(Dash):
     """Dash with a picture of the graph in the frame that it sends before its scripts."""
 
-    desk: Desk
+    state: AppState
 
     def interpolate_index(self, **parts: str) -> str:
         """The page's HTML, for the address that is asked for."""
-        frame = super().interpolate_index(**parts)
+        frame = str(super().interpolate_index(**parts))
         request = self.backend.request_adapter()
         path = request.path if request else "/"
         try:
-            document = self.desk.at_hand(path)
-            look = first_look(document) if document else WAIT if path == "/" and self.desk.opening_first else ""
-        except Exception as error:  # the page comes without it
-            log.warning("no first look: %s", error)
-            look = ""
-        return frame.replace("<!--first look-->", look + FIT if look else "", 1).replace("<!--starter-->", STARTER, 1)
+            document = self.state.open_document(path)
+            picture = preview(document) if document else WAIT if path == "/" and self.state.opening_first else ""
+        except Exception as error:  # noqa: BLE001  # the page comes without it
+            log.warning("no preview: %s", error)
+            picture = ""
+        script = self._inline("_first_view.js", "inline_preview.js") if picture else ""
+        return (frame.replace("<!--preview-->", picture + script, 1)
+                .replace("<!--starter-->", self._inline("inline_start_scripts.js"), 1))
+
+    def _inline(self, *names: str) -> str:
+        """Scripts of the assets as an element of the page: what must run before any file has been fetched."""
+        folder = Path(self.config.assets_folder)
+        return f"<script>{''.join((folder / name).read_text(encoding='utf-8') for name in names)}</script>"
 
 
-def create_app(desk: Desk) -> Dash:
+def create_app(state: AppState) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
     app = _Page("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
-               update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
-    app.desk = desk
+                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True,
+                assets_ignore=r"^inline_")  # these stand in the page itself
+    app.state = state
     app.index_string = _INDEX
     app.layout = dmc.MantineProvider([
         dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
         html.Div(html.Div("Opening …", className="empty"), id="page")],
         defaultColorScheme="auto", theme=_THEME)
-    opening.register(app, desk)
-    comparing.register(app, desk)
-    detail.register(app, desk)
-    editing.register(app, desk)
-    benchmarking.register(app, desk)
-    exporting.register(app, desk)
-    importing.register(app, desk)
+    opening.register(app, state)
+    comparing.register(app, state)
+    detail.register(app, state)
+    editing.register(app, state)
+    benchmarking.register(app, state)
+    exporting.register(app, state)
+    importing.register(app, state)
     clientside.register(app)
 
-    async def look() -> Response:
-        document = await asyncio.to_thread(desk.wait_first)
-        return HTMLResponse(await asyncio.to_thread(first_look, document)) if document else Response(status_code=204)
+    async def show_preview() -> Response:
+        document = await asyncio.to_thread(state.wait_first)
+        return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
 
-    app.server.add_api_route("/_first-look", look, include_in_schema=False)
+    app.server.add_api_route("/_preview", show_preview, include_in_schema=False)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()
     return app
@@ -105,19 +114,19 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    desk = Desk(Store(workspace), jobs, start, place("examples"), early)
-    desk.begin()
+    state = AppState(Store(workspace), jobs, start, place("examples"), early)
+    state.begin()
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)
-    app = create_app(desk)
+    app = create_app(state)
     address = f"http://{'[::1]' if host == '::1' else host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token
                                                                                              else "")
     print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
     if show:
         threading.Timer(0.8, show, (address,)).start()
-    shelf = Shelf(app.server)
-    shelf.warm()
-    config = uvicorn.Config(Guard(shelf, host, token), log_level="warning", ws_max_size=1 << 24,
+    cache = StaticFileCache(app.server)
+    cache.warm()
+    config = uvicorn.Config(Guard(cache, host, token), log_level="warning", ws_max_size=1 << 24,
                             timeout_graceful_shutdown=2)
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
@@ -126,7 +135,7 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:
-        desk.close()
+        state.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -18,7 +18,7 @@ _MOST = 300
 _LINK = re.compile(r'(?:src|href)="(/[^"]+)"')
 
 
-class Shelf:
+class StaticFileCache:
     """ASGI middleware: keeps what the application answered to requests for its static files.
 
     Their addresses change with their content, so an answer stays right as long as the server runs.
@@ -29,7 +29,7 @@ class Shelf:
         self._kept: dict[tuple[str, bytes, bool], list[Any]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers from the shelf, or passes on and keeps the answer."""
+        """Answers from the cache, or passes on and keeps the answer."""
         if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith(_KEPT):
             await self.app(scope, receive, send)
             return
@@ -50,7 +50,7 @@ class Shelf:
             await send(message)
 
     def warm(self) -> None:
-        """Fills the shelf with all that the page links to, in a thread: compressing takes longer than starting to listen."""
+        """Fills the cache with all that the page links to, in a thread: compressing takes longer than starting to listen."""
         async def fetch(address: str, encoding: bytes) -> bytes:
             path, _, query = address.partition("?")
             parts: list[bytes] = []
@@ -78,7 +78,7 @@ class Shelf:
         def work() -> None:
             try:
                 asyncio.run(fill())
-            except Exception as error:  # then they are compressed when they are asked for
+            except Exception as error:  # noqa: BLE001  # then they are compressed when they are asked for
                 log.info("static files are not prepared: %s", error)
 
         threading.Thread(target=work, daemon=True).start()

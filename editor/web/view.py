@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.graph.flops import Floats, op_bytes
 from editor.placement.costs import Costs, price
 from editor.placement.device_memory import device_bytes
-from editor.placement.device_profile import best_source, costs_of, word_for
+from editor.placement.device_profile import best_source, costs_of, profile_path, word_for
 from editor.placement.placement import Settings
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
+from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
 
 
-def view_of(document: Document) -> dict[str, Any]:
+def view_of(document: Document) -> View:
     """Per visible op: device, subgraph and pin state; and the devices they refer to.
 
     ``device``, ``part`` and ``pin`` are in the order of ``ops``; pin is 0 free, 1 pinned, 2 forced.
@@ -75,11 +79,46 @@ def codegen_value(settings: Settings) -> str:
     return str(settings.policy_options.get("codegen", "op"))
 
 
+class _Known(NamedTuple):
+    """Costs that were read, and what they were read for."""
+
+    devices: tuple[Device, ...]
+    profiles: tuple[float, ...]
+    source: str
+    costs: Costs
+
+
+_known: WeakKeyDictionary[Document, _Known] = WeakKeyDictionary()
+
+
+def _costs(document: Document) -> _Known:
+    """Costs as long as neither the devices nor the files of their profiles change: a stroke asks for them many times."""
+    graph, devices = document.graph, document.devices
+    profiles = tuple(_modified(profile_path(graph, device)) for device in devices if not device.planned)
+    known = _known.get(document)
+    if known is None or known.devices != devices or known.profiles != profiles:
+        source = best_source(graph, devices) if all(profiles) else "estimate"
+        known = _known[document] = _Known(devices, profiles, source, costs_of(graph, devices, source))
+    return known
+
+
+def _modified(path: Path) -> float:
+    """When a file was written; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def op_costs(document: Document) -> tuple[Costs, str]:
     """Costs of the model on the document's devices, measured where it has been profiled; and what to call them."""
-    source = best_source(document.graph, document.devices)
-    costs = costs_of(document.graph, document.devices, source)
-    return costs, word_for(costs, source)
+    known = _costs(document)
+    return known.costs, word_for(known.costs, known.source)
+
+
+def source_of(document: Document) -> str:
+    """``measured`` where every real device has a profile of the model, else ``estimate``."""
+    return _costs(document).source
 
 
 def colours_of(document: Document) -> dict[str, str]:
@@ -97,10 +136,11 @@ def _steps(values: Floats) -> list[int]:
     top = float(values.max(initial=0.0))
     if top <= 0:
         return [0] * len(values)
-    return np.clip(np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int).tolist()
+    steps = np.clip(np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int)
+    return [int(step) for step in steps]
 
 
-def _scale(values: Floats, form: Callable[[float], str], what: str) -> dict[str, str]:
+def _scale(values: Floats, form: Callable[[float], str], what: str) -> Scale:
     """The ends of the scale in words."""
     top = float(values.max(initial=0.0))
     return {"low": form(top / 2 ** _HALVINGS), "high": form(top), "what": what}
@@ -119,7 +159,7 @@ def predicted_of(document: Document) -> tuple[float | None, str]:
     return price(document.graph, costs, document.placement.assignment.device, placed).total, source
 
 
-def figures_of(document: Document) -> dict[str, Any]:
+def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
     predicted, source = predicted_of(document)
     division = document.placement.division

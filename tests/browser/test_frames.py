@@ -85,7 +85,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
         c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
     double_click(*box)
     page.wait_for_function("heteroCy.nodes('.frame').length === 1")
-    assert page.evaluate(labels) == [f"layers.1 ×{LAYERS}"]
+    assert page.evaluate(labels) == [f"layers.1 (1 of {LAYERS} alike)"]
     assert page.evaluate("heteroCy.nodes().length") > before
 
     page.click("#export")
@@ -94,7 +94,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     download.value.save_as(tmp_path / "view.svg")
     drawn = ET.parse(tmp_path / "view.svg").getroot()
     space = "{http://www.w3.org/2000/svg}"
-    assert f"layers.1 ×{LAYERS}" in [t.text for t in drawn.iter(space + "text")]
+    assert f"layers.1 (1 of {LAYERS} alike)" in [t.text for t in drawn.iter(space + "text")]
     assert len(list(drawn.iter(space + "polygon"))) >= 3, "edges end in arrowheads"
 
     ground = page.evaluate("""() => {
@@ -128,14 +128,14 @@ def test_the_first_picture_has_the_frames_of_the_live_graph(browser: Browser, tm
     held: list[Route] = []
     page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
     page.goto(server.url, wait_until="commit")
-    page.wait_for_selector("#first-look g[transform] text")
-    names = page.locator("#first-look text.frame").all_text_contents()
-    boxes = page.evaluate("""[...document.querySelectorAll('#first-look path.frame')]
+    page.wait_for_selector("#preview g[transform] text")
+    names = page.locator("#preview text.frame").all_text_contents()
+    boxes = page.evaluate("""[...document.querySelectorAll('#preview path.frame')]
         .map((path) => path.getBoundingClientRect().toJSON())""")
     for route in held:
         route.continue_()
     ready(page)
-    page.wait_for_function("!document.getElementById('first-look')")
+    page.wait_for_function("!document.getElementById('preview')")
     live = page.evaluate("""heteroCy.nodes('.frame').map((n) => {
         const box = n.renderedBoundingBox({ includeLabels: false }), at = heteroCy.container().getBoundingClientRect();
         return { label: n.data('label'), x: box.x1 + at.left, y: box.y1 + at.top, width: box.w, height: box.h };
@@ -186,7 +186,7 @@ def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_
     assert page.evaluate("heteroCy.nodes('.frame').length") == 0
     page.keyboard.press("e")
     page.wait_for_function("heteroCy.nodes('.frame').length === 1")
-    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == f"layers.1 ×{LAYERS}"
+    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == f"layers.1 (1 of {LAYERS} alike)"
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
     page.keyboard.press("Control+z")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
@@ -199,7 +199,7 @@ def test_the_inspector_names_a_block_and_its_costs(opened: Page) -> None:
     expect(inspector).to_contain_text("layers.1")
     expect(inspector).to_contain_text(f"25 ops selected, one of {LAYERS} blocks alike")
     expect(inspector.locator(".hover-row")).to_have_count(2)
-    expect(inspector).to_contain_text("time by itself, estimated")
+    expect(inspector).to_contain_text("Stand-alone time (estimate)")
 
 
 def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -> None:
@@ -219,7 +219,7 @@ def test_identical_layers_are_one_block_that_is_painted_at_once(opened: Page) ->
     act(page, "heteroCy.nodes('.group')[1].select()")
     page.keyboard.press("c")
     page.wait_for_function("heteroCy.nodes('.group').length === 1")
-    assert page.evaluate("heteroCy.nodes('.group')[0].data('name')") == f"model ×{LAYERS}"
+    assert page.evaluate("heteroCy.nodes('.group')[0].data('name')") == f"model ({LAYERS} layers)"
     page.keyboard.press("2")
     act(page, "heteroCy.nodes('.group')[0].emit('tap')")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", str(25 * LAYERS))

@@ -94,7 +94,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     # Another policy re-solves around the pins; another way to form subgraphs; undo brings both back.
     page.click("#policy")
     page.click("role=option[name='Optimal: least latency']")
-    expect(page.locator("#outcome")).to_contain_text("no placement is below")
+    expect(page.locator("#outcome")).to_contain_text("Lower bound")
     expect(page.locator("#outcome")).to_contain_text("estimated", ignore_case=True)
     assert figure(page, "pins") == 6
     page.keyboard.press("Escape")
@@ -105,7 +105,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.keyboard.press("Escape")
     for _ in range(2):
         page.click("#undo")
-    expect(page.locator("#policy")).to_have_value("Priority: first that can")
+    expect(page.locator("#policy")).to_have_value("Priority: first capable device")
     expect(page.locator("#grouping")).to_have_value("Minimal: fewest")
 
     # Colours can mean something else, and come back.
@@ -168,7 +168,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     expect(cards).to_contain_text("within tolerance")
     expect(page.locator("#bench-stale")).to_be_empty()
     page.click("#undo")
-    expect(page.locator("#bench-stale")).to_contain_text("The plan changed")
+    expect(page.locator("#bench-stale")).to_contain_text("Plan changed")
     page.click("#redo")
 
     # Cancel takes effect at once.
@@ -259,7 +259,7 @@ def test_a_model_too_large_to_draw_opens_in_blocks(page: Page, server: Server) -
     assert page.evaluate("window.heteroCy.nodes().length") < 1300
     page.click("#policy")
     page.click("role=option[name='Optimal: least latency']")
-    expect(page.locator("#outcome")).to_contain_text("no placement is below")
+    expect(page.locator("#outcome")).to_contain_text("Lower bound")
     expect(page.locator("#undo")).to_be_enabled()
 
 
@@ -389,7 +389,7 @@ def test_bundles_for_other_tools_download(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.click("text=FCN-ResNet101, OpenCL first")
     ready(page)
-    for label, name in (("Page to attach, HTML", "fcn-resnet101.html"), ("Glow: device table", "fcn-resnet101_glow.zip")):
+    for label, name in (("HTML report", "fcn-resnet101.html"), ("Glow: device table", "fcn-resnet101_glow.zip")):
         page.click("#export")
         with page.expect_download() as download:
             page.click(f"text={label}")

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from pages import EXAMPLES, Server, ready
 from playwright.sync_api import Browser, Page, Route
 
-_PICTURE = """() => [...document.querySelectorAll('#first-look rect')].map((r) => {
+_PICTURE = """() => [...document.querySelectorAll('#preview rect')].map((r) => {
     const box = r.getBoundingClientRect();
     return [box.x + box.width / 2, box.y + box.height / 2, getComputedStyle(r).fill];
 })"""
@@ -34,13 +34,13 @@ def test_the_picture_is_what_the_live_graph_shows(browser: Browser, server: Serv
     held: list[Route] = []
     page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
     page.goto(first.url, wait_until="commit")
-    page.wait_for_selector("#first-look g[transform] text")
+    page.wait_for_selector("#preview g[transform] text")
     picture = page.evaluate(_PICTURE)
-    words = page.locator("#first-look text").all_text_contents()
-    assert len(picture) > 100 and "Conv" in words and "mobilenetv2.onnx" in page.locator("#first-look header").inner_text()
+    words = page.locator("#preview text").all_text_contents()
+    assert len(picture) > 100 and "Conv" in words and "mobilenetv2.onnx" in page.locator("#preview header").inner_text()
     for route in held:
         route.continue_()
-    page.wait_for_function("!document.getElementById('first-look')", timeout=30_000)
+    page.wait_for_function("!document.getElementById('preview')", timeout=30_000)
     live = page.evaluate(_LIVE)
     assert len(live) == len(picture)
     same = 0
@@ -61,11 +61,11 @@ def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: 
     held: list[Route] = []
     page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
     page.goto(made.url, wait_until="commit")
-    page.wait_for_selector("#first-look g[transform] rect", timeout=30_000)
+    page.wait_for_selector("#preview g[transform] rect", timeout=30_000)
     for route in held:
         route.continue_()
     ready(page)
-    assert page.locator("#first-look").count() == 0
+    assert page.locator("#preview").count() == 0
     page.close()
     made.stop()
 
@@ -94,7 +94,7 @@ def test_names_are_text_in_the_picture(browser: Browser, tmp_path: Path) -> None
 def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
     page.goto(server.url + "/open")
     page.get_by_role("heading", name="Examples").wait_for()
-    assert page.locator("#first-look").count() == 0
+    assert page.locator("#preview").count() == 0
 
 
 def test_bends_lead_edges_around_nodes(page: Page, tmp_path: Path) -> None:

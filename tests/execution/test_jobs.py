@@ -22,7 +22,7 @@ import editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import JobService
 from editor.placement.placement import Settings
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.store import Store
 
@@ -73,17 +73,17 @@ def test_errors_keep_their_type(service: JobService) -> None:
 
 
 def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
-    desk = Desk(Store(str(tmp_path)), service, None, EXAMPLES)
+    state = AppState(Store(str(tmp_path)), service, None, EXAMPLES)
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
     with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(desk.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
-        while not desk._opening and not opening.done():
+        opening = pool.submit(state.open, OpenRequest(str(model), "HETERO:GPU,CPU"))
+        while not state._opening and not opening.done():
             time.sleep(0.005)
-        desk.cancel_opening()
+        state.cancel_opening()
         with pytest.raises(editor.JobError, match="cancelled"):
             opening.result(30)
-    assert not desk._opening and not desk.store.recent(), "nothing is kept of it"
-    assert desk.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
+    assert not state._opening and not state.store.recent(), "nothing is kept of it"
+    assert state.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
 
 
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:

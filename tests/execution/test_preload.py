@@ -14,7 +14,7 @@ import editor
 from editor.execution.jobs.preload import HeadStart
 from editor.execution.jobs.service import JobService
 from editor.runtimes.registry import capability
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.store import Store
 
@@ -70,8 +70,8 @@ def test_when_it_dies_a_job_answers(tmp_path: Path) -> None:
     os.kill(early._process.pid, signal.SIGKILL)
     jobs = JobService()
     try:
-        desk = Desk(Store(str(tmp_path)), jobs, None, EXAMPLES, early)
-        assert len(desk.open(OpenRequest(MODEL, [{"name": "CPU"}])).graph) == 253
+        state = AppState(Store(str(tmp_path)), jobs, None, EXAMPLES, early)
+        assert len(state.open(OpenRequest(MODEL, [{"name": "CPU"}])).graph) == 253
     finally:
         jobs.close()
 
@@ -80,13 +80,13 @@ def test_it_can_be_cancelled(tmp_path: Path) -> None:
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
     request = OpenRequest(str(model), [{"name": "CPU", "backendName": "CPU"}])
     jobs = JobService()
-    desk = Desk(Store(str(tmp_path)), jobs, request, EXAMPLES, HeadStart(request.path, {}, request.devices))
+    state = AppState(Store(str(tmp_path)), jobs, request, EXAMPLES, HeadStart(request.path, {}, request.devices))
     try:
-        desk.begin()
+        state.begin()
         time.sleep(0.1)
-        desk.cancel_opening()
+        state.cancel_opening()
         with pytest.raises(editor.JobError, match="cancelled"):
-            desk.open_first()
-        assert not desk.store.recent()
+            state.open_first()
+        assert not state.store.recent()
     finally:
-        desk.close()
+        state.close()

@@ -12,6 +12,7 @@ from editor.graph.layout.nested import Box, NestedDrawing, draw_nested
 from editor.web.drawing.elements import segments
 from editor.web.drawing.preview import _bends
 from editor.web.drawing.spans import ops_of, spans
+from editor.web.messages import EdgeData
 
 SIZE = (128.0, 38.0)
 Drawn = tuple[list[tuple[int, int]], list[tuple[int, ...]], NestedDrawing]
@@ -86,7 +87,9 @@ def test_bends_as_cytoscape_takes_them(ends: tuple[float, ...], points: list[tup
     start, end = ends[:2], ends[2:]
     if abs(start[0] - end[0]) + abs(start[1] - end[1]) < 20:
         return
-    for found, wanted in zip(_bends(start, end, segments(start, end, points)), points, strict=True):
+    weights, distances = segments(start, end, points)
+    data: EdgeData = {"id": "e", "source": "a", "target": "b", "bytes": 0, "weights": weights, "distances": distances}
+    for found, wanted in zip(_bends(start, end, data), points, strict=True):
         assert np.allclose(found, wanted, atol=0.5)
 
 

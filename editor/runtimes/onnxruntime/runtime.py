@@ -19,10 +19,10 @@ from editor.runtimes.base import (
     Executable,
     KernelTime,
     MemorySpace,
-    RuntimeDefaults,
     SubModel,
     Value,
 )
+from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, LEVEL_LABELS, NAME, NOT_A_DEVICE, PROVIDER_NAMES
 from editor.runtimes.probe import ask

@@ -9,7 +9,7 @@ from typing import Any
 from editor.devices.device import Device
 from editor.graph.graph import Graph
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
-from editor.runtimes.openvino.importing import onnx_node_of, read_model
+from editor.runtimes.openvino.model_import import onnx_node_of, read_model
 from editor.runtimes.openvino.request import compile_model
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, fused_regions, median_of_quiet_runs
 

@@ -9,7 +9,7 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
 from editor.runtimes.openvino.errors import reason_of
-from editor.runtimes.openvino.importing import core, read_model
+from editor.runtimes.openvino.model_import import core, read_model
 from editor.runtimes.openvino.values import to_openvino
 
 

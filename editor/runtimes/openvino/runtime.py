@@ -20,10 +20,10 @@ from editor.runtimes.base import (
     Executable,
     KernelTime,
     MemorySpace,
-    RuntimeDefaults,
-    SubModel,
+SubModel,
     Value,
 )
+from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.probe import ask
 
 NAME = "openvino"
@@ -40,7 +40,7 @@ class OpenVino(RuntimeDefaults):
 
     def devices(self) -> Sequence[AvailableDevice]:
         """What OpenVINO reports."""
-        from editor.runtimes.openvino.importing import core
+        from editor.runtimes.openvino.model_import import core
 
         version = importlib.metadata.version("openvino")
         return [AvailableDevice(f"OpenVINO.{name}", NAME, name, version, str(core().get_property(name, "FULL_DEVICE_NAME")),
@@ -68,7 +68,7 @@ class OpenVino(RuntimeDefaults):
 
     def _refusal(self, model: ModelProto, device: Device) -> str:
         from editor.runtimes.openvino.errors import reason_of
-        from editor.runtimes.openvino.importing import core
+        from editor.runtimes.openvino.model_import import core
 
         inputs = {value.name for value in model.graph.input}
         if any(_pads_with(node, inputs) for node in model.graph.node):

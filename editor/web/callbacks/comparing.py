@@ -12,16 +12,16 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.exports.report import MOST_COMPARED, write_comparison
-from editor.placement.device_profile import best_source
 from editor.placement.hints import hints
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
-from editor.web.panels.benchmark import failed
 from editor.web.panels.compare import compare_view, hints_view
+from editor.web.panels.parts import problem
+from editor.web.view import source_of
 from editor.workspace.document import Document
 
 
-def register(app: Dash, desk: Desk) -> None:
+def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
     @app.callback(Output("compare-result", "children"), Output("hints-result", "children"),
@@ -29,26 +29,26 @@ def register(app: Dash, desk: Desk) -> None:
                   State("layout-name", "value"), State("doc", "data"),
                   running=[(Output("compare-start", "loading"), True, False), (Output("hints-start", "loading"), True, False)],
                   prevent_initial_call=True)
-    async def compare(_compare, _hints, _keep, name: str | None, document_id: str):
+    async def compare(_compare: Any, _hints: Any, _keep: Any, name: str | None, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        return await asyncio.to_thread(_compare_now, desk, str(ctx.triggered_id), name or "", document_id)
+        return await asyncio.to_thread(_compare_now, state, str(ctx.triggered_id), name or "", document_id)
 
-    @app.callback(Output("panes-data", "data"), Input("panes-ask", "data"), State("doc", "data"), prevent_initial_call=True)
-    async def panes(asked: dict[str, Any] | None, document_id: str):
+    @app.callback(Output("panes-data", "data"), Input("panes-request", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def panes(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
-        document = await asyncio.to_thread(desk.document, document_id)
+        document = await asyncio.to_thread(state.document, document_id)
         layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
         chosen = [layouts[name] for name in asked.get("names", ())[:4] if name in layouts]
         return await asyncio.to_thread(panes_data, document, chosen)
 
-    @app.callback(Output("download", "data", allow_duplicate=True), Input("panes-page", "data"), State("doc", "data"),
+    @app.callback(Output("download", "data", allow_duplicate=True), Input("comparison-request", "data"), State("doc", "data"),
                   prevent_initial_call=True)
-    async def attach(asked: dict[str, Any] | None, document_id: str):
+    async def attach(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
-        document = await asyncio.to_thread(desk.document, document_id)
+        document = await asyncio.to_thread(state.document, document_id)
         return await asyncio.to_thread(_page, document, [str(name) for name in asked.get("names", ())[:MOST_COMPARED]])
 
 
@@ -61,14 +61,16 @@ def _page(document: Document, names: list[str]) -> dict[str, Any]:
         return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
 
 
-def _compare_now(desk: Desk, what: str, name: str, document_id: str) -> Any:
+def _compare_now(state: AppState, what: str, name: str, document_id: str) -> Any:
     try:
-        document = desk.document(document_id)
+        document = state.document(document_id)
         if what == "hints-start":
-            source = best_source(document.graph, document.devices)
-            return no_update, hints_view(document, hints(document.placement, source))
+            return no_update, hints_view(document, hints(document.placement, source_of(document)))
         if what == "layout-keep":
+            if not name.strip():
+                text = "Give the plan a name first, in the field beside the button."
+                return problem(text, "The plan was not kept"), no_update
             document.keep_layout(name)
         return compare_view(document, document.layouts()), no_update
     except EditorError as error:
-        return failed(str(error)), no_update
+        return problem(str(error), "The layouts could not be compared"), no_update

@@ -3,112 +3,167 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from dash import Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.graph.scopes.tree import scopes_of
-from editor.web.app_state import Desk
-from editor.web.drawing.collapsed import expand_level, first_detail, reveal, shown_elements
+from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.web import messages as m
+from editor.web.app_state import AppState
+from editor.web.drawing.collapsed import expand_level, reveal, shown_elements
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import map_data
+from editor.web.panels.notice import notice
+from editor.web.validation import RELOAD, require
 from editor.workspace.document import Document
 
+MODES = ("ops", "blocks", "subgraphs")
 
-def register(app: Dash, desk: Desk) -> None:
+
+class Change(NamedTuple):
+    """What a request comes to: another level of detail, and ops to select."""
+
+    detail: m.Detail
+    selection: m.Selection | None = None
+
+
+def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
     @app.callback(Output("detail", "data"), Output("graph", "elements"), Output("selection", "data", allow_duplicate=True),
-                  Output("detail-mode", "value"), Input("detail-ask", "data"), State("detail", "data"), State("doc", "data"),
-                  prevent_initial_call=True)
-    async def ask(wanted: dict[str, Any] | None, detail: dict[str, Any], document_id: str):
-        if not wanted:
+                  Output("detail-mode", "value"), Output("notice", "children", allow_duplicate=True),
+                  Input("detail-request", "data"), State("detail", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def change(request: m.DetailRequest | None, detail: m.Detail, document_id: str) -> tuple[Any, ...]:
+        if not request:
             raise PreventUpdate
-        return await asyncio.to_thread(_ask, desk, wanted, detail, document_id)
+        return await asyncio.to_thread(_answer, state, request, detail, document_id)
 
     @app.callback(Output("graph", "elements", allow_duplicate=True), Input("view", "data"), State("detail", "data"),
                   State("doc", "data"), prevent_initial_call=True)
-    async def follow(_view, detail: dict[str, Any], document_id: str):
-        if not ctx.triggered or detail.get("mode") != "subgraphs":
+    async def follow(_view: Any, detail: m.Detail, document_id: str) -> list[m.Element]:
+        if not ctx.triggered or detail["mode"] != "subgraphs":
             raise PreventUpdate
-        return await asyncio.to_thread(lambda: shown_elements(desk.document(document_id), detail))
+        return await asyncio.to_thread(lambda: shown_elements(state.document(document_id), detail))
 
-    @app.callback(Output("map-data", "data"), Input("map-ask", "data"), State("doc", "data"), prevent_initial_call=True)
-    async def chart(asked, document_id: str):
-        if not asked:
+    @app.callback(Output("map-data", "data"), Input("map-request", "data"), State("doc", "data"), prevent_initial_call=True)
+    async def chart(request: int | None, document_id: str) -> m.MapData:
+        if not request:
             raise PreventUpdate
-        return await asyncio.to_thread(lambda: map_data(desk.document(document_id).graph))
+        return await asyncio.to_thread(lambda: map_data(state.document(document_id).graph))
 
 
-def _ask(desk: Desk, wanted: dict[str, Any], detail: dict[str, Any], document_id: str):
+def _answer(state: AppState, request: m.DetailRequest, detail: m.Detail, document_id: str) -> tuple[Any, ...]:
     try:
-        document = desk.document(document_id)
-    except EditorError:
-        raise PreventUpdate from None
-    what, selection, found = wanted.get("do"), no_update, ""
-    if what == "find":
-        text, skip = str(wanted.get("text", "")), int(wanted.get("skip", 0))
-        hits = _find(document, text)
-        if not hits:
-            return no_update, no_update, {"ops": [], "nothing": True, "say": f"Nothing is called “{text}”."}, no_update
-        wanted, what = {"op": hits[skip % len(hits)]}, "reveal"
-        found = f"{skip % len(hits) + 1} of {len(hits)}"
-    if what == "reveal":
-        op = int(wanted["op"])
-        if not 0 <= op < len(document.graph) or document.graph.op_is_constant[op]:
-            raise PreventUpdate
-        selection = {"ops": [op], "select": True, "go": True, "say": found}
-    changed = changed_detail(document, what or "", wanted, detail)
+        document = state.document(document_id)
+        changed, selection = changed_detail(document, request, detail)
+    except EditorError as error:
+        return (*[no_update] * 4, notice(str(error), bad=True))
+    chosen = no_update if selection is None else selection
     if changed == detail:
-        if what == "level" and wanted.get("deeper"):
-            selection = {"ops": [], "say": "More would be too much to draw; open single blocks instead (double click or E)."}
-        return no_update, no_update, selection, no_update
-    return changed, shown_elements(document, changed), selection, changed["mode"]
+        return no_update, no_update, chosen, no_update, no_update
+    return changed, shown_elements(document, changed), chosen, changed["mode"], no_update
 
 
-def changed_detail(document: Document, what: str, wanted: dict[str, Any], detail: dict[str, Any]) -> dict[str, Any]:
-    """What is drawn after a request: ``mode``, ``open``, ``close``, ``level`` or ``reveal``."""
-    graph, opened = document.graph, list(detail.get("open", ()))
-    scopes = scopes_of(graph)
-    if what == "mode":
-        return {**detail, "mode": wanted["mode"]}
-    if what == "open" and detail["mode"] == "blocks":
-        units = [int(u) for u in wanted["units"] if 0 < int(u) < len(scopes.scopes)]
-        return {**detail, "open": list(dict.fromkeys([*opened, *units]))}
-    if what == "close" and detail["mode"] == "blocks":
-        inner = [n for op in wanted["ops"] for n in scopes.ancestors(scopes.of_op.get(int(op), 0)) if n in opened][:1]
-        if wanted.get("scope") in opened:  # from the frame of an open block
-            inner = [int(wanted["scope"])]
-        gone = {n for number in inner for n in (number, *_below(scopes.scopes, number))}
-        return {**detail, "open": [n for n in opened if n not in gone]}
-    if what == "restore":
-        was = wanted.get("detail") or {}
-        opened = [int(n) for n in was.get("open", ()) if 0 < int(n) < len(scopes.scopes)]
-        return {"mode": was["mode"], "open": opened} if was.get("mode") in ("ops", "blocks", "subgraphs") else detail
-    if what == "level":
-        return {"mode": "blocks", "open": expand_level(graph, opened) if wanted.get("deeper") else []}
-    if what == "reveal" and detail["mode"] == "blocks":
-        return {**detail, "open": reveal(graph, opened, int(wanted["op"]))}
-    if what == "first":
-        return first_detail(graph)
-    return detail
+def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Detail) -> Change:
+    """What is drawn after a request.
+
+    Raises:
+        EditorError: the request is unknown or malformed.
+    """
+    name = str(request.get("do"))
+    if name not in HANDLERS:
+        raise EditorError(f"The page sent a request that the server does not know: {name!r}. {RELOAD}")
+    expected, handler = HANDLERS[name]
+    require(request, expected, f"the request {name!r}")
+    return handler(document, request, detail)
 
 
-def _below(scopes: Any, number: int) -> list[int]:
+def _mode(document: Document, request: m.ModeRequest, detail: m.Detail) -> Change:
+    if request["mode"] not in MODES:
+        raise EditorError(f"The graph cannot be drawn as {request['mode']!r}; choose one of: {', '.join(MODES)}.")
+    return Change({**detail, "mode": request["mode"]})
+
+
+def _open(document: Document, request: m.OpenBlocksRequest, detail: m.Detail) -> Change:
+    if detail["mode"] != "blocks":
+        return Change(detail)
+    units = [unit for unit in request["units"] if 0 < unit < len(scopes_of(document.graph).scopes)]
+    return Change({**detail, "open": list(dict.fromkeys([*detail["open"], *units]))})
+
+
+def _close(document: Document, request: m.CloseBlocksRequest, detail: m.Detail) -> Change:
+    if detail["mode"] != "blocks":
+        return Change(detail)
+    scopes, opened = scopes_of(document.graph), detail["open"]
+    inner = [n for op in request["ops"] for n in scopes.ancestors(scopes.of_op.get(op, 0)) if n in opened][:1]
+    if (scope := request.get("scope")) in opened and scope is not None:  # from the frame of an open block
+        inner = [scope]
+    closed = {n for number in inner for n in (number, *_below(scopes, number))}
+    return Change({**detail, "open": [n for n in opened if n not in closed]})
+
+
+def _level(document: Document, request: m.LevelRequest, detail: m.Detail) -> Change:
+    opened = expand_level(document.graph, detail["open"]) if request["deeper"] else []
+    changed: m.Detail = {"mode": "blocks", "open": opened}
+    if changed == detail and request["deeper"]:
+        return Change(detail, {"ops": [], "message": "More would be too much to draw; open single blocks instead "
+                                                     "(double click or E)."})
+    return Change(changed)
+
+
+def _restore(document: Document, request: m.RestoreRequest, detail: m.Detail) -> Change:
+    before, count = request["detail"], len(scopes_of(document.graph).scopes)
+    if before["mode"] not in MODES:
+        return Change(detail)
+    return Change({"mode": before["mode"], "open": [n for n in before["open"] if 0 < n < count]})
+
+
+def _reveal(document: Document, request: m.RevealRequest, detail: m.Detail) -> Change:
+    return _to_op(document, request["op"], detail, "")
+
+
+def _find(document: Document, request: m.FindRequest, detail: m.Detail) -> Change:
+    text, skip = request["text"].strip(), request["skip"]
+    hits = _named(document, text.lower())
+    if not hits:
+        return Change(detail, {"ops": [], "missing": True, "message": f"Nothing is called “{text}”."})
+    place = skip % len(hits)
+    return _to_op(document, hits[place], detail, f"Match {place + 1} of {len(hits)} (Enter: next)")
+
+
+def _to_op(document: Document, op: int, detail: m.Detail, message: str) -> Change:
+    """Opens the blocks around an op, and selects it."""
+    if not 0 <= op < len(document.graph) or document.graph.op_is_constant[op]:
+        return Change(detail)
+    selection: m.Selection = {"ops": [op], "select": True, "reveal": True, "message": message}
+    if detail["mode"] != "blocks":
+        return Change(detail, selection)
+    return Change({**detail, "open": reveal(document.graph, detail["open"], op)}, selection)
+
+
+def _below(scopes: Scopes, number: int) -> list[int]:
     found = []
-    for child in scopes[number].children:
+    for child in scopes.scopes[number].children:
         found += [child, *_below(scopes, child)]
     return found
 
 
-def _find(document: Document, text: str) -> list[int]:
+def _named(document: Document, text: str) -> list[int]:
     """Ops whose type, name or tensors hold a text."""
-    graph, text = document.graph, text.strip().lower()
-    hits = []
+    graph, hits = document.graph, []
     for op in visible_ops(graph) if text else []:
         made = " ".join(graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0)
         if text in f"{graph.type_label(op)} {graph.op_names[op]} {made}".lower():
             hits.append(op)
     return hits
+
+
+HANDLERS: dict[str, tuple[type, Callable[[Document, Any, m.Detail], Change]]] = {
+    "mode": (m.ModeRequest, _mode), "open": (m.OpenBlocksRequest, _open), "close": (m.CloseBlocksRequest, _close),
+    "level": (m.LevelRequest, _level), "restore": (m.RestoreRequest, _restore), "reveal": (m.RevealRequest, _reveal),
+    "find": (m.FindRequest, _find),
+}
+"""By ``do``: the type that the request must have, and what it does."""

@@ -16,22 +16,22 @@ from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.glow_log import partition_log
 from editor.files import safe_stem, write_atomic
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
 from editor.workspace.document import Document
 
 
-def register(app: Dash, desk: Desk) -> None:
+def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
     @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
                   Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True)
-    async def export(clicks: list[int | None], document_id: str):
+    async def export(clicks: list[int | None], document_id: str) -> Any:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):
             raise PreventUpdate
         what = ctx.triggered_id["what"]
         try:
-            document = await asyncio.to_thread(desk.document, document_id)
+            document = await asyncio.to_thread(state.document, document_id)
             return await asyncio.to_thread(_content, document, what), no_update
         except EditorError as error:
             return no_update, notice(str(error), bad=True)

@@ -14,17 +14,18 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError
 from editor.files import safe_stem
 from editor.placement.rules import parse_rules_text
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
+from editor.web.messages import Message, Rules, Simple
 from editor.web.panels.notice import notice
 
 
-def register(app: Dash, desk: Desk) -> None:
+def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks. What a file says becomes a stroke, so that it can be undone."""
 
-    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("rules-file", "contents"),
+    @app.callback(Output("next-stroke", "data", allow_duplicate=True), Output("rules-file", "contents"),
                   Output("notice", "children", allow_duplicate=True), Input("rules-file", "contents"),
                   State("rules-file", "filename"), prevent_initial_call=True)
-    def load(contents: str | None, filename: str | None):
+    def load(contents: str | None, filename: str | None) -> tuple[Any, ...]:
         if not contents:
             raise PreventUpdate
         try:
@@ -32,33 +33,36 @@ def register(app: Dash, desk: Desk) -> None:
         except EditorError as error:
             return no_update, None, notice(str(error), bad=True)
         count = f"{len(rules)} rule{'s' if len(rules) != 1 else ''}"
-        said = f"{count} from {filename} in place of the former ones; undo brings those back"
-        return {"do": "rules", "rules": [rule.to_dict() for rule in rules], "say": [said, False]}, None, None
+        text = f"{count} from {filename} in place of the former ones; undo brings those back"
+        message: Message = {"text": text, "bad": False}
+        stroke: Rules = {"do": "rules", "rules": [rule.to_dict() for rule in rules], "message": message}
+        return stroke, None, None
 
-    @app.callback(Output("stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
+    @app.callback(Output("next-stroke", "data", allow_duplicate=True), Output("import-file", "contents"),
                   Input("import-file", "contents"), State("import-file", "filename"),
                   State("doc", "data"), prevent_initial_call=True)
-    async def bring(contents: str | None, filename: str | None, document_id: str):
+    async def bring(contents: str | None, filename: str | None, document_id: str) -> tuple[Any, ...]:
         if not contents:
             raise PreventUpdate
-        said = await asyncio.to_thread(_import, desk, contents, filename or "affinities.json", document_id)
-        return {"do": "show", "say": said}, None
+        message = await asyncio.to_thread(_import, state, contents, filename or "affinities.json", document_id)
+        stroke: Simple = {"do": "show", "message": message}
+        return stroke, None
 
 
-def _import(desk: Desk, contents: str, filename: str, document_id: str) -> list[Any]:
+def _import(state: AppState, contents: str, filename: str, document_id: str) -> Message:
     """Pins from a file of another tool; what happened, and whether something was left out."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / safe_stem(Path(filename).stem)
         path = path.with_name(path.name + Path(filename).suffix.lower())
         path.write_bytes(uploaded(contents))
         try:
-            report = desk.document(document_id).import_affinities(path, filename)
+            report = state.document(document_id).import_affinities(path, filename)
         except EditorError as error:
-            return [str(error).replace(f"{folder}/", ""), True]
+            return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
     lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
     if len(report.problems) > 12:
         lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
-    return ["\n".join(lines), bool(report.problems)]
+    return {"text": "\n".join(lines), "bad": bool(report.problems)}
 
 
 def uploaded(contents: str) -> bytes:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from editor.graph.graph import Graph, Ints
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, segments, visible_ops
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, visible_ops
 from editor.web.drawing.spans import spans
+from editor.web.messages import Detail, Edge, EdgeData, Element, Frame, Node
 from editor.workspace.document import Document
 
 MOST_SHOWN = 1200
@@ -29,9 +29,11 @@ _FRAME_LETTER, _FRAME_MARGIN = 7.4, 10
 """Average width of a letter of a frame's name, and its distance from the frame's left border."""
 _NAME = 17
 """Characters of a block's name that its node has room for."""
+_TITLE = 24
+"""Characters of the name with its note; a note that has no room is left to the tooltip."""
 
 
-def first_detail(graph: Graph) -> dict[str, Any]:
+def first_detail(graph: Graph) -> Detail:
     """What a document opens with: every op of a small model, blocks of a large one."""
     count = len(visible_ops(graph))
     return {"mode": "ops" if count <= OPS_AT_ONCE else "blocks", "open": _open_for(graph, FIRST_SHOWN)}
@@ -53,12 +55,12 @@ def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
 
 def owners(graph: Graph, opened: Iterable[int]) -> Ints:
     """Per visible op: the closed block that stands for it, or -1-op where it stands for itself."""
-    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[_homes(graph)]
+    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[_innermost_blocks(graph)]
     return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
 
 
 @lru_cache(maxsize=8)
-def _homes(graph: Graph) -> Ints:
+def _innermost_blocks(graph: Graph) -> Ints:
     """Per visible op: the innermost block around it."""
     of_op = scopes_of(graph).of_op
     return np.array([of_op[op] for op in visible_ops(graph)], np.int64)
@@ -98,7 +100,7 @@ def _open_for(graph: Graph, most: int) -> list[int]:
     return list(_open_cached(graph, most))
 
 
-def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str, Any]]:
+def shown_elements(document: Document, detail: Detail) -> list[Element]:
     """Elements for a level of detail.
 
     Args:
@@ -106,12 +108,12 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
         detail: ``mode`` is ``ops``, ``blocks`` or ``subgraphs``; ``open`` numbers of open blocks.
     """
     graph = document.graph
-    mode = detail.get("mode", "ops")
+    mode = detail["mode"]
     if mode == "subgraphs":
         parts = document.placement.division.part[visible_ops(graph)].astype(np.int64)
-        return _grouped(graph, parts, lambda part: (f"subgraph {part}", 1), "s")
+        return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s")
     if mode == "blocks":
-        scopes, opened = scopes_of(graph), detail.get("open", ())
+        scopes, opened = scopes_of(graph), detail["open"]
         owner = owners(graph, opened)
         return _grouped(graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner))
     if len(visible_ops(graph)) > MOST_SHOWN * 5:
@@ -119,10 +121,11 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
     return elements(graph)
 
 
-def _title(scopes: Scopes, number: int) -> tuple[str, int]:
+def _title(scopes: Scopes, number: int) -> tuple[str, str]:
     """A closed block's name, and how often it repeats, or how many layers it holds."""
-    twins = len(scopes.scopes[number].twins)
-    return scopes.scopes[number].label, twins if twins > 1 else scopes.layers_in(number)
+    twins, layers = len(scopes.scopes[number].twins), scopes.layers_in(number)
+    note = f"1 of {twins}" if twins > 1 else f"{layers} layers" if layers > 1 else ""
+    return scopes.scopes[number].label, note
 
 
 def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple[int, ...]]:
@@ -139,29 +142,30 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
     return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
 
 
-def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:
     """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
     name, times = scopes.scopes[number].label, len(scopes.scopes[number].twins)
-    label = f"{name} ×{times}" if times > 1 else name
+    label = f"{name} (1 of {times} alike)" if times > 1 else name
     room = box.width - 2 * _FRAME_MARGIN
     wide = min(len(label) * _FRAME_LETTER, room)
     top = min(y for _, y in inside)
     end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
     begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
     return {"data": {"id": f"f{number}", "label": label, "find": "", "scope": number, "op": min(scopes.scopes[number].ops),
+                     "ops": spans(np.array(sorted(scopes.scopes[number].ops), np.int64)),
                      "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
                      "beside": round(begin + wide / 2 - box.x, 1)},
-            "pannable": True, "classes": "frame", "position": {"x": round(box.x, 1), "y": round(box.y, 1)}}
+            "pannable": True, "classes": "frame", "position": rounded(box.x, box.y)}
 
 
-def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
-             around: Mapping[int, tuple[int, ...]] | None = None) -> list[dict[str, Any]]:
+def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,
+             around: Mapping[int, tuple[int, ...]] | None = None) -> list[Element]:
     """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
 
     Args:
         graph: the model.
         owner: per visible op.
-        name_of: an owner's name, and how often it repeats.
+        name_of: an owner's name, and a note on it, or "".
         prefix: of the nodes' ids.
         around: per owner the blocks whose frames it is in, outermost first.
     """
@@ -187,7 +191,7 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]
     of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
     edges = []
     for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else {}
+        bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else None
         edges.append(_edge(graph, nodes[a]["data"]["id"], nodes[b]["data"]["id"], of_edge[i], i in drawing.faint, bends))
     inside: dict[int, list[tuple[float, float]]] = {}
     for place_of_node, numbers in zip(places, boxes, strict=True):
@@ -198,42 +202,45 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, int]
 
 def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
     """Different values in the order in which they first appear, and for every place the number of its value."""
-    found, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    different, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    number = np.empty(len(found), np.int64)
-    number[order] = np.arange(len(found))
-    return found[order], number[inverse]
+    number = np.empty(len(different), np.int64)
+    number[order] = np.arange(len(different))
+    return different[order], number[inverse]
 
 
-def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, int]], prefix: str,
-          at: tuple[float, float]) -> dict[str, Any]:
-    position = {"x": round(at[0], 1), "y": round(at[1], 1)}
+def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,
+          at: tuple[float, float]) -> Node:
+    position = rounded(*at)
     if unit < 0:
         op = int(ops[0])
         return {"data": {"id": f"op{op}", "label": graph.op_types[op], "name": graph.op_types[op], "op": op,
                          "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
                 "classes": "op", "position": position}
-    name, times = name_of(unit)
-    shown = _short(name)
-    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": f"{shown} ×{times}" if times > 1 else shown,
+    name, note = name_of(unit)
+    shown = _short(name, _NAME)
+    note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
+    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
                      "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
 
 
-def _short(name: str) -> str:
+def _short(name: str, room: int) -> str:
     """As much of a name as a node has room for; of a block in a layer its number and its own name."""
-    if len(name) <= _NAME:
+    if len(name) <= room:
         return name
     layer, slash, own = name.rpartition(" / ")
     if not slash:
-        return "…" + name[1 - _NAME:]
+        return "…" + name[1 - room:]
     number = layer[len(layer.rstrip("0123456789")):]
     brief = f"{number} / {own}"
-    return brief if len(brief) <= _NAME else brief[:_NAME - 1] + "…"
+    return brief if len(brief) <= room else brief[:room - 1] + "…"
 
 
-def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: dict[str, str]) -> dict[str, Any]:
+def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None) -> Edge:
     """``reads``: producer, consumer and tensor, a row each."""
     size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
-    return {"data": {"id": f"{source}-{target}", "source": source, "target": target, "bytes": size,
-                     "pairs": reads[:_PAIRS, :2].tolist(), **bends},
-            "classes": "faint" if faint else "bent" if bends else ""}
+    data: EdgeData = {"id": f"{source}-{target}", "source": source, "target": target, "bytes": size,
+                      "pairs": reads[:_PAIRS, :2].tolist()}
+    if bends:
+        data["weights"], data["distances"] = bends
+    return {"data": data, "classes": "faint" if faint else "bent" if bends else ""}

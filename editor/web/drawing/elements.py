@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Drawing, draw
+from editor.web.messages import Edge, EdgeData, Element, Frame, Node, NodeData, Position
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
 _NAME_LIMIT = 19
@@ -20,7 +22,7 @@ def visible_ops(graph: Graph) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-def elements(graph: Graph) -> list[dict[str, Any]]:
+def elements(graph: Graph) -> list[Element]:
     """Nodes for ops, graph inputs and outputs; edges for tensors. Colours come later, with the plan."""
     return _Elements(graph).build()
 
@@ -30,10 +32,10 @@ class _Elements:
         self.graph = graph
         self.ids: list[str] = []
         self.index: dict[str, int] = {}
-        self.nodes: list[dict[str, Any]] = []
+        self.nodes: list[Node] = []
         self.edges: dict[tuple[str, str], list[int]] = {}
 
-    def build(self) -> list[dict[str, Any]]:
+    def build(self) -> list[Element]:
         """All elements."""
         graph = self.graph
         for tensor in graph.inputs.tolist():
@@ -51,16 +53,20 @@ class _Elements:
         target = np.array([self.index[t] for _, t in pairs], np.int64)
         drawing = draw(len(self.ids), source, target, NODE_WIDTH)
         for i, node in enumerate(self.nodes):
-            node["position"] = {"x": round(float(drawing.x[i]), 1), "y": round(float(drawing.y[i]), 1)}
-        return self.nodes + [self._edge(i, pair, drawing) for i, pair in enumerate(pairs)]
+            node["position"] = rounded(float(drawing.x[i]), float(drawing.y[i]))
+        return [*self.nodes, *(self._edge(i, pair, drawing) for i, pair in enumerate(pairs))]
 
-    def _node(self, identity: str, label: str, classes: str, find: str, **data: int) -> None:
+    def _node(self, identity: str, label: str, classes: str, find: str, op: int = -1, tensor: int = -1) -> None:
         # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
         shown = _short(label)
-        self.nodes.append({"data": {"id": identity, "label": shown, "name": shown, "find": find.lower(), **data},
-                           "classes": classes})
+        data: NodeData = {"id": identity, "label": shown, "name": shown, "find": find.lower()}
+        if op >= 0:
+            data["op"] = op
+        if tensor >= 0:
+            data["tensor"] = tensor
+        self.nodes.append({"data": data, "classes": classes, "position": {"x": 0.0, "y": 0.0}})
 
     def _connect(self) -> None:
         graph = self.graph
@@ -76,20 +82,32 @@ class _Elements:
         if source in self.index and target in self.index:
             self.edges.setdefault((source, target), []).append(tensor)
 
-    def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> dict[str, Any]:
+    def _edge(self, number: int, pair: tuple[str, str], drawing: Drawing) -> Edge:
         size = sum(max(int(self.graph.tensor_bytes[t]), 0) for t in set(self.edges[pair]))
-        data: dict[str, Any] = {"id": f"e{number}", "source": pair[0], "target": pair[1], "size": size}
+        data: EdgeData = {"id": f"e{number}", "source": pair[0], "target": pair[1], "bytes": size}
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
             start, end = ((float(drawing.x[self.index[i]]), float(drawing.y[self.index[i]])) for i in pair)
-            data |= segments(start, end, bends)
+            data["weights"], data["distances"] = segments(start, end, bends)
             classes = "bent"
         return {"data": data, "classes": classes}
 
 
-def segments(start: tuple[float, float], end: tuple[float, float], bends: list[tuple[float, float]]) -> dict[str, str]:
-    """Bend points relative to the straight line, as Cytoscape's ``segments`` edges want them."""
+def rounded(x: float, y: float) -> Position:
+    """A position as it is sent: a tenth of a pixel is enough."""
+    return {"x": round(x, 1), "y": round(y, 1)}
+
+
+def split(shown: Sequence[Element]) -> tuple[list[Node], list[Frame], list[Edge]]:
+    """Elements by kind, each in the order in which they are drawn."""
+    nodes = [cast("Node", e) for e in shown if "position" in e and e["classes"] != "frame"]
+    frames = [cast("Frame", e) for e in shown if e["classes"] == "frame"]
+    return nodes, frames, [e for e in shown if "position" not in e]
+
+
+def segments(start: tuple[float, float], end: tuple[float, float], bends: list[tuple[float, float]]) -> tuple[str, str]:
+    """Weights and distances: bend points relative to the straight line, as Cytoscape's ``segments`` edges want them."""
     along = np.array(end) - start
     length = float(np.hypot(*along)) or 1.0
     weights, distances = [], []
@@ -97,7 +115,7 @@ def segments(start: tuple[float, float], end: tuple[float, float], bends: list[t
         offset = np.array(point) - start
         weights.append(f"{float(offset @ along) / length ** 2:.4f}")
         distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
-    return {"weights": " ".join(weights), "distances": " ".join(distances)}
+    return " ".join(weights), " ".join(distances)
 
 
 def _short(text: str) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import draw
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
+from editor.web.messages import MapData
 
 
 @lru_cache(maxsize=4)
-def map_data(graph: Graph) -> dict[str, Any]:
+def map_data(graph: Graph) -> MapData:
     """Positions and edges of all visible ops, base64 of little-endian arrays.
 
     ``x`` and ``y`` are float32 in the order of the page's ``ops``; ``source`` and ``target`` are uint32

@@ -1,128 +1,65 @@
 """The graph as a picture in the first answer of the server: to be seen before a script has run.
 
 The page's own scripts take a second to start. What they will show first is known here already: the same nodes
-at the same places in the same colours. The picture goes when the live graph is there.
+at the same places in the same colours. The picture goes when the live graph is there. The scripts that fit it into the
+window and that start the others after it are `assets/inline_*.js`; they stand in the page itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from html import escape
-from typing import Any
 
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
 from editor.web.drawing.spans import ops_of
 from editor.web.drawing.styles import WIDEST_BYTES
+from editor.web.messages import Edge, EdgeData, Frame, Node, NodeData, View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _SIZES = {"group": (NODE_WIDTH + 14, 46), "terminal": (NODE_WIDTH, 26), "op": (NODE_WIDTH, NODE_HEIGHT)}
 _NAME, _WORDS = 12, 22
 
-# As firstView of assets/graph.js: all of it, or its top where it would be too small to read.
-FIT = """<script>(function () {
-  var root = document.documentElement, kept = null;
-  try { kept = localStorage.getItem("mantine-color-scheme-value"); } catch (error) {}
-  if (kept !== "light" && kept !== "dark") kept = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  root.setAttribute("data-mantine-color-scheme", kept);
-  function fit() {
-    var look = document.getElementById("first-look"), svg = look && look.querySelector("svg");
-    if (!svg) return;
-    try {
-      var sizes = JSON.parse(localStorage.getItem("hetero-editor-panels") || "{}");
-      ["tools", "inspector", "dock"].forEach(function (n) { if (sizes[n]) look.style.setProperty("--" + n, sizes[n] + "px"); });
-    } catch (error) {}
-    var d = svg.dataset, x0 = +d.x0, x1 = +d.x1, y0 = +d.y0, y1 = +d.y1, w = svg.clientWidth, h = svg.clientHeight;
-    var zoom = Math.min((w - 48) / (x1 - x0), (h - 48) / (y1 - y0), 1.2);
-    var x = w / 2 - (x0 + x1) / 2 * zoom, y = h / 2 - (y0 + y1) / 2 * zoom;
-    if (zoom < 0.55) {
-      zoom = Math.min(0.75, Math.max(0.55, w / Math.min(x1 - x0 + 80, Math.max(w / 0.85, 400))));
-      var ends = [24 - x0 * zoom, w - 24 - x1 * zoom];
-      x = Math.max(Math.min(ends[0], ends[1]), Math.min(Math.max(ends[0], ends[1]), w / 2 - +d.first * zoom));
-      y = 52 - y0 * zoom;
-    }
-    svg.firstElementChild.setAttribute("transform", "translate(" + x + " " + y + ") scale(" + zoom + ")");
-  }
-  var place = document.getElementById("first-look");
-  if (place.dataset.wait === undefined) { fit(); return; }
-  fetch("/_first-look").then(function (answer) { return answer.ok ? answer.text() : ""; }).then(function (html) {
-    if (!html || window.heteroCy || !document.getElementById("first-look")) { place.remove(); return; }
-    place.insertAdjacentHTML("afterend", html);
-    place.remove();
-    fit();
-    requestAnimationFrame(function () { setTimeout(function () { place.dispatchEvent(new Event("seen")); }, 0); });
-  }, function () { place.remove(); });
-})();</script>"""
-# A second of scripts would come before the first paint otherwise: they are fetched now and run, in order, after it.
-STARTER = """<script>(function () {
-  var all = [].slice.call(document.getElementById("scripts").content.querySelectorAll("script")), started = false;
-  all.forEach(function (script) {
-    if (!script.getAttribute("src")) return;
-    var link = document.createElement("link");
-    link.rel = "preload"; link.as = "script"; link.href = script.getAttribute("src");
-    document.head.append(link);
-  });
-  function next(i) {
-    for (; i < all.length; i++) {
-      var script = document.createElement("script");
-      for (var a of all[i].attributes) script.setAttribute(a.name, a.value);
-      script.text = all[i].text;
-      script.async = false;
-      var inline = i + 1 < all.length && !all[i + 1].hasAttribute("src");     // it needs all before it
-      document.body.append(script);
-      if (inline && script.src) { script.onload = script.onerror = next.bind(null, i + 1); return; }
-    }
-  }
-  function start() { if (!started) { started = true; next(0); } }
-  var look = document.getElementById("first-look");
-  if (document.hidden || !look) { start(); return; }
-  if (look.querySelector("svg")) requestAnimationFrame(function () { setTimeout(start, 0); });
-  else look.addEventListener("seen", start);      // it is on its way
-  setTimeout(start, 500);
-})();</script>"""
-WAIT = '<div id="first-look" data-wait hidden></div>'
+WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
 
 
-def first_look(document: Document) -> str:
+def preview(document: Document) -> str:
     """HTML of the picture; nothing for a model without ops."""
     if not visible_ops(document.graph):
         return ""
-    drawn = shown_elements(document, first_detail(document.graph))
-    nodes = [e for e in drawn if "position" in e and e["classes"] != "frame"]
-    view = view_of(document)
-    picture = _Picture(nodes, view)
-    frames = [e for e in drawn if e["classes"] == "frame"]
-    edges = "".join(picture.edge(e) for e in drawn if "position" not in e)
+    nodes, frames, drawn_edges = split(shown_elements(document, first_detail(document.graph)))
+    picture = _Picture(nodes, view_of(document))
+    edges = "".join(map(picture.edge, drawn_edges))
     x0, x1, y0, y1 = picture.bounds(frames)
-    source = {e["data"]["target"] for e in drawn if "position" not in e}
-    first = next((n for n in nodes if n["data"]["id"] not in source), nodes[0])["position"]["x"]
-    return (f'<div id="first-look" aria-hidden="true"><header><span class="logo"></span>'
+    fed = {e["data"]["target"] for e in drawn_edges}
+    first = next((n for n in nodes if n["data"]["id"] not in fed), nodes[0])["position"]["x"]
+    return (f'<div id="preview" aria-hidden="true"><header><span class="logo"></span>'
             f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
             f'{escape(document.title)}</div><div class="model-what">'
-            f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="first-tools"></div>'
+            f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="preview-tools"></div>'
             f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"><g>'
             f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>'
-            f'<div class="first-inspector"></div><div class="first-dock"></div></div>')
+            f'<div class="preview-inspector"></div><div class="preview-dock"></div></div>')
 
 
 class _Picture:
-    def __init__(self, nodes: list[dict[str, Any]], view: dict[str, Any]) -> None:
+    def __init__(self, nodes: list[Node], view: View) -> None:
         self.view = view
         self.index = {op: i for i, op in enumerate(view["ops"])}
         self.at = {n["data"]["id"]: (n["position"]["x"], n["position"]["y"]) for n in nodes}
         self.size = {n["data"]["id"]: _SIZES[n["classes"].split()[-1]] for n in nodes}
         self.ops = {n["data"]["id"]: _ops(n["data"]) for n in nodes}
 
-    def bounds(self, frames: list[dict[str, Any]]) -> tuple[float, float, float, float]:
+    def bounds(self, frames: list[Frame]) -> tuple[float, float, float, float]:
         """Left, right, top and bottom of all there is."""
-        boxes = [(x, y, *self.size[name]) for name, (x, y) in self.at.items()]
+        boxes: list[tuple[float, float, float, float]] = [(x, y, *self.size[name]) for name, (x, y) in self.at.items()]
         boxes += [(f["position"]["x"], f["position"]["y"], f["data"]["w"], f["data"]["h"]) for f in frames]
         return (min(x - w / 2 for x, _, w, _ in boxes), max(x + w / 2 for x, _, w, _ in boxes),
                 min(y - h / 2 for _, y, _, h in boxes), max(y + h / 2 for _, y, _, h in boxes))
 
-    def node(self, node: dict[str, Any]) -> str:
+    def node(self, node: Node) -> str:
         """A rectangle in the colours of its devices, with its name and theirs."""
         name = node["data"]["id"]
         (x, y), (w, h), ops = self.at[name], self.size[name], self.ops[name]
@@ -142,12 +79,12 @@ class _Picture:
         if "group" in node["classes"]:
             words = _group_words([(view["devices"][d]["name"], n) for d, n in shares], len(places))
         else:
-            device = view["devices"][shares[0][0]]["name"]
-            words = f"{_short(device, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
+            only = view["devices"][shares[0][0]]["name"]
+            words = f"{_short(only, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         return "".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])
 
-    def edge(self, edge: dict[str, Any]) -> str:
+    def edge(self, edge: Edge) -> str:
         """A line from border to border, with what it means; hubs' edges show with the live graph only."""
         data = edge["data"]
         if "faint" in edge["classes"]:
@@ -159,12 +96,12 @@ class _Picture:
         known = [(self.index[a], self.index[b]) for a, b in pairs if a in self.index and b in self.index]
         moves = any(self.view["device"][a] != self.view["device"][b] for a, b in known)
         crosses = any(self.view["part"][a] != self.view["part"][b] for a, b in known)
-        width = 2.4 + 5.6 * min(data.get("size", data.get("bytes", 0)) / WIDEST_BYTES, 1)
+        width = 2.4 + 5.6 * min(data["bytes"] / WIDEST_BYTES, 1)
         kind = f' class="moves" style="stroke-width:{width:.1f}"' if moves else ' class="crosses"' if crosses else ""
         return f'<polyline{kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
 
 
-def _ops(data: dict[str, Any]) -> list[int]:
+def _ops(data: NodeData) -> list[int]:
     """The ops that a node stands for: none for inputs and outputs of the model."""
     return ops_of(data["ops"]) if "ops" in data else [data["op"]] if "op" in data else []
 
@@ -175,21 +112,21 @@ _TIPS = "<defs>" + "".join(
 ) + "</defs>"
 
 
-def _frame(frame: dict[str, Any]) -> str:
+def _frame(frame: Frame) -> str:
     """The border of an open block, with its name."""
-    (x, y), (w, h) = (frame["position"][c] for c in "xy"), (frame["data"][c] for c in "wh")
+    (x, y), (w, h) = (frame["position"]["x"], frame["position"]["y"]), (frame["data"]["w"], frame["data"]["h"])
     return (f'<path class="frame" d="M{x - w / 2:.1f} {y - h / 2:.1f}h{w}v{h}h-{w}Z"/>'
             f'<text class="frame" x="{x + frame["data"]["beside"]:.1f}" y="{y - h / 2 + 11:.1f}">'
             f'{escape(frame["data"]["label"])}</text>')
 
 
-def _bends(start: tuple[float, float], end: tuple[float, float], data: dict[str, Any]) -> list[tuple[float, float]]:
+def _bends(start: tuple[float, float], end: tuple[float, float], data: EdgeData) -> list[tuple[float, float]]:
     """Bend points from the form that Cytoscape takes: shares of the straight line, and distances from it."""
     if "weights" not in data:
         return []
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
-    weights, distances = ([float(number) for number in data[name].split()] for name in ("weights", "distances"))
+    weights, distances = ([float(number) for number in text.split()] for text in (data["weights"], data["distances"]))
     return [(start[0] + weight * dx - distance * dy / length, start[1] + weight * dy + distance * dx / length)
             for weight, distance in zip(weights, distances, strict=True)]
 
@@ -208,7 +145,7 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
-        return f"{_short(devices[0][0], 15)} {total}"
+        return _short(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
     names = [f"{name[:4].strip()} " if len(devices) == 2 else "" for name, _ in devices]
     shares = [f"{name}{int(100 * n / total + 0.5)}%" for name, (_, n) in zip(names, devices, strict=True)]

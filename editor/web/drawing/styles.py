@@ -45,7 +45,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge", "style": {
             "width": 1.4, "line-color": c["edge"], "target-arrow-color": c["edge"], "target-arrow-shape": "triangle",
             "arrow-scale": 0.8, "curve-style": "straight"}},
-        {"selector": "edge[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
+        {"selector": "edge[pairs]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
         {"selector": "edge.bent", "style": {
             "curve-style": "segments", "edge-distances": "node-position", "segment-weights": "data(weights)",
             "segment-distances": "data(distances)"}},
@@ -56,7 +56,6 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge.boundary", "style": {"line-style": "dashed", "line-dash-pattern": [6, 4], "width": 1.6}},
         {"selector": "edge.transfer", "style": {"line-style": "solid", "line-color": c["cross"], "width": 3,
                                                 "target-arrow-color": c["cross"], "opacity": 1}},
-        {"selector": "edge.transfer[size]", "style": {"width": f"mapData(size, 0, {WIDEST_BYTES}, 2.4, 8)"}},
         {"selector": "edge.transfer[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 2.4, 8)"}},
         {"selector": "edge.faint.transfer", "style": {"visibility": "visible", "width": 1, "opacity": 0.14}},
         {"selector": "node.dim", "style": {"opacity": 0.28}},

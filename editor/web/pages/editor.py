@@ -14,11 +14,11 @@ from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.styles import stylesheet
 from editor.web.panels import inspector
-from editor.web.panels.benchmark import benchmark_panel
+from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.parts import icon, icon_button
-from editor.web.panels.rules import rules_panel
+from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
 from editor.web.view import view_of
@@ -32,11 +32,13 @@ def editor_page(document: Document) -> html.Div:
     """Everything there is to see of a document."""
     return html.Div([
         dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
-        dcc.Store(id="stroke"), dcc.Store(id="selection"), dcc.Store(id="applied"), dcc.Store(id="linked"),
-        dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-ask"),
-        dcc.Store(id="map-ask"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
-        dcc.Store(id="panes-ask"), dcc.Store(id="panes-data"), dcc.Store(id="panes-page"),
-        dcc.Store(id="hover-ask"), dcc.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
+        dcc.Store(id="strokes"), dcc.Store(id="next-stroke"), dcc.Store(id="confirmed"), dcc.Store(id="selection"),
+        dcc.Store(id="applied"), dcc.Store(id="linked"),
+        dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),
+        dcc.Store(id="map-request"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
+        dcc.Store(id="panes-request"), dcc.Store(id="panes-data"), dcc.Store(id="comparison-request"),
+        dcc.Store(id="hover-request"),
+        dcc.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
         dcc.Download(id="download"),
         _header(document),
         tools_panel(document),
@@ -85,7 +87,7 @@ _EXPORTS = (
     ("Graph", (("affinity.dot", "Affinities, DOT"), ("affinity.svg", "Affinities, SVG"), ("subgraphs.dot", "Subgraphs, DOT"),
                ("subgraphs.svg", "Subgraphs, SVG"), ("picture:png", "Picture of the view, PNG"),
                ("picture:svg", "Picture of the view, SVG"))),
-    ("Plan and report", (("plan.json", "Plan, JSON"), ("bundle:html", "Page to attach, HTML"),
+    ("Plan and report", (("plan.json", "Plan, JSON"), ("bundle:html", "HTML report"),
                          ("bundle:md", "Report, Markdown"), ("bundle:csv", "Ops, CSV"), ("bundle:json", "Report, JSON"))),
     ("For other tools", (("bundle:openvino", "OpenVINO: model, affinities, script"),
                          ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
@@ -137,6 +139,7 @@ def _canvas(document: Document) -> list[Any]:
                   icon_button("zoom-fit", "fit", "Fit (F)", variant="default")], className="zoom"),
         html.Div(id="hover", hidden=True, role="tooltip"),
         html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
+        html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"}),
         html.Div(id="notice"),
     ]
 
@@ -156,24 +159,11 @@ def _panes() -> list[Any]:
             html.Div(className="panes-grid")]
 
 
-_KEYS = [("1 … 9", "brush of a device"), ("V", "select and move"), ("U", "unpin brush"), ("shift-drag", "box"),
-         ("arrows", "along the edges, and in a row"), ("Space", "paint the selection with the brush"),
-         ("R", "connected region of one colour"), ("B", "everything between two ops"), ("T", "all ops of this type"),
-         ("L", "the same op in every layer"), ("K", "its block"), ("S", "its subgraph"), ("A / D", "all before / after"),
-         ("N", "neighbours"), ("Delete", "unpin the selection"), ("Ctrl+Z / Ctrl+Shift+Z", "undo / redo"),
-         ("E, Enter, double click", "open a block, or the one under the pointer"),
-         ("C, double click on its frame", "close the block around"),
-         ("Shift+E / Shift+C", "one level deeper / all closed"),
-         ("M", "map of the whole model"), ("F", "fit"), ("Z", "zoom to the selection"), ("+ / −", "zoom"),
-         ("Ctrl+K", "all commands, found by typing"),
-         ("/", "find; or a filter: op == Conv and flops > 1e8"),
-         ("? or H", "this sheet"), ("Esc", "end a tool, clear the selection")]
-
-
 def _help() -> list[Any]:
-    rows = [html.Tr([html.Td(html.Kbd(keys)), html.Td(what)]) for keys, what in _KEYS]
-    return [html.Div([html.H3("Keyboard"), html.Button("×", className="close", **{"data-do": "help", "aria-label": "Close"})]),
-            html.Table(html.Tbody(rows))]
+    """The sheet's frame; `assets/commands.js` fills it from its table when it is opened."""
+    return [html.Div([html.H3("Keyboard"),
+                      html.Button("×", className="close", **{"data-command": "help-open", "aria-label": "Close"})]),
+            html.Table(html.Tbody())]
 
 
 def _dock(document: Document) -> html.Section:

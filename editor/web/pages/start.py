@@ -10,7 +10,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.devices.discovery import available_devices
-from editor.web.app_state import Desk
+from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.panels.parts import icon, problem
 
@@ -38,7 +38,7 @@ EXAMPLES = (
 )
 
 
-def start_page(desk: Desk, request: OpenRequest | None = None, error: str = "") -> html.Div:
+def start_page(state: AppState, request: OpenRequest | None = None, error: str = "") -> html.Div:
     """Ways to a document; ``request`` is opened at once."""
     data = None if request is None else {"path": request.path, "devices": request.devices,
                                          "define": dict(request.define)}
@@ -63,7 +63,7 @@ def start_page(desk: Desk, request: OpenRequest | None = None, error: str = "") 
             html.Div([_example(i, e) for i, e in enumerate(EXAMPLES)], className="cards"),
             html.H2("Your model", className="heading"),
             _own_model(),
-            *_recent(desk),
+            *_recent(state),
             html.H2("On this machine", className="heading"),
             html.Ul([html.Li([html.B(d.name), f" — {d.description}"]) for d in available_devices()], className="machine"),
         ], id="start")])
@@ -92,8 +92,8 @@ def _own_model() -> html.Div:
                className="hint")])
 
 
-def _recent(desk: Desk) -> list[Any]:
-    records = desk.store.recent(6)
+def _recent(state: AppState) -> list[Any]:
+    records = state.store.recent(6)
     if not records:
         return []
     rows = [dcc.Link([html.B(r.title), html.Span(f" {r.model}", className="recent-path"),
@@ -105,7 +105,7 @@ def _recent(desk: Desk) -> list[Any]:
 def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str) -> html.Div:
     """Asks for the sizes of symbolic dimensions."""
     return html.Div([
-        html.H2("Sizes", className="heading"), html.P(message, className="hint wide"),
+        html.H2("Choose input sizes", className="heading"), html.P(message, className="hint wide"),
         html.Div([dmc.NumberInput(id={"type": "symbol", "name": name}, label=name, value=defined.get(name, 1), min=0,
                                   step=1, size="sm", w=170, allowDecimal=False) for name in symbols]
                  + [dmc.Button("Open with these sizes", id="open-sizes", size="sm")], className="own")],

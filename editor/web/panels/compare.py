@@ -28,7 +28,8 @@ def compare_panel() -> html.Div:
                   dmc.TextInput(id="layout-name", placeholder="Name of this layout", size="xs", w=190,
                                 **{"aria-label": "Name of this layout"}),
                   dmc.Button("Keep this plan", id="layout-keep", size="xs", variant="default"),
-                  dmc.Button("Look for hints", id="hints-start", size="xs", variant="default")], className="bench-controls"),
+                  dmc.Button("Suggest improvements", id="hints-start", size="xs", variant="default")],
+                 className="bench-controls"),
         html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
                         "would do with the same devices, and beside the optimum. Hints are repaints that save time.",
                         className="hint wide"), id="compare-result"),
@@ -47,12 +48,12 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         if layout.placement is None:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
-        found = figures(layout.placement, costs)
-        slowest = max(slowest, found["predicted"])
-        bars.append((layout.name, found["predicted"]))
+        row = figures(layout.placement, costs)
+        slowest = max(slowest, row["predicted"])
+        bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
         mine = layout.placement is now
-        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in found["ops"].items()],
+        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
             html.Button(f"{len(ops)} op{' differs' if len(ops) == 1 else 's differ'}", className="link",
@@ -62,15 +63,15 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-use": layout.name})]
         title = html.Td(html.B(layout.name) if mine else layout.name)
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
-                             _cell(found["subgraphs"], base["subgraphs"], str),
-                             _cell(found["transfers"], base["transfers"], str),
-                             _cell(found["moved"], base["moved"], human_bytes,
-                                   f" + {found['unknown']} of unknown size" if found["unknown"] else ""),
-                             _cell(found["predicted"], base["predicted"], human_seconds),
-                             _cell(_per_second(found), _per_second(base), _rate, more_is_better=True),
-                             html.Td(str(found["pins"])), html.Td(buttons, className="buttons")]))
+                             _cell(row["subgraphs"], base["subgraphs"], str),
+                             _cell(row["transfers"], base["transfers"], str),
+                             _cell(row["moved"], base["moved"], human_bytes,
+                                   f" + {row['unknown']} of unknown size" if row["unknown"] else ""),
+                             _cell(row["predicted"], base["predicted"], human_seconds),
+                             _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
+                             html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 f"Latency ({source})", "Requests/s at most", "Pins")]
+                                 _latency(source), "Max requests/s", "Pins")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
@@ -80,10 +81,16 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
-                      html.Button("Page to attach, HTML", className="tool small", id="panes-attach",
+                      html.Button("HTML report", className="tool small", id="panes-attach",
                                   title="The ticked layouts side by side in one file that needs no server"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
-            html.H3(f"Predicted latency, {source}"), html.Div(chart, className="bars")]
+            html.H3(_latency(source)), html.Div(chart, className="bars")]
+
+
+def _latency(source: str) -> str:
+    """What the plans' times are called: none of them ran."""
+    origin = {"measured": "profile", "estimated": "estimate"}.get(source, source)
+    return f"Predicted latency ({origin})"
 
 
 def _tick(name: str) -> html.Button:
@@ -91,9 +98,9 @@ def _tick(name: str) -> html.Button:
         "data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"})
 
 
-def _per_second(found: Mapping[str, Any]) -> float:
+def _per_second(row: Mapping[str, Any]) -> float:
     """Requests that the busiest device can finish in a second."""
-    return 1 / max(float(found["busiest"]), 1e-12)
+    return 1 / max(float(row["busiest"]), 1e-12)
 
 
 def _rate(value: float) -> str:
@@ -110,14 +117,14 @@ def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: 
     return html.Td([shown, " ", html.Span(text, className="delta better" if good else "delta worse")])
 
 
-def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
+def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     """Repaints worth making, each with a button that makes it."""
-    if not found:
+    if not hints:
         return [html.P("No repaint of one side of a transfer saves time by the present costs.", className="hint wide")]
     graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
-    for hint in found:
+    for hint in hints:
         what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else _named(graph, hint.ops)
         changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
         if hint.subgraphs:
@@ -128,12 +135,26 @@ def hints_view(document: Document, found: Sequence[Hint]) -> list[Any]:
                  for change, text in changes]
         rows.append(html.Tr([
             html.Td([f"Move {what} to ", html.B(hint.device)]), html.Td(fewer),
-            html.Td(["because of ", html.Button(hint.tensor, className="link", **{"data-goto": f"op{hint.ops[0]}"})]),
+            html.Td(["caused by ", html.Button(_cause(graph, hint), className="link", title=hint.tensor,
+                                            **{"data-goto": f"op{hint.ops[0]}"})]),
             html.Td(planned_badge() if hint.estimated else None),
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))
     return [html.Table(html.Tbody(rows), className="plain", id="hints-table")]
+
+
+def _cause(graph: Graph, hint: Hint) -> str:
+    """The op that makes the tensor of a hint, where it is, and in how many more layers the same happens."""
+    tensor = graph.tensor_index[hint.tensor]
+    op = int(graph.tensor_producer[tensor])
+    if op < 0:
+        return f"input {hint.tensor}"
+    scopes = scopes_of(graph)
+    block = scopes.scopes[scopes.of_op[op]] if op in scopes.of_op else None
+    where = f" in {block.label}" if block is not None and block.label else ""
+    others = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1
+    return f"{graph.op_types[op]}{where}" + (f" (+{others} layer{'s' if others > 1 else ''})" if others > 0 else "")
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:
@@ -142,5 +163,5 @@ def _named(graph: Graph, ops: Sequence[int]) -> str:
     what = f"{len(ops)} {types.pop()}" if len(types) == 1 else f"{len(ops)} ops"
     scopes, chosen = scopes_of(graph), set(ops)
     twins = [scopes.corresponding_ops(op) for op in ops[:_LOOKED_AT]]
-    everywhere = all(len(found) > 1 and chosen.issuperset(found) for found in twins)
+    everywhere = all(len(each) > 1 and chosen.issuperset(each) for each in twins)
     return f"{what}, in every layer," if everywhere else what

@@ -9,10 +9,9 @@ import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
-from editor.placement.device_profile import best_source
 from editor.text import human_bytes, human_seconds
 from editor.web.panels.parts import heading, icon, planned_badge, swatch
-from editor.web.view import codegen_value, colours_of, costs_value, figures_of, memory_of, policy_value
+from editor.web.view import codegen_value, colours_of, costs_value, memory_of, policy_value, source_of
 from editor.workspace.document import Document
 
 
@@ -46,14 +45,15 @@ def tools_panel(document: Document) -> html.Aside:
 
 
 POLICY_CHOICES = [
-    {"value": "priority", "label": "Priority: first that can"}, {"value": "optimal:latency", "label": "Optimal: least latency"},
+    {"value": "priority", "label": "Priority: first capable device"},
+    {"value": "optimal:latency", "label": "Optimal: least latency"},
     {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
     {"value": "pipeline", "label": "Pipeline: one stage each"}]
-GROW = [("type", "same type", "All ops of this type", "t"),
-        ("twins", "every layer", "The same op in every repeated block", "l"),
-        ("block", "block", "The block around it", "k"), ("subgraph", "subgraph", "Its whole subgraph", "s"),
-        ("before", "before", "Everything it depends on", "a"), ("after", "after", "Everything that depends on it", "d"),
-        ("near", "near", "Its neighbours", "n")]
+GROW = [("type", "Same type", "All ops of this type", "t"),
+        ("twins", "Every layer", "The same op in every repeated block", "l"),
+        ("block", "Block", "The block around it", "k"), ("subgraph", "Subgraph", "Its whole subgraph", "s"),
+        ("before", "Upstream", "Everything it depends on", "a"), ("after", "Downstream", "Everything that depends on it", "d"),
+        ("near", "Neighbours", "Its neighbours", "n")]
 CODEGEN_CHOICES = [{"value": "op", "label": "Chosen op by op"}, {"value": "subgraph", "label": "Fastest per subgraph"}]
 COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
                 {"value": "measured", "label": "Measured by a profile"}]
@@ -68,15 +68,21 @@ def _has_codegens(document: Document) -> bool:
 
 def outcome(document: Document) -> list[Any]:
     """What a cost-based policy reached, and what nothing can beat."""
-    found = document.placement.assignment
-    if found.objective is None:
+    result = document.placement.assignment
+    if result.objective is None:
         return []
     options = document.placement.settings.policy_options
-    unused = options.get("costs", "estimate") == "estimate" and best_source(document.graph, document.devices) == "measured"
-    bound = f"; no placement is below {human_seconds(found.bound)}" if found.bound is not None else ""
-    return [html.P([f"{found.objective_name[:1].upper()}{found.objective_name[1:]} {human_seconds(found.objective)}{bound} ",
-                    planned_badge() if found.estimated else None], className="hint"),
+    unused = options.get("costs", "estimate") == "estimate" and source_of(document) == "measured"
+    title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
+    return [html.P([title, planned_badge() if result.estimated else None], className="hint"),
+            html.P(_bound(result.objective, result.bound), className="hint") if result.bound is not None else None,
             html.P("This model has been profiled: choose measured costs above.", className="hint") if unused else None]
+
+
+def _bound(objective: float, bound: float) -> str:
+    """What no placement can beat, and how far the plan is from it."""
+    gap = objective / bound - 1 if bound > 0 else 0.0
+    return f"Lower bound {human_seconds(bound)} ({f'gap {gap * 100:.0f} %' if gap >= 0.005 else 'reached'})"
 
 
 def device_list(document: Document) -> list[Any]:
@@ -123,13 +129,13 @@ def _room(used: int, device: Device) -> list[Any]:
 
 def pins_summary(document: Document) -> list[Any]:
     """How many ops are pinned, and the way back to automatic."""
-    count, forced = figures_of(document)["pins"], len(document.placement.settings.forced)
+    count, forced = len(document.placement.settings.pins), len(document.placement.settings.forced)
     if not count:
         return [html.P("No pins: the automatic mode places every op.", className="hint")]
     text = f"{count} pinned op{'s' if count != 1 else ''}" + (f", {forced} by force" if forced else "")
     return [html.P(text, className="hint"),
             html.Button([icon("reset"), html.Span("Reset to automatic")], className="tool",
-                        **{"data-do": "reset", "title": "Remove all pins"})]
+                        **{"data-command": "reset", "title": "Remove all pins"})]
 
 
 _STEPS_SHOWN = 30

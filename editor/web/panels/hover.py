@@ -52,6 +52,9 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
 
 
+_KIND = {"measured": "profile", "estimated": "estimate"}
+
+
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     """Time on each device of what it can run; the present devices in bold."""
     costs, source = op_costs(document)
@@ -61,12 +64,13 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     for d, device in enumerate(document.devices):
         can = [op for op in ops if able[op, d]]
         others = dict.fromkeys(document.graph.op_types[op] for op in ops if not able[op, d])
-        said = human_seconds(float(costs.op[can, d].sum())) if can else "cannot run"
+        words = human_seconds(float(costs.op[can, d].sum())) if can else "cannot run"
         if can and others:
-            said = f"{len(can)} of {len(ops)} ops in {said}; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
+            words += f" for {len(can)} of {len(ops)} ops; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
         rows.append(html.Div([swatch(colours[device.name]), html.B(device.name) if d in here else device.name,
-                              html.Span(said, className="value")], className="hover-row"))
-    return [html.Div(rows, className="hover-rows"), html.Div(f"time by itself, {source}", className="soft")]
+                              html.Span(words, className="value")], className="hover-row"))
+    return [html.Div(rows, className="hover-rows"),
+            html.Div(f"Stand-alone time ({_KIND.get(source, source)})", className="soft")]
 
 
 def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:

@@ -60,13 +60,13 @@ def op(document: Document, number: int) -> list[Any]:
                               disabled=not document.placement.constraints.able[number, i],
                               **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
                   for i, d in enumerate(document.devices)]
-                 + ([html.Button("Unpin", className="tool small", **{"data-do": "unpin"})] if why.pinned else []),
+                 + ([_unpin()] if why.pinned else []),
                  className="pin-to"), _levels(document)]
     where = f"{why.subgraph}" if why.subgraph is not None else "repeated with its consumers"
     parts.append(html.Div([html.Button("Copy name", className="link", **{"data-copy": graph.display_name(number)}),
                            html.Button("Copy key", className="link", title=why.key, **{"data-copy": why.key}),
                            html.Button("Copy link", className="link", title="A link that opens the editor on this op",
-                                       **{"data-copy-link": ""})], className="copies"))
+                                       **{"data-command": "copy-link"})], className="copies"))
     parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
     parts += [html.H4("Inputs"), _tensors(document, graph.reads[number].tolist(), made=False),
               html.H4("Outputs"), _tensors(document, [t for t in graph.results[number].tolist() if t >= 0], made=True)]
@@ -94,9 +94,13 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
             html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
                                   **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"})
                       for i, d in enumerate(document.devices)]
-                     + [html.Button("Unpin", className="tool small", **{"data-do": "unpin"})], className="pin-to"),
+                     + [_unpin()], className="pin-to"),
             _levels(document), html.H4("Time"), html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
             html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+
+
+def _unpin() -> html.Button:
+    return html.Button("Unpin", className="tool small", **{"data-command": "unpin-selection"})
 
 
 def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
@@ -132,9 +136,9 @@ def _because(text: str) -> str:
 def _verdict(verdict: Any, able: bool, colours: dict[str, str]) -> html.Li:
     """What a device can do, apart from what pins and rules leave of it."""
     mark = html.Span("✓ can run it" if able else "✗ cannot run it", className="yes" if able else "no")
-    said = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
+    reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
-                    html.Div(said, className="reason") if said else None])
+                    html.Div(reason, className="reason") if reason else None])
 
 
 def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:

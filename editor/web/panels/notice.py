@@ -26,4 +26,4 @@ def refusal_notice(refusal: Refusal, device: int) -> html.Div:
 
 
 def _close() -> html.Button:
-    return html.Button("×", className="close", **{"aria-label": "Close", "data-do": "close"})
+    return html.Button("×", className="close", **{"aria-label": "Close", "data-command": "close-notice"})

@@ -33,12 +33,17 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     return parts
 
 
+_ORIGIN = {"measured": "predicted from profile", "estimated": "estimated",
+           "partly estimated": "predicted, partly estimated"}
+"""Where a prediction comes from, in words."""
+
+
 def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     if now["predicted"] is None:
         return None
     change = now["predicted"] - (before["predicted"] or now["predicted"])
     change = change if abs(change) > 1e-9 and now["source"] == before["source"] else 0
-    return html.Span([html.B(human_seconds(now["predicted"])), f" predicted, {now['source']} ",
+    return html.Span([html.B(human_seconds(now["predicted"])), f" {_ORIGIN.get(now['source'], now['source'])} ",
                       _delta(change, human_seconds)], className="figure", **{"data-figure": "predicted"})
 
 

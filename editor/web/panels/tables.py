@@ -9,11 +9,7 @@ import dash_ag_grid as dag
 from editor.workspace.document import Document
 
 _BYTES = {"function": "heteroBytes(params.value)"}
-_THEME = ("themeQuartz.withParams({fontFamily: 'inherit', fontSize: 12, headerFontSize: 12, spacing: 5, "
-          "wrapperBorder: false, wrapperBorderRadius: 0, backgroundColor: 'var(--panel)', foregroundColor: 'var(--ink)', "
-          "headerBackgroundColor: 'var(--raised)', borderColor: 'var(--line)', accentColor: 'var(--accent)', "
-          "browserColorScheme: 'inherit'})")
-GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": _THEME}, "animateRows": False,
+GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": "heteroTheme(themeQuartz)"}, "animateRows": False,
          "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
          "suppressCellFocus": False, "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
          "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
@@ -38,14 +34,14 @@ def subgraph_table(document: Document) -> dag.AgGrid:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76),
-        {"field": "types", "headerName": "Mostly", "flex": 1, "minWidth": 150, "tooltipField": "types"},
+        {"field": "types", "headerName": "Main ops", "flex": 1, "minWidth": 150, "tooltipField": "types"},
         number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"),
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
         bytes_column("total", "Total memory", 124),
         number_column("unknown", "Unknown sizes", 124,
                       headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
-        {"field": "after", "headerName": "Waits for", "width": 120, "tooltipField": "after"}]
+        {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
     return dag.AgGrid(id="subgraphs", rowData=subgraph_rows(document), columnDefs=columns, getRowId="params.data.id",
                       defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",
                       style={"height": "100%", "width": "100%"})

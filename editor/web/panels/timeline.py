@@ -35,16 +35,16 @@ class Step:
 
 def steps(result: BenchmarkResult) -> list[Step]:
     """The medians of all steps one after the other, in the order in which a request takes them."""
-    found, now = [], 0.0
+    made, now = [], 0.0
     for s in result.subgraphs:
         for t in result.transfers:
             if t.target == s.id:
-                found.append(Step(t.to_device, now, t.time.median, s.id, t.tensor,
+                made.append(Step(t.to_device, now, t.time.median, s.id, t.tensor,
                                   f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device})", t.estimated))
                 now += t.time.median
-        found.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated))
+        made.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated))
         now += s.time.median
-    return found
+    return made
 
 
 def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
@@ -78,9 +78,10 @@ def _badge(mine: Sequence[Step]) -> html.Span | None:
 
 def _bar(step: Step, whole: float, fill: str) -> html.Button:
     share = step.seconds / whole
-    said = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{' (estimated)' if step.estimated else ''}"
+    mark = " (estimated)" if step.estimated else ""
+    words = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{mark}"
     style: dict[str, Any] = {"left": f"{100 * step.start / whole:.3f}%", "width": f"max(2px, {100 * share:.3f}%)",
                              "backgroundColor": fill, "color": text_colour(fill)}
-    return html.Button("" if step.tensor or share < _LEAST_LABEL else f"s{step.part}", title=said, style=style,
+    return html.Button("" if step.tensor or share < _LEAST_LABEL else f"s{step.part}", title=words, style=style,
                        className="gantt-bar transfer" if step.tensor else "gantt-bar",
-                       **{"data-part": str(step.part), "aria-label": said})
+                       **{"data-part": str(step.part), "aria-label": words})

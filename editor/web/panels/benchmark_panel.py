@@ -61,11 +61,11 @@ def idle() -> html.P:
                "costs. Tune tries the best few plans for real and keeps the fastest.", className="hint wide")])
 
 
-def stale(state: BenchmarkState | None, document: Document) -> html.P | None:
+def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
     """Says so when the plan is not the one that was measured."""
-    if state is None or state.version == document.version:
+    if benchmark is None or benchmark.version == document.version:
         return None
-    return html.P("The plan changed since this measurement was started.", className="hint wide warn")
+    return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
 def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
@@ -96,10 +96,10 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
 def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
     mark = planned_badge() if result.estimated else None
-    said = "" if result.predicted is None else (
+    predicted = "" if result.predicted is None else (
         f"predicted {human_seconds(result.predicted)} "
         f"({'from the profile' if result.predicted_from == 'measured' else 'estimated'}) · ")
-    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], said +
+    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], predicted +
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
     for b in result.baselines:
@@ -151,17 +151,17 @@ def _times(spread: Any) -> dict[str, float]:
     return {name: getattr(spread, name) for name in ("median", "p90", "p99", "min", "max")}
 
 
-def profile_view(document: Document, found: Mapping[str, DeviceProfile | str]) -> list[Any]:
+def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]) -> list[Any]:
     """What a profile found: a card per device, and the slowest ops with what they were fused with."""
     cards, graph = [], document.graph
     rows: list[dict[str, Any]] = []
-    for name, profile in found.items():
+    for name, profile in profiles.items():
         if isinstance(profile, str):
             cards.append(_card(name, [html.B("—")], profile))
             continue
         cards.append(_card(name, [html.B(human_seconds(profile.total))],
                            f"{profile.device} · {len(profile.seconds)} ops in {len(profile.kernels)} kernels · "
-                           f"one more subgraph costs {human_seconds(profile.launch_seconds)} · {profile.runs} runs"))
+                           f"overhead per extra subgraph: {human_seconds(profile.launch_seconds)} · {profile.runs} runs"))
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)
@@ -190,13 +190,13 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         predicted = "—" if result.predicted is None else (
             f"{human_seconds(result.predicted)}{' est.' if result.predicted_from == 'estimate' else ''}")
         rows.append(html.Tr([
-            html.Td([html.B(result.plan) if not place else "the plan before" if result.plan == "this plan" else result.plan,
+            html.Td([html.B(result.plan) if not place else "Previous plan" if result.plan == "this plan" else result.plan,
                      planned_badge() if result.estimated else None]),
             html.Td(human_seconds(result.total.median)), html.Td(predicted), html.Td(f"{result.throughput:.1f}"),
             html.Td(str(len(result.subgraphs))),
-            html.Td("taken" if not place else html.Button("Use this", className="tool small", **{
+            html.Td("Current" if not place else html.Button("Use this", className="tool small", **{
                 "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
-    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "Taken")]))
+    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "Current")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
             html.P("All candidates ran interleaved with each other and with the unsplit model; the fastest became the "
                    "current plan. Undo brings the former one back.", className="hint wide")]

@@ -1,0 +1,63 @@
+/* From op to op with the arrow keys: along edges up and down, within a row to the left and right. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page;
+  const ROW = 24; // nodes of one row differ less in height
+
+  /**
+   * @param {CyNodes} nodes
+   * @param {{ x: number, y: number }} from
+   */
+  function nearest(nodes, from) {
+    /** @param {CyNode} n */
+    const away = (n) => Math.hypot(n.position("x") - from.x, n.position("y") - from.y);
+    const all = /** @type {CyNode[]} */ (nodes.toArray());
+    return all.length ? all.reduce((best, n) => (away(n) < away(best) ? n : best)) : null;
+  }
+
+  /** @param {Cy} cy */
+  const middle = (cy) => {
+    const e = cy.extent();
+    return { x: (e.x1 + e.x2) / 2, y: (e.y1 + e.y2) / 2 };
+  };
+
+  /**
+   * @param {CyNode} node
+   * @param {string} key
+   */
+  function neighbour(node, key) {
+    const at = node.position();
+    if (key === "ArrowDown") return nearest(node.outgoers("node"), at);
+    if (key === "ArrowUp") return nearest(node.incomers("node"), at);
+    const beside = page.cy
+      .nodes()
+      .not(".frame")
+      .nodes()
+      .filter(
+        (n) =>
+          Math.abs(n.position("y") - at.y) < ROW && (key === "ArrowLeft" ? n.position("x") < at.x : n.position("x") > at.x),
+      );
+    return nearest(beside, at);
+  }
+
+  /** @type {Hetero["step"]} */
+  function step(key) {
+    const cy = page.cy;
+    if (!cy) return;
+    const chosen = cy.nodes(":selected");
+    const goal = chosen.empty() ? nearest(cy.nodes(".op"), middle(cy)) : neighbour(chosen[chosen.length - 1], key);
+    if (!goal) return;
+    cy.elements(":selected").unselect();
+    goal.select();
+    const box = cy.extent(),
+      p = goal.position(),
+      room = 60;
+    if (p.x < box.x1 + room || p.x > box.x2 - room || p.y < box.y1 + room || p.y > box.y2 - room) {
+      cy.stop();
+      cy.animate({ center: { eles: goal }, duration: 120 });
+    }
+  }
+
+  editor.provide({ step });
+})(window.hetero);

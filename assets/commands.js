@@ -1,0 +1,322 @@
+/* All commands in one table: keys, buttons, palette, context menu and help sheet are made from it.
+   A button runs a command by having its id, or by `data-command`; other buttons are in `BUTTONS` of keyboard.js. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page;
+
+  /** @param {string} id */
+  const click = (id) => {
+    const button = editor.byId(id);
+    if (button) button.click();
+  };
+
+  /** @param {string} name */
+  const tab = (name) => {
+    const tabs = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#dock [role=tab]"));
+    const found = [...tabs].find((each) => each.textContent === name);
+    if (found) found.click();
+  };
+
+  const selected = () => editor.selectedOps().length > 0;
+  const blocks = () => page.detail?.mode === "blocks";
+  const selectedNodes = () => (page.cy ? page.cy.nodes(".op:selected").toArray() : []);
+
+  function unpinSelection() {
+    const ops = editor.selectedOps();
+    if (ops.length) editor.stroke({ do: "unpin", ops });
+    else editor.say("Select something first.");
+  }
+
+  function paintSelection() {
+    const ops = editor.selectedOps();
+    if (!editor.painting()) return;
+    if (ops.length) editor.paintOrUnpin(ops);
+    else editor.say("Select something first.");
+  }
+
+  function endTool() {
+    if (editor.closeContextMenu() || editor.closePanes()) return;
+    if (document.querySelector(".mantine-Menu-dropdown")) return; // Escape closes that menu
+    editor.toggleHelp(false);
+    editor.closeNotice();
+    page.region = null;
+    editor.setBrush("select");
+    editor.unmark();
+    editor.selectNothing();
+  }
+
+  /** @type {Command[]} */
+  const FIXED = [
+    { id: "brush-select", words: "Select and move", keys: ["V"], run: () => editor.setBrush("select") },
+    { id: "brush-unpin", words: "Brush: unpin", keys: ["U"], run: () => editor.setBrush("unpin") },
+    { id: "box", words: "Select or paint a box", keys: [], shown: "Shift-drag" },
+    {
+      id: "unpin-selection",
+      words: "Unpin the selection",
+      keys: ["Delete"],
+      run: unpinSelection,
+      when: selected,
+      menu: "selection",
+    },
+    { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
+    { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.stroke({ do: "reset" }), menu: "ground" },
+    { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.stroke({ do: "undo" }), menu: "ground" },
+    {
+      id: "redo",
+      words: "Redo",
+      keys: ["Ctrl+Shift+Z", "Ctrl+Y"],
+      run: () => editor.stroke({ do: "redo" }),
+      menu: "ground",
+    },
+    ...growCommands(),
+    {
+      id: "region",
+      words: "Region: connected ops of one colour",
+      keys: ["R"],
+      run: () => editor.setRegion("region"),
+    },
+    {
+      id: "between",
+      words: "Region: everything between two ops",
+      keys: ["B"],
+      run: () => editor.setRegion("between"),
+    },
+    {
+      id: "open-block",
+      words: "Open the block, or the one under the pointer",
+      keys: ["E", "Enter"],
+      shown: "E, Enter, double click",
+      run: () => editor.openByKey(),
+      when: blocks,
+      menu: "block",
+    },
+    {
+      id: "close-block",
+      words: "Close the block around",
+      keys: ["C"],
+      shown: "C, double click on its frame",
+      run: () => editor.close(selectedNodes()),
+      when: blocks,
+      menu: "selection",
+    },
+    {
+      id: "open-level",
+      words: "Open all blocks one level deeper",
+      keys: ["Shift+E"],
+      run: () => editor.askDetail({ do: "level", deeper: true }),
+      menu: "ground",
+    },
+    {
+      id: "close-level",
+      words: "Close all blocks",
+      keys: ["Shift+C"],
+      run: () => editor.askDetail({ do: "level", deeper: false }),
+      menu: "ground",
+    },
+    ...["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map(
+      /** @returns {Command} */ (key) => ({
+        id: key,
+        words: "Along the edges, and within a row",
+        keys: [key],
+        shown: "Arrow keys",
+        where: "graph",
+        run: () => editor.step(key),
+        hidden: true,
+      }),
+    ),
+    { id: "zoom-fit", words: "Fit the graph", keys: ["F"], run: () => editor.fit(), menu: "ground" },
+    {
+      id: "zoom-selection",
+      words: "Zoom to the selection",
+      keys: ["Z"],
+      run: () => editor.zoomToSelection(),
+      when: selected,
+      menu: "selection",
+    },
+    { id: "zoom-in", words: "Zoom in", keys: ["+", "="], shown: "+", run: () => editor.zoom(1.3) },
+    { id: "zoom-out", words: "Zoom out", keys: ["-"], shown: "−", run: () => editor.zoom(1 / 1.3) },
+    { id: "map-toggle", words: "Map of the whole model", keys: ["M"], run: () => editor.toggleMap(), menu: "ground" },
+    {
+      id: "find-field",
+      words: "Find; or filter: op == Conv and flops > 1e8",
+      keys: ["/"],
+      run: () => editor.byId("find")?.focus(),
+    },
+    ...["Subgraphs", "Transfers", "Benchmark", "Rules", "Compare"].map(
+      /** @returns {Command} */ (name) => ({ id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) }),
+    ),
+    ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
+    ...inTab("Benchmark", { "bench-tune": "Tune: try the best plans for real" }),
+    ...inTab("Compare", { "compare-start": "Compare layouts", "hints-start": "Suggest improvements" }),
+    { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
+    { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
+    { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
+    { id: "light-or-dark", words: "Light or dark", run: () => click("scheme-toggle") },
+    { id: "show-export", words: "Export …", run: () => click("export") },
+    {
+      id: "context-menu",
+      words: "Menu for the selection",
+      keys: ["ContextMenu", "Shift+F10"],
+      shown: "Right click, Shift+F10",
+      run: () => editor.openContextMenu(null),
+    },
+    {
+      id: "palette-open",
+      words: "All commands, found by typing",
+      keys: ["Ctrl+K", "Ctrl+P"],
+      shown: "Ctrl+K",
+      run: () => editor.openPalette(),
+    },
+    { id: "help-open", words: "Keyboard", keys: ["?", "H"], run: () => editor.toggleHelp() },
+    { id: "end-tool", words: "End the tool, clear the selection", keys: ["Escape"], shown: "Esc", run: endTool, hidden: true },
+    { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
+    { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes("panes-request"), hidden: true },
+    {
+      id: "panes-attach",
+      words: "HTML report of the ticked layouts",
+      run: () => editor.openPanes("comparison-request"),
+      hidden: true,
+    },
+  ];
+
+  /** @returns {Command[]} */
+  function growCommands() {
+    /** @type {[string, string, string][]} */
+    const ways = [
+      ["type", "T", "all ops of the same type"],
+      ["twins", "L", "the same op in every layer"],
+      ["block", "K", "the block around"],
+      ["subgraph", "S", "its subgraph"],
+      ["before", "A", "everything upstream"],
+      ["after", "D", "everything downstream"],
+      ["near", "N", "its neighbours"],
+    ];
+    return ways.map(([how, key, words]) => ({
+      id: `grow-${how}`,
+      words: `Grow the selection to ${words}`,
+      keys: [key],
+      run: () => editor.grow(how),
+      menu: "selection",
+    }));
+  }
+
+  /**
+   * Buttons of a tab that run from anywhere.
+   * @param {string} name
+   * @param {Record<string, string>} buttons
+   * @returns {Command[]}
+   */
+  function inTab(name, buttons) {
+    return Object.entries(buttons).map(([id, words]) => ({
+      id: `run-${id}`,
+      words,
+      run: () => {
+        tab(name);
+        click(id);
+      },
+    }));
+  }
+
+  /**
+   * Choices of a list of the page.
+   * @param {string} list
+   * @param {string} words
+   * @param {Record<string, string>} values
+   * @returns {Command[]}
+   */
+  function choices(list, words, values) {
+    return Object.entries(values).map(([value, name]) => ({
+      id: `${list}-${value}`,
+      words: `${words} ${name}`,
+      run: () => editor.set(list, { value }),
+    }));
+  }
+
+  const CHOICES = [
+    ...choices("colour-by", "Colour by", {
+      device: "device",
+      "level-device": "device kind",
+      "level-unit": "unit",
+      "level-codegen": "codegen",
+      subgraph: "subgraph",
+      heat: "time",
+      weight: "memory",
+      pinned: "pinned",
+    }),
+    ...choices("detail-mode", "Draw", { ops: "every op", blocks: "blocks", subgraphs: "subgraphs" }),
+    ...choices("policy", "Policy:", {
+      priority: "priority, first capable device",
+      "optimal:latency": "optimal, least latency",
+      "optimal:throughput": "optimal, throughput",
+      memory: "optimal within memory",
+      pipeline: "pipeline",
+    }),
+  ];
+
+  /** @returns {Command[]} */
+  function deviceCommands() {
+    const devices = page.view ? page.view.devices : [];
+    return [
+      ...devices.map(
+        /** @returns {Command} */ (device, i) => ({
+          id: `brush-${i}`,
+          words: `Brush: paint with ${device.name}`,
+          keys: i < 9 ? [String(i + 1)] : [],
+          run: () => editor.setBrush(String(i)),
+        }),
+      ),
+      ...devices.map(
+        /** @returns {Command} */ (device, i) => ({
+          id: `pin-${i}`,
+          words: `Pin the selection to ${device.name}`,
+          swatch: device.fill,
+          run: () => editor.paint(editor.selectedOps(), i),
+          when: selected,
+          menu: "selection",
+        }),
+      ),
+    ];
+  }
+
+  /** @type {Hetero["commands"]} */
+  const commands = () => [...deviceCommands(), ...CHOICES, ...FIXED];
+
+  /** @type {Hetero["commandOf"]} */
+  const commandOf = (id) => commands().find((command) => command.id === id);
+
+  /** @type {Hetero["commandForKey"]} */
+  const commandForKey = (key) => commands().find((command) => command.keys?.includes(key));
+
+  /** @type {Hetero["keysOf"]} */
+  const keysOf = (command) => command.shown || (command.keys || []).map((key) => (key === " " ? "Space" : key)).join(", ");
+
+  /* The help sheet has what a key or a gesture does, each once. */
+  function helpRows() {
+    const rows = new Map();
+    for (const command of commands()) {
+      const keys = keysOf(command);
+      if (keys && !rows.has(keys)) rows.set(keys, command.words);
+    }
+    return rows;
+  }
+
+  /** @type {Hetero["toggleHelp"]} */
+  function toggleHelp(on) {
+    const sheet = editor.byId("help"),
+      body = sheet?.querySelector("tbody");
+    if (!sheet || !body) return;
+    sheet.hidden = on === undefined ? !sheet.hidden : !on;
+    if (sheet.hidden) return;
+    body.textContent = "";
+    helpRows().forEach((words, keys) => {
+      const row = body.insertRow(),
+        kbd = document.createElement("kbd");
+      kbd.textContent = keys;
+      row.insertCell().append(kbd);
+      row.insertCell().append(words);
+    });
+  }
+
+  editor.provide({ commands, commandOf, commandForKey, keysOf, toggleHelp });
+})(window.hetero);

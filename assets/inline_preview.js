@@ -1,0 +1,49 @@
+/* Fits the picture that comes before the page's scripts into the window; stands in the page itself. */
+(() => {
+  "use strict";
+
+  const root = document.documentElement;
+  let scheme = null;
+  try {
+    scheme = localStorage.getItem("mantine-color-scheme-value");
+  } catch (_error) {} // storage is forbidden in some private windows
+  if (scheme !== "light" && scheme !== "dark") scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.setAttribute("data-mantine-color-scheme", scheme);
+
+  /** @type {Hetero["fit"]} */
+  function fit() {
+    const preview = document.getElementById("preview"),
+      svg = preview?.querySelector("svg");
+    if (!preview || !svg) return;
+    try {
+      const sizes = JSON.parse(localStorage.getItem("hetero-editor-panels") || "{}");
+      for (const name of ["tools", "inspector", "dock"])
+        if (sizes[name]) preview.style.setProperty(`--${name}`, `${sizes[name]}px`);
+    } catch (_error) {} // as above
+    const { x0, x1, y0, y1, first } = svg.dataset;
+    const box = { x1: Number(x0), x2: Number(x1), y1: Number(y0), y2: Number(y1) };
+    const view = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first));
+    svg.firstElementChild?.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.zoom})`);
+  }
+
+  const place = document.getElementById("preview");
+  if (!place) return;
+  if (place.dataset.wait === undefined) {
+    fit();
+    return;
+  }
+  /* The model is still being read: the server answers when it can draw it. */
+  fetch("/_preview")
+    .then((answer) => (answer.ok ? answer.text() : ""))
+    .then(
+      (html) => {
+        if (html && !window.heteroCy && document.getElementById("preview")) {
+          place.insertAdjacentHTML("afterend", html);
+          place.remove();
+          fit();
+          requestAnimationFrame(() => setTimeout(() => place.dispatchEvent(new Event("seen")), 0));
+        } else place.remove();
+      },
+      () => place.remove(),
+    );
+})();

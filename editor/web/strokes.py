@@ -1,0 +1,177 @@
+"""What each stroke does to the document: one handler per kind, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from editor.errors import EditorError
+from editor.placement.filter import matching
+from editor.placement.rules import parse_rules
+from editor.web import messages as m
+from editor.web.validation import RELOAD, require
+from editor.workspace.document import Document, Refusal
+from editor.workspace.layouts import Layout, differing
+
+if TYPE_CHECKING:
+    from editor.web.app_state import AppState
+
+Outcome = Refusal | list[int] | None
+"""What was refused, or ops to select, or nothing."""
+
+
+def apply(state: AppState, document: Document, stroke: Mapping[str, Any]) -> Outcome:
+    """Applies one stroke.
+
+    Raises:
+        EditorError: the stroke is unknown, malformed, or cannot be done; the document is as before.
+    """
+    name = str(stroke.get("do"))
+    if name not in HANDLERS:
+        raise EditorError(f"The page sent a stroke that the server does not know: {name!r}. {RELOAD}")
+    expected, handler = HANDLERS[name]
+    require(stroke, expected, f"the stroke {name!r}")
+    count, devices = len(document.graph), len(document.devices)
+    ops, device = [*stroke.get("ops", ()), *stroke.get("first", ())], stroke.get("device")
+    if any(not 0 <= op < count for op in ops) or not (device is None or 0 <= device < devices):
+        raise EditorError(f"This stroke does not fit the document. {RELOAD}")
+    return handler(state, document, stroke)
+
+
+def _choosing(choose: Callable[[Document, Any], list[int]]) -> Callable[[AppState, Document, Any], Outcome]:
+    """A handler of a tool that chooses ops: they are painted or unpinned as the brush in hand says, else selected."""
+    def handle(state: AppState, document: Document, stroke: m.Region | m.Between | m.Grow) -> Outcome:
+        chosen, device = choose(document, stroke), stroke["device"]
+        if stroke["unpin"]:
+            document.unpin(chosen)
+            return None
+        return chosen if device is None else document.paint(chosen, device)
+    return handle
+
+
+def _region(document: Document, stroke: m.Region) -> list[int]:
+    if not stroke["ops"]:
+        raise EditorError("Choose an op first.")
+    return document.region(stroke["ops"][0])
+
+
+def _between(document: Document, stroke: m.Between) -> list[int]:
+    if not stroke["first"] or not stroke["ops"]:
+        raise EditorError("Choose two ops, one after the other.")
+    return document.between(stroke["first"], stroke["ops"])
+
+
+def _grow(document: Document, stroke: m.Grow) -> list[int]:
+    return document.grow(stroke["ops"], stroke["how"])
+
+
+def _filter(state: AppState, document: Document, stroke: m.Filter) -> Outcome:
+    return matching(document.placement, stroke["text"])
+
+
+def _rule_ops(state: AppState, document: Document, stroke: m.RuleOps) -> Outcome:
+    rules, number = document.placement.settings.rules, stroke["rule"]
+    if not 0 <= number < len(rules):
+        raise EditorError("There is no such rule any more.")
+    return rules[number].matches(document.graph, ~document.graph.op_is_constant)
+
+
+def _paint(state: AppState, document: Document, stroke: m.Paint) -> Outcome:
+    return document.paint(stroke["ops"], stroke["device"], stroke["force"])
+
+
+def _unpin(state: AppState, document: Document, stroke: m.Unpin) -> None:
+    document.unpin(stroke["ops"])
+
+
+def _label(state: AppState, document: Document, stroke: m.Label) -> None:
+    document.pin(stroke["ops"], stroke["label"])
+
+
+def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None:
+    """Policy and options; options that the page has no list for stay as they are."""
+    policy, _, objective = stroke["policy"].partition(":")
+    options = {k: v for k, v in document.placement.settings.policy_options.items()
+               if k not in ("objective", "costs", "codegen")}
+    if objective:
+        options["objective"] = objective
+    if stroke["codegen"] == "subgraph":
+        options["codegen"] = "subgraph"
+    if stroke["costs"] == "measured" and policy in ("optimal", "memory", "pipeline"):
+        options["costs"] = "measured"
+    document.set_automatic(policy, options, stroke["grouping"])
+
+
+def _raise(state: AppState, document: Document, stroke: m.Raise) -> None:
+    names, device = [d.name for d in document.devices], stroke["device"]
+    if device:
+        names.insert(device - 1, names.pop(device))
+        document.reorder(names)
+
+
+def _order(state: AppState, document: Document, stroke: m.Order) -> None:
+    document.reorder(stroke["names"])
+
+
+def _rules(state: AppState, document: Document, stroke: m.Rules) -> None:
+    document.set_rules(parse_rules(stroke["rules"], "the list of rules"))
+
+
+def _step(state: AppState, document: Document, stroke: m.Step) -> None:
+    document.go(stroke["step"])
+
+
+def _layout(document: Document, name: str) -> Layout:
+    layout = next((one for one in document.layouts() if one.name == name), None)
+    if layout is None or layout.placement is None:
+        raise EditorError("There is no such layout any more; compare again.")
+    return layout
+
+
+def _show_layout(state: AppState, document: Document, stroke: m.Layout) -> Outcome:
+    placement = _layout(document, stroke["name"]).placement
+    return differing(document.placement, placement) if placement is not None else None
+
+
+def _use_layout(state: AppState, document: Document, stroke: m.Layout) -> None:
+    layout = _layout(document, stroke["name"])
+    document.adopt(layout.name, layout.settings)
+
+
+def _adopt(state: AppState, document: Document, stroke: m.Layout) -> None:
+    """Makes a candidate of the last tuning the plan."""
+    name, benchmark = stroke["name"], state.benchmarks.get(document.id)
+    finished = benchmark is not None and benchmark.kind == "tune" and benchmark.job.done
+    tuned = benchmark.job.result(0) if benchmark is not None and finished else None
+    if benchmark is None or tuned is None or name not in tuned.settings:
+        raise EditorError("There is no tuned plan of that name any more; tune again.")
+    document.adopt(f"tuned: {name}", tuned.settings[name])
+    benchmark.version = document.version  # this is the plan that was measured
+
+
+def _reset(state: AppState, document: Document, stroke: m.Simple) -> None:
+    document.unpin()
+
+
+def _undo(state: AppState, document: Document, stroke: m.Simple) -> None:
+    document.undo()
+
+
+def _redo(state: AppState, document: Document, stroke: m.Simple) -> None:
+    document.redo()
+
+
+def _show(state: AppState, document: Document, stroke: m.Simple) -> None:
+    """Nothing changes; the answer shows what an import did."""
+
+
+HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] = {
+    "paint": (m.Paint, _paint), "unpin": (m.Unpin, _unpin), "label": (m.Label, _label),
+    "region": (m.Region, _choosing(_region)), "between": (m.Between, _choosing(_between)),
+    "grow": (m.Grow, _choosing(_grow)), "filter": (m.Filter, _filter), "rule-ops": (m.RuleOps, _rule_ops),
+    "automatic": (m.Automatic, _automatic), "raise": (m.Raise, _raise), "order": (m.Order, _order),
+    "rules": (m.Rules, _rules), "step": (m.Step, _step), "use-layout": (m.Layout, _use_layout),
+    "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),
+    "undo": (m.Simple, _undo), "redo": (m.Simple, _redo), "show": (m.Simple, _show),
+}
+"""By ``do``: the type that the stroke must have, and what it does."""

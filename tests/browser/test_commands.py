@@ -1,0 +1,146 @@
+"""Keys, palette, context menu and help sheet do what the table of commands says; strokes are not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import write_layers
+from pages import Server, act, node_at, ready, wait_for_figure
+from playwright.sync_api import Browser, Page, Route, expect
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("layered")
+    made = Server(folder / "workspace", str(write_layers(folder / "layered.onnx")), "--devices", "HETERO:GPU,CPU")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def opened(layered: Server, browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    page.goto(layered.url)
+    ready(page)
+    act(page, "hetero.commandOf('reset').run()")
+    wait_for_figure(page, "pins", 0)
+    yield page
+    page.close()
+
+
+def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) -> None:
+    page = opened
+    x, y = node_at(page, 1)
+    page.mouse.click(x, y, button="right")
+    menu = page.locator("#context-menu")
+    expect(menu).to_be_visible()
+    expect(menu.get_by_role("menuitem")).to_contain_text(["Pin the selection to GPU", "Pin the selection to CPU"])
+    expect(menu).to_contain_text("Open the block")
+    expect(menu).not_to_contain_text("Reset to automatic")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(menu).to_be_hidden()
+    wait_for_figure(page, "pins", 25)
+    page.mouse.click(x, y, button="right")
+    menu.get_by_text("Unpin the selection").click()
+    wait_for_figure(page, "pins", 0)
+    page.mouse.click(x, y, button="right")
+    menu.get_by_text("Open the block").click()
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+
+
+def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it(opened: Page) -> None:
+    page = opened
+    page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
+    menu = page.locator("#context-menu")
+    expect(menu).to_contain_text("Fit the graph")
+    expect(menu).not_to_contain_text("Unpin the selection")
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
+    page.locator("#graph").click(position={"x": 500, "y": 12})
+    expect(menu).to_be_hidden()
+
+
+def test_the_help_sheet_has_every_key_of_the_table_and_no_key_does_two_things(opened: Page) -> None:
+    page = opened
+    page.keyboard.press("?")
+    sheet = page.locator("#help")
+    for keys, words in (("T", "all ops of the same type"), ("Ctrl+K", "All commands"), ("Shift+C", "Close all blocks"),
+                        ("Arrow keys", "Along the edges"), ("Right click, Shift+F10", "Menu for the selection"),
+                        ("1", "paint with GPU")):
+        row = sheet.locator("tr").filter(has=page.locator("kbd", has_text=keys)).filter(has_text=words)
+        expect(row).to_have_count(1)
+    twice = page.evaluate("""() => {
+        const keys = hetero.commands().flatMap((command) => command.keys || []);
+        return keys.filter((key, i) => keys.indexOf(key) !== i);
+    }""")
+    assert twice == []
+    ids = page.evaluate("hetero.commands().map((command) => command.id)")
+    assert len(ids) == len(set(ids))
+    page.keyboard.press("?")
+    expect(sheet).to_be_hidden()
+
+
+def test_with_a_brush_the_title_of_a_frame_paints_its_block(opened: Page) -> None:
+    page = opened
+    act(page, "heteroCy.nodes('.group')[1].emit('dbltap')")
+    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    x, y = page.evaluate("""() => {
+        const box = heteroCy.nodes('.frame')[0].renderedBoundingBox({ includeLabels: false });
+        const at = heteroCy.container().getBoundingClientRect();
+        return [box.x1 + at.left + 6, box.y1 + at.top + 5];
+    }""")
+    page.keyboard.press("2")
+    page.mouse.click(x, y)
+    wait_for_figure(page, "pins", 25)
+
+
+def test_quick_strokes_that_overtake_each_other_are_applied_once_and_in_order(opened: Page) -> None:
+    """The request of the first stroke is held back until the second one was answered."""
+    page = opened
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if '"strokes.data"' in (route.request.post_data or "") and not held:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/_dash-update-component", hold)
+    act(page, "hetero.paint([3], 1); setTimeout(() => hetero.stroke({ do: 'undo' }), 400)")
+    expect(page.locator("#redo")).to_be_enabled()
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(1500)
+    wait_for_figure(page, "pins", 0)
+    expect(page.locator("#redo")).to_be_enabled()
+
+
+def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
+    page = opened
+    act(page, "for (let op = 0; op < 8; op++) hetero.stroke({ do: 'paint', ops: [op], device: 1, force: false })")
+    wait_for_figure(page, "pins", 8)
+    act(page, "for (let k = 0; k < 8; k++) hetero.stroke({ do: 'undo' })")
+    wait_for_figure(page, "pins", 0)
+
+
+def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:
+    page = opened
+    page.click("role=tab[name=Compare]")
+    page.click("#layout-keep")
+    expect(page.locator("#compare-result")).to_contain_text("Give the plan a name first")
+    expect(page.locator("#compare-result")).not_to_contain_text("benchmark")
+
+
+def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    gemm = page.evaluate("window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')")
+    page.keyboard.press("1")
+    page.mouse.click(*node_at(page, gemm))
+    expect(page.locator("#notice")).to_contain_text("Paint anyway")
+    page.keyboard.press("2")
+    expect(page.locator("#notice")).to_be_empty()

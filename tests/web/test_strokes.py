@@ -1,0 +1,158 @@
+"""Strokes reach the document once each, in order, and do not wait for other work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import EXAMPLES
+
+from editor.errors import EditorError
+from editor.execution.jobs.service import Job, JobService
+from editor.placement import device_profile
+from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
+from editor.web.app_state import AppState
+from editor.web.callbacks.detail import changed_detail
+from editor.web.callbacks.editing import _strokes
+from editor.web.drawing.collapsed import first_detail
+from editor.web.open_request import OpenRequest
+from editor.web.stroke_order import Answer, PageStrokes
+from editor.web.strokes import apply
+from editor.web.view import figures_of
+from editor.workspace.document import Document
+from editor.workspace.store import Store
+
+
+class GatedJobs(JobService):
+    """Real jobs whose submission waits at a gate, as it does while a worker starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def submit(self, *arguments: Any, **options: Any) -> Job:
+        self.entered.set()
+        assert self.gate.wait(60)
+        return super().submit(*arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path_factory.mktemp("workspace"))), GatedJobs(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def document(state: AppState) -> Document:
+    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), [{"name": "CPU"}, {"name": "GPU"}]))
+    opened.unpin()
+    return opened
+
+
+def paint(sequence: int, op: int) -> dict[str, Any]:
+    return {"do": "paint", "ops": [op], "device": 1, "force": True, "sequence": sequence}
+
+
+def test_a_request_that_is_overtaken_changes_nothing_and_loses_nothing() -> None:
+    page, done = PageStrokes(), []
+
+    def work(stroke: Any) -> Answer:
+        done.append(stroke["sequence"])
+        return Answer([stroke["sequence"]])
+
+    later = page.apply([paint(1, 5), paint(2, 6)], work)
+    earlier = page.apply([paint(1, 5)], work)
+    assert done == [1, 2]
+    assert [a.outcome for a in later] == [[1], [2]]
+    assert [a.outcome for a in earlier] == [[1]] or not earlier
+    page.apply([paint(4, 5), paint(3, 6)], work)
+    assert done == [1, 2, 3, 4], "in the order in which they were made"
+
+
+def test_undo_after_a_stroke_is_not_applied_before_it(state: AppState, document: Document) -> None:
+    """Two requests in the wrong order: the page repeats what was not confirmed."""
+    first, second = paint(1, 3), {"do": "undo", "sequence": 2}
+    pins = len(document.placement.settings.pins)
+    _strokes(state, {"page": "a", "strokes": [first, second]}, document.id)
+    answer = _strokes(state, {"page": "a", "strokes": [first]}, document.id)
+    assert len(document.placement.settings.pins) == pins, "painted, undone, and not painted again"
+    assert answer[-1] == {"page": "a", "sequence": 2}
+
+
+def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
+    answer = _strokes(state, {"page": "b", "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
+    assert len(document.placement.settings.pins) == 1
+    assert "does not know: 'fly'" in str(answer[6])
+
+
+@pytest.mark.parametrize(("stroke", "fault"), [
+    ({"do": "fly"}, "does not know: 'fly'"), ({}, "does not know"), ({"do": "paint", "ops": [1]}, "“device” is missing"),
+    ({"do": "unpin", "ops": [10**6]}, "does not fit the document"), ({"do": "grow", "how": "type", "ops": [-1], "device": None,
+     "unpin": False}, "does not fit the document"), ({"do": "rule-ops", "rule": 3}, "no such rule"),
+    ({"do": "region", "ops": [], "device": None, "unpin": False}, "Choose an op"),
+    ({"do": "use-layout", "name": "x"}, "no such layout"), ({"do": "adopt", "name": "x"}, "no tuned plan")])
+def test_unknown_and_malformed_strokes_are_errors(state: AppState, document: Document, stroke: Any, fault: str) -> None:
+    version = document.version
+    with pytest.raises(EditorError, match=fault):
+        apply(state, document, stroke)
+    assert document.version == version
+
+
+@pytest.mark.parametrize("request_", [{"do": "fly"}, {"do": "open"}, {"do": "mode", "mode": "threads"},
+                                      {"do": "find", "text": 1}])
+def test_unknown_and_malformed_detail_requests_are_errors(document: Document, request_: Any) -> None:
+    with pytest.raises(EditorError):
+        changed_detail(document, request_, first_detail(document.graph))
+
+
+def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = document.graph
+    seconds = dict.fromkeys(graph.op_keys, 1e-6)
+    for device in document.devices:
+        if not device.planned:
+            save_profile(graph, device, DeviceProfile("x", 1e-4, seconds, dict.fromkeys(seconds, 0), ("k",), 0, 0, 0, 0, 0, 1))
+    reads: list[Path] = []
+
+    def counted(path: Path, *arguments: Any, **options: Any) -> str:
+        reads.append(path)
+        return real(path, *arguments, **options)
+
+    real = Path.read_text
+    monkeypatch.setattr(Path, "read_text", counted)
+    present = [profile_path(graph, d) for d in document.devices if not d.planned]
+    assert present
+    assert figures_of(document)["source"] != "estimated"
+    for sequence in (1, 2):
+        reads.clear()
+        _strokes(state, {"page": "c", "strokes": [paint(sequence, sequence)]}, document.id)
+        assert all(reads.count(path) <= 1 for path in present)
+    for path in present:
+        path.unlink()
+    assert figures_of(document)["source"] == "estimated"
+    assert device_profile.best_source(graph, document.devices) == "estimate"
+
+
+def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, document: Document) -> None:
+    jobs = state.jobs
+    assert isinstance(jobs, GatedJobs)
+    jobs.entered.clear()
+    jobs.gate.clear()
+    starting = threading.Thread(target=state.start_job, args=(document, "benchmark", 0.1, "latency", 1))
+    starting.start()
+    try:
+        assert jobs.entered.wait(30)
+        stroke = threading.Thread(target=_strokes, daemon=True,
+                                  args=(state, {"page": "d", "strokes": [paint(1, 4)]}, document.id))
+        stroke.start()
+        stroke.join(20)
+        assert not stroke.is_alive(), "it waits for the job"
+        assert len(document.placement.settings.pins) == 1
+    finally:
+        jobs.gate.set()
+        starting.join(60)
+        state.benchmarks[document.id].job.cancel()

@@ -1,0 +1,334 @@
+/* What the scripts in `assets/` share: the state of the page, the functions of `window.hetero`, and what Dash puts there. */
+
+type Cy = import("cytoscape").Core;
+type CyNode = import("cytoscape").NodeSingular;
+type CyNodes = import("cytoscape").NodeCollection;
+type CyEvent = import("cytoscape").EventObject;
+
+/** A rectangle in model coordinates. */
+interface Bounds {
+  x1: number;
+  x2: number;
+  y1: number;
+  y2: number;
+}
+
+/** Where the graph is looked at. */
+interface Viewport {
+  zoom: number;
+  pan: { x: number; y: number };
+}
+
+/** How an op is drawn on a canvas; `faint` ops are hardly seen. */
+interface Look {
+  fill: string;
+  ink: string;
+  word?: string;
+  faint?: boolean;
+}
+
+/** One thing that a person can do: by key, in the palette, in the context menu; listed in the help sheet. */
+interface Command {
+  id: string;
+  words: string;
+  /** As `keyOf` names them, e.g. "Ctrl+Z". */
+  keys?: string[];
+  /** What the help sheet says instead of the keys. */
+  shown?: string;
+  /** "graph": the keys count only with the graph in focus. */
+  where?: "graph";
+  /** Where the context menu offers it. */
+  menu?: "selection" | "block" | "ground";
+  /** A colour in front of the words. */
+  swatch?: string;
+  /** Not in the palette. */
+  hidden?: boolean;
+  /** Missing for gestures, which are in the help sheet only. */
+  run?(): void;
+  when?(): boolean;
+}
+
+/** What all scripts know of the page. */
+interface PageState {
+  /** Missing until the graph is drawn; what only runs with a graph may rely on it. */
+  cy: Cy;
+  /** "select", "unpin", or the number of a device. */
+  brush: string;
+  region: string | null;
+  /** The first ops of the tool "between". */
+  first: number[] | null;
+  /** Missing until the plan has come. */
+  view: Messages.View;
+  /** By op, its place in the lists of the view. */
+  index: { get(op: number): number; has(op: number): boolean };
+  /** Selecting is done by a script, not by a person. */
+  quiet: boolean;
+  sequence: number;
+  colourMode: string;
+  scheme: string | null;
+  detail: Messages.Detail | null | undefined;
+  /** The ops that a command chose; null when a person clicked. */
+  chosen: number[] | null;
+  selected: number[];
+  boxing: boolean;
+  /** The node under the pointer. */
+  under: CyNode | null;
+  groupOf: Map<number, string> | null;
+  /** An op that is brought into view once it is drawn. */
+  wanted: number | undefined;
+  matchNumber: number;
+  lastFind: string | undefined;
+  /** The viewport to return to when new elements came. */
+  hold: Viewport | null;
+  /** What stays where it was on the screen when new elements came. */
+  keep: { ops: Set<number>; at: { x: number; y: number } } | null;
+  fitNext: boolean;
+  /** Where the page was looked at before it was loaded again. */
+  back: Viewport | null | undefined;
+  editor: HTMLElement | null;
+  messageUntil: number;
+  hovered: { number: number; target: CyNode | import("cytoscape").EdgeSingular } | null;
+  hoverPlace: string;
+  /** Missing until the map or a comparison asked for it. */
+  scene: Scene;
+  sceneOf: string;
+}
+
+/** Positions and edges of a whole model; see `_scene.js`. */
+interface Scene {
+  count: number;
+  width: number;
+  height: number;
+  x: Float32Array;
+  y: Float32Array;
+  source: Uint32Array;
+  target: Uint32Array;
+  type: Uint16Array;
+  types: string[];
+  bounds: { x0: number; x1: number; y0: number; y1: number };
+  rows: Uint32Array;
+  stretched(aspect: number): Scene;
+  firstBelow(y: number): number;
+}
+
+/** A scene on a canvas; see `_scene.js`. */
+interface Chart {
+  /** Missing until there is something to draw. */
+  scene: Scene;
+  canvas: HTMLCanvasElement & { chart?: Chart };
+  zoom: number;
+  left: number;
+  top: number;
+  box: { x0: number; y0: number; x1: number; y1: number } | null;
+  frame: number;
+  look: ((op: number) => Look) | null;
+  /** A second look, right of `split`. */
+  other?: (op: number) => Look;
+  split?: number;
+  chosen?: number;
+  readonly ready: boolean;
+  readonly count: number;
+  onTap?(op: number): void;
+  onBox?(ops: number[]): void;
+  onView?(chart: Chart): void;
+  fadeEdges?(): boolean;
+  frameOf?(): Bounds | null;
+  show(canvas: HTMLCanvasElement | null): void;
+  fit(whole?: boolean): void;
+  moved(): void;
+  middle(): { x: number; y: number; zoom: number };
+  lookAt(place: { x: number; y: number; zoom: number }): void;
+  follow(other: Chart): void;
+  draw(): void;
+  bring(op: number): void;
+  at(p: { px: number; py: number }): { x: number; y: number };
+  nearest(p: { px: number; py: number }): number;
+  inside(box: { x0: number; y0: number; x1: number; y1: number }): number[];
+}
+
+/** A layout of a comparison with its arrays unpacked. */
+interface PaneLayout {
+  name: string;
+  summary: string;
+  device: Uint8Array;
+  part: Uint32Array;
+}
+
+/** The comparison side by side. */
+interface PanesState {
+  charts: Chart[];
+  /** Missing until a comparison was asked for. */
+  data: { layouts: PaneLayout[]; devices: Messages.PaneDevice[] };
+  mode: string;
+  only: boolean;
+  timer: number | undefined;
+  wanted: boolean;
+  at: number | undefined;
+  regions: number[][] | undefined;
+}
+
+/** A row of the table of subgraphs or of transfers, as far as scripts read it. */
+interface TableRow {
+  id: string;
+  tensor: string;
+  source_op: number;
+  target_ops: number[];
+}
+
+interface GridRow {
+  data: TableRow;
+  isSelected(): boolean;
+  setSelected(on: boolean, alone: boolean): void;
+}
+
+interface GridApi {
+  deselectAll(): void;
+  getRowNode(id: string): GridRow | undefined;
+  ensureNodeVisible(row: GridRow): void;
+}
+
+/** A rule as it is drawn: a pattern per kind, which of the matches, and where to. */
+type RuleRow = Record<string, string> & { count?: number };
+
+/** The panels whose sizes can be changed. */
+type PanelName = "tools" | "inspector" | "dock";
+
+interface Hetero {
+  page: PageState;
+  Scene: new (data: Messages.MapData) => Scene;
+  Chart: new () => Chart;
+
+  /** Adds functions to this object. */
+  provide(functions: Partial<Hetero>): void;
+  /** Adds functions that Dash calls. */
+  callbacks(functions: Record<string, (...values: never[]) => unknown>): void;
+  /** Sets properties of a component of Dash. */
+  set(id: string, props: Record<string, unknown>): void;
+  byId(id: string): HTMLElement | null;
+  /** An element that is there: by selector, in another one or in the page. */
+  one<T extends HTMLElement = HTMLElement>(selector: string, root?: ParentNode): T;
+  all(selector: string, root?: ParentNode): HTMLElement[];
+  /** The element that an event is about. */
+  targetOf(event: Event): HTMLElement;
+  short(text: string, length: number): string;
+  enable(id: string, on: boolean): void;
+  flash(element: HTMLElement | null): void;
+  gridApi(id: string): GridApi | null;
+  decode<T>(text: string, type: new (buffer: ArrayBuffer) => T): T;
+
+  commands(): Command[];
+  commandOf(id: string): Command | undefined;
+  commandForKey(key: string): Command | undefined;
+  keysOf(command: Command): string;
+  keyOf(event: KeyboardEvent): string;
+  toggleHelp(on?: boolean): void;
+  closeNotice(): void;
+  openPalette(): void;
+  closePalette(): boolean;
+  openContextMenu(event: CyEvent | null): void;
+  closeContextMenu(): boolean;
+
+  stroke(what: Messages.Stroke): void;
+  painting(): boolean;
+  device(): number | null;
+  paint(ops: number[], target: number | null, force?: boolean): void;
+  paintOrUnpin(ops: number[]): void;
+  tapOp(node: CyNode): void;
+  tapFrame(event: CyEvent): void;
+  endBox(): void;
+  say(text: string): void;
+  grow(how: string): void;
+  setBrush(name: string): void;
+  setRegion(name: string): void;
+  showMode(): void;
+
+  askDetail(what: Messages.DetailRequest): void;
+  openTapped(node: CyNode): void;
+  openByKey(): void;
+  close(nodes: CyNode[]): void;
+  closeFrame(frame: CyNode): void;
+
+  lookOf(view: Messages.View, place: number): [Messages.Colour, string];
+  legend(): void;
+  colour(cy: Cy, view: Messages.View): void;
+  hold(): void;
+  centre(): { x: number; y: number };
+  zoom(factor: number): void;
+  zoomToSelection(): void;
+  fit(): void;
+  comeBack(): void;
+  step(key: string): void;
+
+  hoverOver(target: CyNode | import("cytoscape").EdgeSingular): void;
+  hoverMoved(): void;
+  hoverOut(): void;
+
+  toggleMap(): void;
+  askScene(): void;
+  openPanes(store: string): void;
+  closePanes(): boolean;
+  tickPane(button: HTMLElement): void;
+  panesReady(): void;
+  panesRedraw(): void;
+  setPanesMode(mode: string, fresh?: boolean): void;
+  onlyDifferences(button: HTMLElement): void;
+  nextDifference(step: number): void;
+  fitPanes(): void;
+
+  picture(form: string): void;
+  drawRules(data: Messages.RulesData): void;
+  rulesButton(what: string, pressed: HTMLElement): void;
+  ruleOps(pressed: HTMLElement): void;
+
+  reselect(): void;
+  selectNothing(): void;
+  showPart(part: number): void;
+  opId(id: string): number;
+  opsOf(node: CyNode): number[];
+  nodesOf(ops: number[]): CyNodes;
+  selectedOps(): number[];
+  showRow(ops: number[]): void;
+  reportSelection(): void;
+  unmark(): void;
+  bringOp(op: number): void;
+  goTo(id: string): void;
+  find(text: string, next: boolean): void;
+
+  labelFields(): void;
+  remember(what: Remembered): void;
+  recall(): void;
+  restorePanels(): void;
+  showTables(): void;
+  openLink(): void;
+  showLink(ops: number[]): void;
+  copy(text: string, message?: string): void;
+  copyLink(): void;
+}
+
+/** How a document was looked at, kept for the session of the browser. */
+interface Remembered {
+  detail?: Messages.Detail;
+  view?: Viewport;
+  colour?: string;
+}
+
+interface Window {
+  hetero: Hetero;
+  heteroCy: Cy;
+  heteroMap: Chart;
+  heteroPanes: PanesState;
+  heteroColours: Record<string, string>;
+  heteroFirstView(box: Bounds, width: number, height: number, first: number): { zoom: number; x: number; y: number };
+  dash_clientside: {
+    no_update: unknown;
+    set_props(id: string, props: Record<string, unknown>): void;
+    hetero: Record<string, unknown>;
+  };
+  dash_ag_grid: { getApi(id: string): GridApi };
+  // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show
+  dashAgGridFunctions: Record<string, (value: any) => unknown>;
+  dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
+}
+
+/** Of Dash: a small part of React. */
+declare const React: { createElement(type: string, props: Record<string, unknown>, ...children: unknown[]): unknown };

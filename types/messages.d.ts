@@ -1,0 +1,442 @@
+/* Messages between the page and the server, and what the graph's elements carry. Mirrors `editor/web/messages.py`, field by
+   field: `tests/web/test_messages.py` compares the two. */
+
+declare namespace Messages {
+  /** A text over the graph. */
+  interface Message {
+    text: string;
+    bad: boolean;
+  }
+
+  /** Pins ops to a device; `force` also those that it cannot run. */
+  interface Paint {
+    sequence?: number;
+    message?: Message;
+    do: "paint";
+    ops: number[];
+    device: number;
+    force: boolean;
+  }
+
+  /** Removes the pins of ops. */
+  interface Unpin {
+    sequence?: number;
+    message?: Message;
+    do: "unpin";
+    ops: number[];
+  }
+
+  /** Pins ops to a kind of device, a unit or a codegen. */
+  interface Label {
+    sequence?: number;
+    message?: Message;
+    do: "label";
+    ops: number[];
+    label: string;
+  }
+
+  /** Connected ops of one device. As for all ways to choose ops: painted, unpinned, or selected without a device. */
+  interface Region {
+    sequence?: number;
+    message?: Message;
+    do: "region";
+    ops: number[];
+    device: number | null;
+    unpin: boolean;
+  }
+
+  /** Everything on paths from `first` to `ops`. */
+  interface Between {
+    sequence?: number;
+    message?: Message;
+    do: "between";
+    first: number[];
+    ops: number[];
+    device: number | null;
+    unpin: boolean;
+  }
+
+  /** What belongs to some ops; `how` as in `Document.grow`. */
+  interface Grow {
+    sequence?: number;
+    message?: Message;
+    do: "grow";
+    how: string;
+    ops: number[];
+    device: number | null;
+    unpin: boolean;
+  }
+
+  /** Selects the ops that an expression is true for. */
+  interface Filter {
+    sequence?: number;
+    message?: Message;
+    do: "filter";
+    text: string;
+  }
+
+  /** Selects the ops that a rule matches. */
+  interface RuleOps {
+    sequence?: number;
+    message?: Message;
+    do: "rule-ops";
+    rule: number;
+  }
+
+  /** Another policy, way to form subgraphs, source of costs or choice of codegens. */
+  interface Automatic {
+    sequence?: number;
+    message?: Message;
+    do: "automatic";
+    policy: string;
+    grouping: string;
+    costs: string;
+    codegen: string;
+  }
+
+  /** Moves a device one place up in the table. */
+  interface Raise {
+    sequence?: number;
+    message?: Message;
+    do: "raise";
+    device: number;
+  }
+
+  /** Another order of the devices. */
+  interface Order {
+    sequence?: number;
+    message?: Message;
+    do: "order";
+    names: string[];
+  }
+
+  /** Replaces all rules. */
+  interface Rules {
+    sequence?: number;
+    message?: Message;
+    do: "rules";
+    rules: Record<string, unknown>[];
+  }
+
+  /** Goes to a step of the history. */
+  interface Step {
+    sequence?: number;
+    message?: Message;
+    do: "step";
+    step: number;
+  }
+
+  /** Makes a layout the plan, selects where it differs, or takes a candidate of a tuning. */
+  interface Layout {
+    sequence?: number;
+    message?: Message;
+    do: "use-layout" | "show-layout" | "adopt";
+    name: string;
+  }
+
+  /** Removes all pins, walks in the history, or only shows the plan again. */
+  interface Simple {
+    sequence?: number;
+    message?: Message;
+    do: "reset" | "undo" | "redo" | "show";
+  }
+
+  type Stroke =
+    | Paint
+    | Unpin
+    | Label
+    | Region
+    | Between
+    | Grow
+    | Filter
+    | RuleOps
+    | Automatic
+    | Raise
+    | Order
+    | Rules
+    | Step
+    | Layout
+    | Simple;
+
+  /** All strokes of a page that the server has not confirmed yet, oldest first. */
+  interface Strokes {
+    page: string;
+    strokes: Record<string, unknown>[];
+  }
+
+  /** The last stroke of a page that was applied. */
+  interface Confirmed {
+    page: string;
+    sequence: number;
+  }
+
+  /** How much of the graph is drawn; `open` are numbers of open blocks. */
+  interface Detail {
+    mode: string;
+    open: number[];
+  }
+
+  /** Every op, blocks or subgraphs. */
+  interface ModeRequest {
+    sequence?: number;
+    do: "mode";
+    mode: string;
+  }
+
+  /** Opens blocks. */
+  interface OpenBlocksRequest {
+    sequence?: number;
+    do: "open";
+    units: number[];
+  }
+
+  /** Closes an open block, or the innermost one around each op. */
+  interface CloseBlocksRequest {
+    sequence?: number;
+    do: "close";
+    ops: number[];
+    scope?: number;
+  }
+
+  /** Opens all blocks one level deeper, or closes all. */
+  interface LevelRequest {
+    sequence?: number;
+    do: "level";
+    deeper: boolean;
+  }
+
+  /** Back to what was drawn before the page was loaded again. */
+  interface RestoreRequest {
+    sequence?: number;
+    do: "restore";
+    detail: Detail;
+  }
+
+  /** Opens the blocks around an op and selects it. */
+  interface RevealRequest {
+    sequence?: number;
+    do: "reveal";
+    op: number;
+  }
+
+  /** Goes to an op by name, type or tensor; `skip` matches come before it. */
+  interface FindRequest {
+    sequence?: number;
+    do: "find";
+    text: string;
+    skip: number;
+  }
+
+  type DetailRequest =
+    | ModeRequest
+    | OpenBlocksRequest
+    | CloseBlocksRequest
+    | LevelRequest
+    | RestoreRequest
+    | RevealRequest
+    | FindRequest;
+
+  /** Ops that are selected. The server sends one with `select` so that the page selects them. */
+  interface Selection {
+    ops: number[];
+    tensor?: number;
+    select?: boolean;
+    count?: boolean;
+    reveal?: boolean;
+    message?: string;
+    missing?: boolean;
+  }
+
+  /** What the pointer rests on: the ops of a node, or [producer, consumer] pairs of an edge. */
+  interface HoverRequest {
+    ops: number[];
+    pairs: number[][];
+    number: number;
+  }
+
+  /** Layouts to draw side by side. */
+  interface PanesRequest {
+    names: string[];
+    sequence: number;
+  }
+
+  /** One layout: `device` is uint8 and `part` uint32 per visible op, base64. */
+  interface Pane {
+    name: string;
+    summary: string;
+    device: string;
+    part: string;
+  }
+
+  /** Colours and a short name. */
+  interface PaneDevice {
+    fill: string;
+    ink: string;
+    short: string;
+  }
+
+  /** Layouts side by side. */
+  interface Panes {
+    layouts: Pane[];
+    devices: PaneDevice[];
+  }
+
+  /** The whole model as packed arrays, see `drawing.map`. */
+  interface MapData {
+    count: number;
+    width: number;
+    height: number;
+    x: string;
+    y: string;
+    source: string;
+    target: string;
+    types: string[];
+    type: string;
+  }
+
+  /** A fill, and the colour of text on it. */
+  interface Colour {
+    fill: string;
+    ink: string;
+  }
+
+  /** A device of the table. */
+  interface ViewDevice {
+    fill: string;
+    ink: string;
+    name: string;
+    planned: boolean;
+    levels: Record<string, string>;
+  }
+
+  /** The ends of a colour scale in words. */
+  interface Scale {
+    low: string;
+    high: string;
+    what: string;
+  }
+
+  /** Of the colour modes that have one. */
+  interface Scales {
+    heat: Scale;
+    weight: Scale;
+  }
+
+  /** A kind of pattern. */
+  interface RuleKind {
+    kind: string;
+    label: string;
+    example: string;
+  }
+
+  /** The rules with their match counts, kinds of patterns, and what a rule can name. */
+  interface RulesData {
+    rules: Record<string, unknown>[];
+    kinds: RuleKind[];
+    targets: string[];
+  }
+
+  /** The plan as the page draws it. Lists per op are in the order of `ops`. */
+  interface View {
+    document: string;
+    version: number;
+    ops: number[];
+    device: number[];
+    part: number[];
+    pin: number[];
+    devices: ViewDevice[];
+    palette: Colour[];
+    partColour: number[];
+    heat: number[];
+    weight: number[];
+    scales: Scales;
+    policy: string;
+    costs: string;
+    codegen: string;
+    grouping: string;
+    rules: RulesData;
+    step: string;
+    undo: boolean;
+    redo: boolean;
+  }
+
+  /** The figures of the status bar; they stay on the server. */
+  interface Figures {
+    ops: number;
+    subgraphs: number;
+    boundaries: number;
+    transfers: number;
+    moved: number;
+    unknown: number;
+    pins: number;
+    predicted: number | null;
+    source: string;
+  }
+
+  /** An op, a graph input or output, or a closed block. */
+  interface NodeData {
+    id: string;
+    label: string;
+    name: string;
+    find: string;
+    op?: number;
+    ops?: string;
+    unit?: number;
+    tensor?: number;
+  }
+
+  /** The border around an open block. */
+  interface FrameData {
+    id: string;
+    label: string;
+    find: string;
+    scope: number;
+    op: number;
+    ops: string;
+    w: number;
+    h: number;
+    room: number;
+    beside: number;
+  }
+
+  /** What flows from one node to another. */
+  interface EdgeData {
+    id: string;
+    source: string;
+    target: string;
+    bytes: number;
+    pairs?: number[][];
+    weights?: string;
+    distances?: string;
+  }
+
+  /** The middle of a node. */
+  interface Position {
+    x: number;
+    y: number;
+  }
+
+  /** An op, a graph input or output, or a closed block, as Cytoscape takes it. */
+  interface Node {
+    data: NodeData;
+    classes: string;
+    position: Position;
+  }
+
+  /** The border around an open block. */
+  interface Frame {
+    data: FrameData;
+    classes: string;
+    position: Position;
+    pannable: boolean;
+  }
+
+  /** An edge as Cytoscape takes it. */
+  interface Edge {
+    data: EdgeData;
+    classes: string;
+  }
+
+  /** An element as Cytoscape takes it. */
+  type Element = Node | Frame | Edge;
+}
