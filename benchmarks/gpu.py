@@ -30,7 +30,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.conformance import layout
 from benchmarks.overhead import contiguous, transformer
 from benchmarks.tuning import compare
 from editor.devices.discovery import available_devices
@@ -40,6 +39,7 @@ from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.benchmark import Benchmark, environment
 from editor.graph.loading import load_model
+from editor.placement.placement import placement_of_groups
 from editor.workspace.plan import partition
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
@@ -65,7 +65,7 @@ def boundaries(gpu: dict[str, Any], folder: Path, seconds: float) -> None:
     runs = {1: compile_whole(graph, devices[0])}
     for count in (2, 4, 8, 16):
         part = contiguous(graph, count)
-        runs[count] = compile_placement(layout(graph, devices, part % 2, part))
+        runs[count] = compile_placement(placement_of_groups(graph, devices, part % 2, part))
     times: dict[int, list[float]] = {count: [] for count in runs}
     for compiled in runs.values():
         for _ in range(10):
