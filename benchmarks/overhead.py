@@ -26,12 +26,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.conformance import layout
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.placement.placement import placement_of_groups
 
 _IDLE = 0.003
 """Seconds after each run with several threads."""
@@ -214,7 +214,7 @@ def main() -> None:
                 works = {"uncut": compile_whole(graph, devices[0], options.threads).run}
                 for count in options.parts:
                     part = (narrow if options.narrow else contiguous)(graph, count)
-                    placement = layout(graph, devices, np.maximum(part, 0) % 2, part)
+                    placement = placement_of_groups(graph, devices, np.maximum(part, 0) % 2, part)
                     for as_cut in (False, True) if options.plain else (False,):
                         label = f"{count}{' plain' if as_cut else ''}"
                         works[label] = compile_placement(placement, options.threads, as_cut=as_cut).run
