@@ -61,7 +61,7 @@ def test_filters_select_what_they_say(whisper: Graph) -> None:
     found = matching(placement, "op == MatMul and flops > 1e6")
     assert found and all(whisper.op_types[op] == "MatMul" for op in found)
     assert set(matching(placement, "op == *Norm* or op == Softmax")) == {
-        op for op in range(len(whisper)) if placement.division.part[op] >= 0
+        op for op in range(len(whisper)) if placement.division.subgraph_of_op[op] >= 0
         and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
     everything = matching(placement, "device == A")
     assert sorted(everything + matching(placement, "not device == A")) == everything

@@ -290,7 +290,7 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
 
 
 @pytest.mark.parametrize(("rules", "cause"), [
-    ([{"type": "Conv"}], "rule 1: it has no target"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
+    ([{"type": "Conv"}], "rule 1: the target is missing"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
     ([{"regex": "(", "to": "one"}], "not a regular expression"), ([{"nth": "second", "to": "one"}], "nth must be"),
     ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"), ("Conv", "rules are a list"), ([3], "a rule is a mapping"),
     ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0")])

@@ -88,7 +88,7 @@ def test_the_same_groups_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyP
         theirs = _openvino_groups(path, device.tolist())
         graph = editor.load_model(path)
         pins = {f"t{i}": "AB"[d] for i, d in enumerate(device.tolist())}
-        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.part.tolist()
+        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.subgraph_of_op.tolist()
         fewest = editor.partition(graph, AB, pins=pins)
         assert len(fewest.subgraphs) <= len(set(ours)) <= len(set(theirs))
         if len(set(theirs)) == len(fewest.subgraphs):  # OpenVINO's own number is minimal

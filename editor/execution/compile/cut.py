@@ -91,7 +91,7 @@ class Cutter:
             subgraph: what to cut out.
             fold_shapes: values that follow from static shapes are constants of the part, not inputs; see ``known``.
         """
-        part = placement.division.part
+        part = placement.division.subgraph_of_op
         ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
         inputs = [name for name in subgraph.inputs if not (fold_shapes and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")

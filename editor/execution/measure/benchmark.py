@@ -319,7 +319,7 @@ def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, pl
 
 
 def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
-    graph, part = placement.graph, placement.division.part
+    graph, part = placement.graph, placement.division.subgraph_of_op
     steps = {step.id: step for step in contender.compiled.steps}
     figures = []
     for subgraph in placement.subgraphs:

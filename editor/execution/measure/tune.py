@@ -55,7 +55,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
             placement = solve(graph, devices, trial)
         except EditorError:
             continue  # this policy finds nothing under these constraints
-        identity = placement.device_of_op.tobytes() + placement.division.part.tobytes()
+        identity = placement.device_of_op.tobytes() + placement.division.subgraph_of_op.tobytes()
         if identity in seen:
             continue
         seen.add(identity)

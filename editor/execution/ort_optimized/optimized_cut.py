@@ -54,7 +54,7 @@ def _runs_optimized_graphs(device: Device) -> bool:
 
 def _parts_of_kernels(placement: Placement, kernels: Sequence[Kernel]) -> list[int]:
     """Subgraph of each kernel: that of its last op, and never before a kernel that it reads from."""
-    part = placement.division.part
+    part = placement.division.subgraph_of_op
     made_in: dict[str, int] = {}
     part_of_kernel = []
     for kernel in kernels:
@@ -120,7 +120,7 @@ class _Cut:
         part.initializer.extend(self.weights[name] for name in weights)
         model = ModelProto(ir_version=self.model.ir_version, graph=part)
         model.opset_import.extend(self.model.opset_import)
-        assigned = self.placement.division.part
+        assigned = self.placement.division.subgraph_of_op
         absorbed = tuple(op for k, h in zip(self.kernels, self.part_of_kernel, strict=True) if h == number
                          for op in k.ops if 0 <= assigned[op] != number)
         count = sum(part == number for part in self.made_in.values()) - len(outputs)

@@ -108,7 +108,7 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
     graph = document.graph
     mode = detail.get("mode", "ops")
     if mode == "subgraphs":
-        parts = document.placement.division.part[visible_ops(graph)].astype(np.int64)
+        parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
         return _grouped(graph, parts, lambda part: (f"subgraph {part}", 1), "s")
     if mode == "blocks":
         scopes, opened = scopes_of(graph), detail.get("open", ())

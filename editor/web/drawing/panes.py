@@ -32,6 +32,6 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> dict[str, Any]:
         said = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
                            f"{human_seconds(f['predicted'])} {source}"])
         found.append({"name": layout.name, "said": said, "device": packed(placement.assignment.device[ops], "u1"),
-                      "part": packed(np.maximum(placement.division.part[ops], 0), "<u4")})
+                      "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4")})
     devices = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]} for d in document.devices]
     return {"layouts": found, "devices": devices}

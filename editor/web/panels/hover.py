@@ -78,8 +78,9 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
                 continue
             seen.add(tensor)
             a, b = (document.devices[int(placement.assignment.device[op])].name for op in (source, target))
+            subgraph_of_op = placement.division.subgraph_of_op
             how = (f"transfer {a} → {b}" if a != b else "stays in its subgraph"
-                   if placement.division.part[source] == placement.division.part[target] else f"boundary on {a}")
+                   if subgraph_of_op[source] == subgraph_of_op[target] else f"boundary on {a}")
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
             size = human_bytes(int(graph.tensor_bytes[tensor]))
             rows.append(html.Div([html.B(graph.tensor_names[tensor]), html.Div(f"{what} · {size} · {how}", className="soft")]))

@@ -109,7 +109,7 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
             inside = scopes.layers_in(number)
             more = f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
             return block.label, more or (f", a list of {inside} layers" if inside else "")
-    part = document.placement.division.part
+    part = document.placement.division.subgraph_of_op
     here = {int(part[op]) for op in ops}
     if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
         return f"Subgraph {min(here)}", ""
