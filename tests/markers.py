@@ -1,7 +1,7 @@
 """Which tests are slow and which need a browser, in one place.
 
 `make check` leaves both out. A test is listed here, or marked in its file, when it takes more than about two
-seconds on two cores (``pytest tests/FOLDER --durations=20`` tells).
+seconds on two cores (see ``pytest tests/FOLDER --durations=20``).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SLOW: frozenset[str] = frozenset({
     "exports/test_interchange.py::test_the_graph_of_subgraphs_is_drawn",
     "exports/test_interchange.py::test_the_standalone_page_opens_from_disk",
     "exports/test_interchange.py::test_what_query_model_says_is_taken_without_noise",
-    "graph/test_layers.py::test_a_list_too_long_to_show_is_still_one_list",
-    "graph/test_nested.py::test_bends_lie_in_the_boxes_that_both_ends_are_in",
-    "graph/test_nested.py::test_boxes_hold_their_own_nodes_and_no_others",
+    "graph/test_layers.py::test_a_long_list_grouped_in_runs_is_still_one_list",
+    "graph/test_nested.py::test_bends_are_in_the_common_boxes_of_both_ends",
+    "graph/test_nested.py::test_boxes_contain_only_their_own_nodes",
     "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
-    "graph/test_shape_folding.py::test_a_hundred_thousand_ops_behind_an_open_shape_load_in_time",
+    "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
     "placement/test_subgraphs.py::test_connected_makes_the_same_subgraphs_as_openvino",
     "test_cli.py::test_devices",
     "test_cli.py::test_partition_why_run_bench_export",

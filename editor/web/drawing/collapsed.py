@@ -121,7 +121,7 @@ def shown_elements(document: Document, detail: dict[str, Any]) -> list[dict[str,
 
 def _title(scopes: Scopes, number: int) -> tuple[str, int]:
     """A closed block's name, and how often it repeats, or how many layers it holds."""
-    twins = len(scopes.scopes[number].twins)
+    twins = len(scopes.scopes[number].identical)
     return scopes.scopes[number].label, twins if twins > 1 else scopes.layers_in(number)
 
 
@@ -141,7 +141,7 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
 
 def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
-    name, times = scopes.scopes[number].label, len(scopes.scopes[number].twins)
+    name, times = scopes.scopes[number].label, len(scopes.scopes[number].identical)
     label = f"{name} ×{times}" if times > 1 else name
     room = box.width - 2 * _FRAME_MARGIN
     wide = min(len(label) * _FRAME_LETTER, room)

@@ -45,7 +45,7 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
     block = scopes.scopes[max(around)] if around else None
     inside = scopes.layers_in(block.number) if block is not None else 0
-    alike = (f", one of {len(block.twins)} alike" if block is not None and len(block.twins) > 1
+    alike = (f", one of {len(block.identical)} alike" if block is not None and len(block.identical) > 1
              else f", a list of {inside} layers" if inside else "")
     name = f"{block.label}{alike}" if block is not None else "several blocks"
     what = f"{len(ops)} ops, {human_bytes(weights)} of constants"
