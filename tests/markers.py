@@ -1,7 +1,7 @@
 """Which tests are slow and which need a browser, in one place.
 
 `make check` leaves both out. A test is listed here, or marked in its file, when it takes more than about two
-seconds on two cores (``pytest tests/FOLDER --durations=20`` tells).
+seconds on two cores (see ``pytest tests/FOLDER --durations=20``).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import pytest
 
 SLOW: frozenset[str] = frozenset({
     "execution/test_jobs.py",
-    "execution/test_executor.py::test_benchmark_measures_plan_parts_and_baselines",
-    "execution/test_buffers.py::test_results_stay_right_whatever_shares_memory",
-    "execution/test_executor.py::test_a_plan_that_is_one_device_alone_is_its_baseline",
-    "execution/test_executor.py::test_an_array_that_is_written_into_between_runs_is_read_anew",
-    "execution/test_executor.py::test_real_networks_scattered_over_three_runtimes",
+    "execution/test_executor.py::test_a_benchmark_measures_subgraphs_transfers_and_baselines",
+    "execution/test_buffers.py::test_results_are_correct_when_tensors_share_memory",
+    "execution/test_executor.py::test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline",
+    "execution/test_executor.py::test_changes_to_an_input_array_between_runs_take_effect",
+    "execution/test_executor.py::test_real_networks_split_over_three_runtimes_compute_the_same",
     "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
-    "execution/test_in_place_kernels.py::test_sums_across_cuts_stay_right_run_after_run",
+    "execution/test_in_place_kernels.py::test_sums_across_cuts_are_correct_in_repeated_runs",
     "execution/test_measure.py",
     "execution/test_preload.py",
     "exports/test_dot_pack.py",
@@ -27,12 +27,12 @@ SLOW: frozenset[str] = frozenset({
     "exports/test_interchange.py::test_the_graph_of_subgraphs_is_drawn",
     "exports/test_interchange.py::test_the_standalone_page_opens_from_disk",
     "exports/test_interchange.py::test_what_query_model_says_is_taken_without_noise",
-    "graph/test_layers.py::test_a_list_too_long_to_show_is_still_one_list",
-    "graph/test_nested.py::test_bends_lie_in_the_boxes_that_both_ends_are_in",
-    "graph/test_nested.py::test_boxes_hold_their_own_nodes_and_no_others",
+    "graph/test_layers.py::test_a_long_list_grouped_in_runs_is_still_one_list",
+    "graph/test_nested.py::test_bends_are_in_the_common_boxes_of_both_ends",
+    "graph/test_nested.py::test_boxes_contain_only_their_own_nodes",
     "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
-    "graph/test_shape_folding.py::test_a_hundred_thousand_ops_behind_an_open_shape_load_in_time",
-    "placement/test_subgraphs.py::test_the_same_groups_as_openvino",
+    "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
+    "placement/test_subgraphs.py::test_connected_makes_the_same_subgraphs_as_openvino",
     "test_cli.py::test_devices",
     "test_cli.py::test_partition_why_run_bench_export",
     "test_cli.py::test_two_plans_in_one_benchmark",

@@ -1,4 +1,4 @@
-"""Running a plan: sub-models in order, boundary tensors handed over where they lie."""
+"""Runs a plan: its sub-models in order, with boundary tensors passed between them without unneeded copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compile.step import Step
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
 from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
-from editor.execution.ort_optimized.optimized_cut import optimized_parts
+from editor.execution.ort_optimized.optimized_cut import optimized_submodels
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
@@ -27,15 +27,15 @@ from editor.runtimes.values import nbytes, to_numpy
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
-"""Called with (done, total, what) while a plan compiles."""
+"""Called with (done, total, description) while a plan compiles."""
 Overridden = frozenset[str]
-"""Names of initializers whose value comes with each run."""
+"""Names of initializers that each run replaces."""
 Compile = Callable[[Overridden], "CompiledPlan"]
 
 
 @dataclass(frozen=True)
 class TransferTime:
-    """One boundary tensor handed to another runtime or device."""
+    """Transfer of one boundary tensor to another device, in one run."""
 
     tensor: str
     source: int
@@ -46,35 +46,35 @@ class TransferTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Where the time of one run went, in seconds."""
+    """Times of one run, in seconds."""
 
     total: float
     subgraphs: tuple[float, ...]
-    """by subgraph id"""
+    """[subgraph]"""
     cpu: tuple[float, ...]
-    """CPU seconds of the process, by subgraph id"""
+    """[subgraph] CPU time of the process"""
     transfers: tuple[TransferTime, ...]
 
 
 @dataclass(frozen=True)
 class _Arrival:
-    """An input of a step that another device made."""
+    """An input of a step that another device produces."""
 
     position: int
     source: int
-    """id of the subgraph"""
+    """id of the producing subgraph"""
     converts: bool
-    """It has to change its form or its memory."""
+    """Whether the value must change its memory space."""
 
 
 class CompiledPlan:
-    """All sub-models of a partition, compiled. One instance serves one thread; see ``clone``."""
+    """The compiled sub-models of a plan. One instance serves one thread; see ``clone``."""
 
     def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int,
                  recompile: Compile, overridden: Overridden = frozenset()) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
         self.overridden = overridden
-        """Initializers that are inputs of this instance; in others they keep their default."""
+        """Initializers that are inputs of this instance; all others keep their default."""
         self._recompile, self._variant = recompile, self
         self._constants = constants
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
@@ -88,29 +88,29 @@ class CompiledPlan:
         """Runs the plan once.
 
         Args:
-            inputs: a value for every graph input, by name; also for initializers that the model declares as
-                inputs. The parts are compiled again when other initializers are given than in the last run.
+            inputs: a value for every graph input, by name, and optionally for initializers that the model
+                declares as inputs. Sub-models are recompiled when the set of these initializers changes.
 
         Returns:
             The graph outputs by name, as numpy arrays (lists for sequences).
 
         Raises:
-            ExecutionError: an input does not fit, or a runtime failed; the message names the subgraph.
+            ExecutionError: an input has the wrong type or shape, or a runtime failed; the message names the subgraph.
         """
         if not self._packed or not self._fits(inputs):
             inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
             check_inputs(self.graph, inputs)
-            able = self._for(inputs)
-            return able.run(inputs) if able is not self else self._results(self._execute(inputs)[0])
+            variant = self._variant_for(inputs)
+            return variant.run(inputs) if variant is not self else self._results(self._execute(inputs)[0])
         if self._fixed is not None:
             try:
                 return self._fixed.run(inputs)
-            except Exception:  # noqa: BLE001  # a shape that depends on the data, or a kernel that failed: the slower way reports it
+            except Exception:  # noqa: BLE001  # a data-dependent shape or a failed kernel: the slower path reports it
                 self._fixed = None
         return self._results(self._execute(inputs)[0])
 
     def _fits(self, inputs: Mapping[str, Value]) -> bool:
-        """A quick yes; no means that a closer look is needed."""
+        """Whether all inputs match exactly; False requires the full check."""
         if len(inputs) != len(self._expected):
             return False
         for name, (dtype, shape) in self._expected.items():
@@ -120,13 +120,13 @@ class CompiledPlan:
         return True
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
-        """The same, with the time of every subgraph and transfer."""
-        able = self._for(inputs)
-        values, times = able._execute(inputs, timed=True)
-        return able._results(values), times
+        """Like ``run``, with the time of every subgraph and transfer."""
+        variant = self._variant_for(inputs)
+        values, times = variant._execute(inputs, timed=True)
+        return variant._results(values), times
 
-    def _for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
-        """The plan compiled for these initializers as inputs."""
+    def _variant_for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
+        """The plan, compiled with these initializers as inputs."""
         overridden = overridden_initializers(self.graph, inputs)
         if overridden == self.overridden:
             return self
@@ -136,21 +136,21 @@ class CompiledPlan:
 
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
-        steps = [Step(s.id, s.part, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
+        steps = [Step(s.id, s.submodel, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
         return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._recompile, self.overridden)
 
-    def keep(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
-        """These boundary tensors and outputs of one run as numpy arrays, for finding where a difference starts."""
-        values, _ = self._for(inputs)._execute(inputs, names)
+    def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
+        """Runs the plan once; returns the named boundary tensors and outputs as numpy arrays."""
+        values, _ = self._variant_for(inputs)._execute(inputs, names)
         return {name: values[name] for name in names if name in values}
 
     def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
-        """From the start again, without shared memory, where a shape depends on the data after all."""
+        """Runs the steps; where an output has an unexpected shape, once more without shared buffers."""
         try:
             return self._execute_once(inputs, keep, timed)
         except OutputShapeMismatch as mismatch:
-            log.info("boundary tensors get memory of their own: %s", mismatch)
+            log.info("boundary tensors no longer share buffers: %s", mismatch)
             for step in self.steps:
                 if isinstance(step.executable, BoundExecutable):
                     step.executable.bind_output_buffers({})
@@ -166,14 +166,14 @@ class CompiledPlan:
         allocated = not self._packed and allocate_before_run(self.steps, self._outputs)
         begin = perf_counter()
         for step, arrivals, dead in zip(self.steps, self._arrivals, self._dead, strict=True):
-            arguments = [values[name] for name in step.part.inputs]
+            arguments = [values[name] for name in step.submodel.inputs]
             for arrival in arrivals:
                 i, start = arrival.position, perf_counter()
                 if arrival.converts:
                     arguments[i] = convert(arguments[i], step.runs_on)
                 if timed:
                     seconds = perf_counter() - start if arrival.converts else 0.0
-                    name = step.part.inputs[i]
+                    name = step.submodel.inputs[i]
                     transfers.append(TransferTime(name, arrival.source, step.id, seconds, self._size(name, arguments[i])))
             if timed:
                 start, start_cpu = perf_counter(), process_time()
@@ -181,9 +181,9 @@ class CompiledPlan:
                 spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
             else:
                 results = step.executable.run(arguments)
-            values.update(zip(step.part.outputs, results, strict=True))
-            if keep:  # a copy at once: this memory is soon another tensor's
-                lasting = set(keep).intersection(step.part.outputs) - step.part.internal
+            values.update(zip(step.submodel.outputs, results, strict=True))
+            if keep:  # copied now, because a later tensor may share this buffer
+                lasting = set(keep).intersection(step.submodel.outputs) - step.submodel.internal
                 kept |= {name: _owned(values[name]) for name in lasting}
             for name in dead:
                 del values[name]
@@ -196,7 +196,7 @@ class CompiledPlan:
         return {**values, **kept}, times
 
     def _size(self, name: str, value: Value) -> int:
-        """Bytes of a boundary tensor; asked once where its buffer stays."""
+        """Bytes of a boundary tensor, cached while its buffer stays the same."""
         known = self._sizes.get(name)
         if known is None or known[0] is not value:
             known = self._sizes[name] = (value, nbytes(value))
@@ -207,19 +207,20 @@ class CompiledPlan:
 
 
 def _data_flow(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[list[_Arrival]], list[list[str]]]:
-    """Per step: inputs that come from another device, and tensors that nothing reads after it."""
-    maker: dict[str, Step] = {}
+    """[step] its inputs from another device, and [step] the tensors that no later step reads."""
+    producer: dict[str, Step] = {}
     last_reader: dict[str, int] = {}
     arrivals = []
     for i, step in enumerate(steps):
-        from_elsewhere = []
-        for position, name in enumerate(step.part.inputs):
+        from_other_device = []
+        for position, name in enumerate(step.submodel.inputs):
             last_reader[name] = i
-            source = maker.get(name)
+            source = producer.get(name)
             if source is not None and source.device.name != step.device.name:
-                from_elsewhere.append(_Arrival(position, source.id, memory_space(source.runs_on) != memory_space(step.runs_on)))
-        arrivals.append(from_elsewhere)
-        maker.update(dict.fromkeys(step.part.outputs, step))
+                converts = memory_space(source.runs_on) != memory_space(step.runs_on)
+                from_other_device.append(_Arrival(position, source.id, converts))
+        arrivals.append(from_other_device)
+        producer.update(dict.fromkeys(step.submodel.outputs, step))
     dead: list[list[str]] = [[] for _ in steps]
     for name, i in last_reader.items():
         if name not in outputs:
@@ -228,7 +229,7 @@ def _data_flow(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[li
 
 
 def memory_space(device: Device) -> MemorySpace:
-    """Where the values of a device live; between devices of one space they pass as they are."""
+    """The memory space of a device's values; within one space no conversion is needed."""
     return runtime_of(device.runtime).memory_space(device)
 
 
@@ -237,12 +238,12 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     """Cuts and compiles every subgraph.
 
     Args:
-        placement: what to compile.
-        threads: per subgraph; 0 leaves the choice to the runtime.
-        progress: told what is being compiled.
-        as_cut: cut the model's own graph even where ONNX Runtime's optimized one could be cut, so that the
+        placement: the placement to compile.
+        threads: threads per subgraph; 0 leaves the choice to the runtime.
+        progress: called before each subgraph.
+        as_cut: cut the original graph even where the graph optimized by ONNX Runtime could be cut, so that the
             boundary tensors are those of the placement.
-        overridden: initializers that are inputs of the parts that read them. Without them such a plan does not run.
+        overridden: initializers that become inputs of the sub-models that read them; every run must provide them.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
@@ -251,33 +252,33 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
-    def step_of(subgraph: Subgraph, part: SubModel) -> Step:
+    def step_of(subgraph: Subgraph, submodel: SubModel) -> Step:
         device, runs_on = by_name[subgraph.device], real[subgraph.device]
         runtime = runtime_of(runs_on.runtime)
         try:
-            return Step(subgraph.id, part, device, runs_on, runtime.compile(part, runs_on, CompileOptions(threads)))
-        except ExecutionError:  # runtimes check constants more strictly than values that come in a run
-            plain = cutter.part(placement, subgraph)
-            if part.optimized or plain.inputs == part.inputs:
+            return Step(subgraph.id, submodel, device, runs_on, runtime.compile(submodel, runs_on, CompileOptions(threads)))
+        except ExecutionError:  # runtimes check constants more strictly than input values
+            plain = cutter.submodel(placement, subgraph)
+            if submodel.optimized or plain.inputs == submodel.inputs:
                 raise
             return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, CompileOptions(threads)))
 
-    def steps_of(parts: Sequence[SubModel | None]) -> list[Step]:
-        found = []
-        for subgraph, part in zip(placement.subgraphs, parts, strict=True):
-            if part is None:
+    def steps_of(submodels: Sequence[SubModel | None]) -> list[Step]:
+        result = []
+        for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True):
+            if submodel is None:
                 continue
             if progress:
-                progress(subgraph.id, len(parts), f"compiling subgraph {subgraph.id} on {subgraph.device}")
-            found.append(step_of(subgraph, part))
-        return found
+                progress(subgraph.id, len(submodels), f"compiling subgraph {subgraph.id} on {subgraph.device}")
+            result.append(step_of(subgraph, submodel))
+        return result
 
     steps = None
     if not as_cut and len(placement.subgraphs) == 1:
-        whole = replace(cutter.whole(), label="subgraph 0")  # uncut: what the runtime sees is then the model as it is
+        whole = replace(cutter.whole(), label="subgraph 0")  # uncut, so the runtime optimizes the original model
         steps = steps_of([whole]) if whole.outputs else None
     elif not as_cut:
-        optimized = optimized_parts(placement, cutter)
+        optimized = optimized_submodels(placement, cutter)
         try:
             steps = steps_of(optimized) if optimized else None
         except ExecutionError as error:
@@ -285,7 +286,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     if steps is None:
         unknown = missing_types(placement)
         if unknown:
-            cutter.find_types(unknown)
+            cutter.infer_types(unknown)
         steps = steps_of(cut(placement, cutter, fold_shapes=True))
     return CompiledPlan(placement.graph, steps, _constant_outputs(placement.graph, cutter), len(placement.subgraphs),
                         lambda names: compile_placement(placement, threads, None, as_cut, names), overridden)
@@ -299,49 +300,49 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
         graph: the model.
         device: a real device.
         threads: 0 leaves the choice to the runtime.
-        extra_outputs: internal tensors to return as well; the runtime then cannot fuse them away.
+        extra_outputs: internal tensors to return; this prevents fusions that would remove them.
         overridden: initializers that are inputs.
 
     Raises:
         ExecutionError: the device cannot run the whole model.
     """
     cutter = Cutter.open(graph, overridden)
-    part = cutter.whole(extra_outputs)
+    submodel = cutter.whole(extra_outputs)
     steps = []
-    if part.outputs:
-        executable = runtime_of(device.runtime).compile(part, device, CompileOptions(threads))
-        steps = [Step(0, part, device, device, executable)]
+    if submodel.outputs:
+        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads))
+        steps = [Step(0, submodel, device, device, executable)]
     return CompiledPlan(graph, steps, _constant_outputs(graph, cutter), len(steps),
                         lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
 
 
 def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
-    """Initializers that are graph outputs as they are."""
+    """Initializers that are also graph outputs, by name."""
     from onnx import TensorProto, numpy_helper
 
-    found: dict[str, Value] = {}
+    result: dict[str, Value] = {}
     for tensor in graph.outputs.tolist():
         proto = cutter.initializers.get(graph.tensor_names[tensor])
         if isinstance(proto, TensorProto):
-            found[graph.tensor_names[tensor]] = numpy_helper.to_array(proto, str(graph.folder))
-    return found
+            result[graph.tensor_names[tensor]] = numpy_helper.to_array(proto, str(graph.folder))
+    return result
 
 
 def convert(value: Value, target: Device) -> Value:
-    """A value in the form and the memory that a device takes.
+    """Converts a value to the memory space of a device.
 
     Raises:
-        ExecutionError: the device's runtime has no such values.
+        ExecutionError: the device's runtime does not support such values.
     """
     try:
         runtime = runtime_of(target.runtime)
         return runtime.convert(value, runtime.memory_space(target))
     except (TypeError, AttributeError, RuntimeError, ValueError) as error:
-        raise ExecutionError(f"a value of type {type(value).__name__} cannot be handed to {target.name}: {error}") from error
+        raise ExecutionError(f"a value of type {type(value).__name__} cannot be passed to {target.name}: {error}") from error
 
 
 def _owned(value: Value) -> Any:
-    """A numpy result that stays valid after the next run: what the interpreter returns may be a view as well."""
+    """A numpy copy of a value, valid after the next run; even the interpreter may return views."""
     result = to_numpy(value)
     if isinstance(result, list):
         return [_owned(item) for item in result]

@@ -1,4 +1,4 @@
-"""Inputs to run a model with: from a file, or seeded random values that fit its declarations."""
+"""Inputs of a model: from a file, or seeded random values of the declared types and shapes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _ROW_LIMIT = 1 << 20
 
 
 def numpy_dtype(kind: str) -> np.dtype[Any] | None:
-    """The numpy (or ``ml_dtypes``) type of a tensor type, None where there is none."""
+    """The numpy (or ``ml_dtypes``) type of a tensor type; None where there is none."""
     code = element_type(kind)
     return np.dtype(helper.tensor_dtype_to_np_dtype(code)) if code else None
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:
-    """Seeded values for every graph input: normal floats, valid indices for integers that index a table.
+    """Seeded values for every graph input: normally distributed floats, and valid indices for integers.
 
     Raises:
-        ExecutionError: an input's type or shape leaves no way to make one up.
+        ExecutionError: the type or shape of an input is unknown or not supported.
     """
     rng = np.random.default_rng(seed)
     return {graph.tensor_names[t]: _random(graph, t, rng) for t in graph.inputs.tolist()}
@@ -39,7 +39,7 @@ def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
     name, kind, shape = graph.tensor_names[tensor], graph.tensor_types[tensor], graph.tensor_shapes[tensor]
     dtype = numpy_dtype(kind)
     if dtype is None or shape is None or any(not isinstance(d, int) for d in shape):
-        raise ExecutionError(f"{graph.path}: cannot make up a value for input {name!r} ({kind or 'unknown type'}, "
+        raise ExecutionError(f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
                              f"shape {graph.shape_label(tensor)}); give inputs in an .npz file")
     size = tuple(int(d) for d in shape)
     if dtype.kind == "O":
@@ -57,18 +57,18 @@ def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
 
 
 def _index_limit(graph: Graph, tensor: int) -> int:
-    """Rows of the smallest table that an integer input indexes (token ids into an embedding)."""
+    """Rows of the smallest tensor that an integer input indexes, such as an embedding."""
     limit = _ROW_LIMIT
     for op in graph.readers[tensor].tolist():
-        table = graph.arguments[op][0] if len(graph.arguments[op]) else -1
-        shape = graph.tensor_shapes[table] if table >= 0 and table != tensor else None
+        data = graph.arguments[op][0] if len(graph.arguments[op]) else -1
+        shape = graph.tensor_shapes[data] if data >= 0 and data != tensor else None
         if graph.op_types[op] == "Gather" and shape and isinstance(shape[0], int):
             limit = min(limit, max(shape[0], 1))
     return limit if limit < _ROW_LIMIT else 8
 
 
 def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
-    """Inputs from an ``.npz`` file, checked against the graph.
+    """Reads inputs from an ``.npz`` file and checks them against the graph.
 
     Raises:
         ExecutionError: the file is damaged, or an input is missing, unknown or of the wrong shape or type.
@@ -85,22 +85,22 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
 
 def expected_arrays(graph: Graph, overridden: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
                                                                               tuple[int | str, ...] | None]]:
-    """Type and shape of every graph input and of the initializers that are overridden, by name."""
+    """Type and shape of every graph input and overridden initializer, by name."""
     tensors = [*graph.inputs.tolist(), *(graph.tensor_index[name] for name in overridden)]
     return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t]) for t in tensors}
 
 
 def overridden_initializers(graph: Graph, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names that replace the default value of an initializer."""
+    """The names that override the default value of an initializer."""
     index = graph.tensor_index
     return frozenset(name for name in names if name in index and graph.tensor_overridable[index[name]])
 
 
 def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
-    """Raises ``ExecutionError`` naming the input that does not fit.
+    """Raises ``ExecutionError`` naming the input that is missing, unknown, or of the wrong type or shape.
 
-    Every graph input must be there; initializers that are declared as inputs too may be. These must have
-    the shape of their default, because all shapes of the plan follow from it.
+    Every graph input is required; initializers that are declared as inputs are optional. These must have
+    the shape of their default, because all shapes of the plan depend on it.
     """
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
     missing = [name for name in expected if name not in values]

@@ -135,7 +135,7 @@ class _Writer:
                 legend.node(f"legend{i}", label=_label(lines), color=colour, device=_value(device.name), **fill, **style)
 
     def _ops(self, dot: graphviz.Digraph, subgraph: int | None) -> None:
-        part = self.placement.division.part
+        part = self.placement.division.subgraph_of_op
         for op in self.graph.order.tolist():
             if part[op] < 0 or (subgraph is not None and part[op] != subgraph):
                 continue
@@ -157,7 +157,7 @@ class _Writer:
                       fontcolor="#000000")
 
     def _edges(self) -> None:
-        graph, part = self.graph, self.placement.division.part
+        graph, part = self.graph, self.placement.division.subgraph_of_op
         is_input = set(graph.inputs.tolist())
         for op in graph.order.tolist():
             if part[op] < 0:

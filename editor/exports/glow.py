@@ -32,7 +32,7 @@ def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
 
 def conflicts(placement: Placement) -> dict[str, list[str]]:
     """Kinds of ops that are on several devices: what no table of Glow's can express."""
-    graph, part, device = placement.graph, placement.division.part, placement.assignment.device
+    graph, part, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
     homes: dict[str, dict[str, None]] = {}
     for op in range(len(graph)):
         if part[op] >= 0:
@@ -47,7 +47,7 @@ def _table(placement: Placement) -> str:
                  "# devices. Use the partition config beside this file instead."]
         lines += [f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}" for kind, names in clash.items()]
         return "\n".join([*lines, "[]"]) + "\n"
-    graph, part, device = placement.graph, placement.division.part, placement.assignment.device
+    graph, part, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
     entries = []
     for i, d in enumerate(placement.devices):
         kinds = {_kind(graph, op) for op in range(len(graph)) if part[op] >= 0 and device[op] == i}
@@ -74,7 +74,7 @@ def _config(placement: Placement) -> str:
     graph = placement.graph
     names = [f"{safe_stem(graph.path.name)}_part{s.id + 1}" for s in placement.subgraphs]
     backends = [s.device for s in placement.subgraphs]
-    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(placement.division.part.tolist()) if p >= 0}
+    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(placement.division.subgraph_of_op.tolist()) if p >= 0}
     return str(yaml.dump({"funcName": graph.name, "numOfPartitions": len(names), "backendNames": backends,
                           "partitionNames": names, "nodeToPartition": nodes}, sort_keys=False, allow_unicode=True))
 

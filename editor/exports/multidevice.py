@@ -27,7 +27,7 @@ def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> l
         model.configuration.remove(old)
     model.configuration.add(name=CONFIGURATION, num_devices=len(placement.devices),
                             device=[d.name for d in placement.devices])
-    device, part = placement.device_of_op, placement.division.part
+    device, part = placement.device_of_op, placement.division.subgraph_of_op
     for op, node in enumerate(model.graph.node):
         for former in [c for c in node.device_configurations if c.configuration_id == CONFIGURATION]:
             node.device_configurations.remove(former)

@@ -129,7 +129,7 @@ def _named(placement: Placement) -> dict[str, str]:
     graph, affinity, found = placement.graph, placement.affinity, dict[str, str]()
     shared = Counter(graph.op_names)
     for op in graph.order.tolist():
-        if placement.division.part[op] >= 0:
+        if placement.division.subgraph_of_op[op] >= 0:
             name, key = graph.op_names[op], graph.op_keys[op]
             if not name or shared[name] > 1:
                 why = f"shares the name {name!r} with another" if name else "has no name"

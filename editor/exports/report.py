@@ -32,7 +32,7 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
     return {
         "format": "hetero-editor/report", "version": 1, "made_by": stamp,
         "model": {"name": graph.name, "sha256": graph.sha256, "define": dict(sorted(graph.define.items())),
-                  "ops": int((division.part >= 0).sum())},
+                  "ops": int((division.subgraph_of_op >= 0).sum())},
         "policy": placement.settings.policy, "grouping": placement.settings.subgraphs,
         "totals": {"subgraphs": len(placement.subgraphs), "boundaries": len(division.boundaries),
                    "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
@@ -48,7 +48,7 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_ops.csv``: one line per op, ``op,device`` first so that it can be edited and imported."""
-    graph, part = placement.graph, placement.division.part
+    graph, part = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
@@ -118,7 +118,7 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
     """The page as text; layouts by name, all of one model."""
     first = next(iter(layouts.values()))
     graph = first.graph
-    ops = [op for op in graph.order.tolist() if any(p.division.part[op] >= 0 for p in layouts.values())]
+    ops = [op for op in graph.order.tolist() if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())]
     place = {op: i for i, op in enumerate(ops)}
     producer, consumer, _ = graph.edges
     pairs = sorted({(place[p], place[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
@@ -141,7 +141,7 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
 
 def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
             source: str) -> dict[str, Any]:
-    graph, part = placement.graph, placement.division.part
+    graph, part = placement.graph, placement.division.subgraph_of_op
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
     predicted = placement.price(costs).total

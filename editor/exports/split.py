@@ -31,7 +31,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
     cutter = Cutter.open(graph)
     unknown = missing_types(placement)
     if unknown:
-        cutter.find_types(unknown)
+        cutter.infer_types(unknown)
     written, steps = [], []
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
     for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):

@@ -21,7 +21,7 @@ def tvm_target(device: Device) -> str:
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
-    part = placement.division.part
+    part = placement.division.subgraph_of_op
     document = {"format": "hetero-editor/tvm", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
                 "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
                 "devices": {d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}

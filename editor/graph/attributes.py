@@ -1,4 +1,4 @@
-"""Attributes of ops as short text for people. Model text is shown, never interpreted."""
+"""Attributes of ops as short display text; text from the model is never interpreted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _text(raw: bytes) -> str:
 
 
 def attribute_text(attribute: AttributeProto) -> str:
-    """One attribute's value in at most a line."""
+    """The value of an attribute as one line of text."""
     kind = attribute.type
     if attribute.ref_attr_name:
         return f"@{attribute.ref_attr_name}"

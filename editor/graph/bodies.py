@@ -1,4 +1,4 @@
-"""What the bodies of If, Loop and Scan capture from outside (ONNX IR spec: name scoping)."""
+"""Bodies of If, Loop and Scan, and the outer values that they capture (ONNX IR spec: name scoping)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 
 def bodies_of(node: NodeProto) -> list[GraphProto]:
-    """The graphs held by a node's attributes."""
-    found: list[GraphProto] = []
+    """The graphs in a node's attributes."""
+    bodies: list[GraphProto] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            found.append(attribute.g)
+            bodies.append(attribute.g)
         elif attribute.type == AttributeProto.GRAPHS:
-            found.extend(attribute.graphs)
-    return found
+            bodies.extend(attribute.graphs)
+    return bodies
 
 
 def captured_names(node: NodeProto) -> list[str]:
@@ -25,7 +25,7 @@ def captured_names(node: NodeProto) -> list[str]:
 
 
 def op_reads(node: NodeProto) -> list[str]:
-    """Names of all tensors that a node needs: its inputs without the omitted ones, and what its bodies capture."""
+    """Names of all tensors that a node needs: its inputs without the omitted ones, and the captures of its bodies."""
     return [*(name for name in node.input if name), *captured_names(node)]
 
 

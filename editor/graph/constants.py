@@ -1,8 +1,8 @@
-"""Which ops are constants that follow their consumers.
+"""Finds the constant ops, which follow their consumers.
 
 An op is constant when everything it reads is constant and it is cheap to repeat in each subgraph
-that needs it. Without this, a model whose weights are made by ops falls apart: a ResNet-50 then
-splits into 208 subgraphs instead of 2.
+that reads its output. Otherwise a model whose weights are computed by ops has too many subgraphs:
+208 instead of 2 for a ResNet-50.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from editor.graph.graph import Bools, Ints, Rows
 
-# Too dear to repeat, or not a function of their inputs.
+# Too expensive to repeat, or not deterministic.
 _NEVER_CONSTANT = frozenset({
     "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "MatMul", "MatMulInteger", "Gemm",
     "QLinearConv", "QLinearMatMul", "Einsum", "Attention", "RNN", "LSTM", "GRU", "Det", "DFT", "STFT",
@@ -23,9 +23,9 @@ _NEVER_CONSTANT = frozenset({
 
 def constant_ops(op_types: tuple[str, ...], op_domains: tuple[str, ...], reads: Rows, results: Rows, order: Ints,
                  tensor_producer: Ints, constant_tensor: Bools, outputs: Ints) -> Bools:
-    """Marks the ops that follow their consumers; ``constant_tensor`` marks the initializers.
+    """[op] whether it is constant; ``constant_tensor`` marks the initializers.
 
-    An op that makes a graph output has no consumer to follow and keeps a place of its own.
+    An op that produces a graph output is not constant: it has no consumer to follow.
     """
     constant_tensor = constant_tensor.copy()
     is_output = np.zeros(len(constant_tensor), bool)
@@ -34,9 +34,9 @@ def constant_ops(op_types: tuple[str, ...], op_domains: tuple[str, ...], reads: 
     for op in order:
         if op_types[op] in _NEVER_CONSTANT or op_domains[op] not in ("", "ai.onnx"):
             continue
-        made = results[op]
-        made = made[made >= 0]
-        if constant_tensor[reads[op]].all() and len(made) and not is_output[made].any():
+        outputs_of_op = results[op]
+        outputs_of_op = outputs_of_op[outputs_of_op >= 0]
+        if constant_tensor[reads[op]].all() and len(outputs_of_op) and not is_output[outputs_of_op].any():
             constant[op] = True
-            constant_tensor[made] = True
+            constant_tensor[outputs_of_op] = True
     return constant

@@ -1,6 +1,6 @@
-"""How much work an op is: floating-point operations and bytes touched, from shapes alone.
+"""Work of an op: floating-point operations and bytes accessed, derived from shapes.
 
-Counts are those of the textbook algorithm (a multiply-add is two operations), not of a kernel.
+Operations are those of the textbook algorithm (a multiply-add is two), not of a kernel.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from editor.graph.types import Shape
 
 Floats = npt.NDArray[np.float64]
 
-# Operations per output element, where it is not about one.
+# Operations per output element; other ops have one.
 _PER_ELEMENT = {
     "Softmax": 5, "LogSoftmax": 6, "Gelu": 8, "Erf": 8, "Tanh": 8, "Sigmoid": 4, "Exp": 4, "Log": 4, "Pow": 8, "Sqrt": 4,
     "HardSwish": 4, "Mish": 10, "LayerNormalization": 8, "InstanceNormalization": 8, "GroupNormalization": 8,
     "BatchNormalization": 2, "Resize": 8, "Upsample": 8, "LRN": 10,
 }
-# Ops that move or describe data; none of them computes.
+# Ops that move or describe data without arithmetic.
 _NO_WORK = frozenset({
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Transpose", "Concat", "Split",
     "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Cast",
@@ -30,15 +30,15 @@ _NO_WORK = frozenset({
 })
 
 
-_known: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
 
 
 def op_flops(graph: Graph) -> Floats:
-    """[op] floating-point operations of one run; 0 where shapes are unknown. Counted once per graph."""
-    if graph not in _known:
-        _known[graph] = np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
-        _known[graph].flags.writeable = False
-    return _known[graph]
+    """[op] floating-point operations of one run; 0 where shapes are unknown. Cached per graph."""
+    if graph not in _cache:
+        _cache[graph] = np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
+        _cache[graph].flags.writeable = False
+    return _cache[graph]
 
 
 def op_bytes(graph: Graph) -> Floats:

@@ -1,4 +1,4 @@
-"""The model as the rest of the program sees it: frozen arrays, no protobuf.
+"""The in-memory graph of a model: frozen arrays without protobuf.
 
 Ops and tensors are numbered; adjacency is in CSR form (``ptr[i]:ptr[i + 1]`` are the entries of row
 ``i``). An op is identified by its **key**, the name of its first non-empty output, which is unique
@@ -24,7 +24,7 @@ Attributes = tuple[tuple[str, str], ...]
 
 
 class TensorKind(IntEnum):
-    """Where a tensor comes from."""
+    """Origin of a tensor."""
 
     INPUT = 0
     INITIALIZER = 1
@@ -40,7 +40,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Rows:
-        """Packs a list of lists."""
+        """Builds the array from a list of lists."""
         ptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(r) for r in rows], out=ptr[1:])
         return cls(ptr, np.fromiter((v for r in rows for v in r), np.int64, int(ptr[-1])))
@@ -57,7 +57,7 @@ class Rows:
         return np.repeat(np.arange(len(self)), np.diff(self.ptr))
 
     def transposed(self, columns: int) -> Rows:
-        """Rows by value: which rows hold each of ``columns`` values, in row order."""
+        """[value] the rows that contain it, for values below ``columns``."""
         order = np.argsort(self.values, kind="stable")
         ptr = np.zeros(columns + 1, np.int64)
         np.cumsum(np.bincount(self.values, minlength=columns), out=ptr[1:])
@@ -68,9 +68,9 @@ class Rows:
 class Graph:
     """One ONNX main graph.
 
-    ``reads[op]`` are the tensors an op needs: its inputs without the omitted ones, then what its
-    bodies (If, Loop, Scan) capture from outside, each once. ``arguments[op]`` and ``results[op]``
-    keep the positions of the node, with -1 for an omitted operand.
+    ``reads[op]`` are the tensors that an op reads, without duplicates: its inputs without the omitted
+    ones, then the captures of its bodies (If, Loop, Scan). ``arguments[op]`` and ``results[op]`` are
+    the inputs and outputs of the node by position, with -1 for an omitted one.
     """
 
     name: str
@@ -89,14 +89,14 @@ class Graph:
     op_domains: tuple[str, ...]
     op_attributes: tuple[Attributes, ...]
     op_is_atomic: Bools
-    """The op has bodies (If, Loop, Scan): it is never cut."""
+    """[op] whether it has bodies (If, Loop, Scan), which are never cut"""
     op_is_constant: Bools
-    """The op is fed by constants only and cheap to repeat: it follows its consumers."""
+    """[op] whether it reads only constants and is cheap to repeat: it follows its consumers"""
     reads: Rows
     arguments: Rows
     results: Rows
     order: Ints
-    """A topological order of the ops (the file's own where that is one)."""
+    """A topological order of the ops; the order of the file where that is one."""
 
     tensor_names: tuple[str, ...]
     tensor_types: tuple[str, ...]
@@ -104,9 +104,9 @@ class Graph:
     tensor_bytes: Ints
     tensor_kind: npt.NDArray[np.int8]
     tensor_producer: Ints
-    """The op that makes a tensor, -1 for inputs and initializers."""
+    """[tensor] op that produces it; -1 for inputs and initializers"""
     tensor_overridable: Bools
-    """An initializer that is also a graph input: a default that the caller may replace."""
+    """[tensor] whether it is an initializer that is also a graph input: a default that the caller may replace"""
     inputs: Ints
     outputs: Ints
 
@@ -120,20 +120,20 @@ class Graph:
 
     @cached_property
     def tensor_index(self) -> Mapping[str, int]:
-        """Tensor number by name."""
+        """Tensor name -> index."""
         return {name: i for i, name in enumerate(self.tensor_names)}
 
     @cached_property
     def readers(self) -> Rows:
-        """Which ops read each tensor."""
+        """[tensor] ops that read it."""
         return self.reads.transposed(len(self.tensor_names))
 
     @cached_property
     def tensor_is_constant(self) -> Bools:
-        """Known before the first run: initializers and what constant ops make."""
-        made = self.tensor_producer >= 0
+        """[tensor] whether it is an initializer or the output of a constant op."""
+        has_producer = self.tensor_producer >= 0
         constant: Bools = self.tensor_kind == TensorKind.INITIALIZER
-        constant[made] |= self.op_is_constant[self.tensor_producer[made]]
+        constant[has_producer] |= self.op_is_constant[self.tensor_producer[has_producer]]
         return constant
 
     @cached_property
@@ -148,28 +148,28 @@ class Graph:
         """(producer op, consumer op, tensor) for every read of another op's output."""
         consumer, tensor = self.reads.row_of_value, self.reads.values
         producer = self.tensor_producer[tensor]
-        real = producer >= 0
-        return producer[real], consumer[real], tensor[real]
+        has_producer = producer >= 0
+        return producer[has_producer], consumer[has_producer], tensor[has_producer]
 
     @cached_property
     def predecessors(self) -> Rows:
-        """Ops that each op depends on, each once."""
+        """[op] ops that produce its inputs, without duplicates."""
         producer, consumer, _ = self.edges
         return _unique_rows(consumer, producer, len(self))
 
     @cached_property
     def successors(self) -> Rows:
-        """Ops that depend on each op, each once."""
+        """[op] ops that read its outputs, without duplicates."""
         producer, consumer, _ = self.edges
         return _unique_rows(producer, consumer, len(self))
 
     def type_label(self, op: int) -> str:
-        """Op type with its domain where that is not ONNX's own."""
+        """Op type, with the domain unless it is the default one."""
         domain = self.op_domains[op]
         return self.op_types[op] if domain in ("", "ai.onnx") else f"{domain}::{self.op_types[op]}"
 
     def display_name(self, op: int) -> str:
-        """What to call an op in front of people: its name, else its key."""
+        """Name to display for an op: its name, else its key."""
         return self.op_names[op] or self.op_keys[op]
 
     def shape_label(self, tensor: int) -> str:
@@ -181,18 +181,18 @@ class Graph:
 
     @property
     def unknown_bytes(self) -> Bools:
-        """Tensors whose size is not known before a run."""
+        """[tensor] whether its size is unknown before a run."""
         unknown: Bools = self.tensor_bytes == UNKNOWN_BYTES
         return unknown
 
 
 def distinct(values: Ints) -> Ints:
-    """Sorted distinct numbers. ``np.unique`` imports masked arrays at its first call: a twentieth of a second."""
+    """Sorted distinct numbers. The first call of ``np.unique`` would import masked arrays, which takes 0.05 s."""
     if len(values) < 2:
         return values
     ordered: Ints = np.sort(values)
-    found: Ints = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return found
+    result: Ints = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return result
 
 
 def _unique_rows(rows: Ints, values: Ints, count: int) -> Rows:

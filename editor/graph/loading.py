@@ -1,4 +1,4 @@
-"""ONNX file -> Graph."""
+"""Builds a Graph from an ONNX file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from editor.graph.types import Shape, byte_size, element_name
 
 
 def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Graph:
-    """Reads an ONNX model; weights, inside the file or outside, are not kept.
+    """Reads an ONNX model without its weights.
 
     Args:
         path: the ``.onnx`` file.
         define: sizes of symbolic dimensions, ``{"batch_size": 1}``. A dimension without a name is
-            called ``input[axis]``. Symbols left out stay open and are listed in ``Graph.unbound``.
+            called ``input[axis]``. ``Graph.unbound`` lists the symbols without a size.
 
     Raises:
-        ModelError: the file is no ONNX model, is damaged, breaks the rules of ONNX graphs (a tensor
-            made twice, a cycle, a missing tensor), or refers to data outside its folder.
+        ModelError: the file is not an ONNX model, is damaged, is not a valid graph (a tensor with two
+            producers, a cycle, a missing tensor), or refers to data outside its folder.
     """
     path = Path(path)
     define = dict(define or {})
@@ -43,7 +43,7 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
 
 
 class _Builder:
-    """Collects tensors and ops of the main graph, then freezes them into arrays."""
+    """Collects tensors and ops of the main graph in lists, then converts them to arrays."""
 
     def __init__(self, model: ModelProto, path: Path) -> None:
         self.model, self.path = model, path
@@ -90,7 +90,7 @@ class _Builder:
                          for t in proto.sparse_initializer}
         inputs, overridable = [], set()
         for value in proto.input:
-            if value.name in initializers:  # a default value that a caller may replace (a constant before IR 4)
+            if value.name in initializers:  # a default that the caller may replace; a constant before IR version 4
                 overridable.add(value.name)
             elif value.name in self.index:
                 raise ModelError(f"{self.path}: graph input {value.name!r} is declared twice")
@@ -102,10 +102,10 @@ class _Builder:
 
     def _add_ops(self) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
         results: list[list[int]] = []
-        for i, node in enumerate(self.model.graph.node):  # all outputs first: files need not be in order
+        for i, node in enumerate(self.model.graph.node):  # all outputs first, because the file need not be in topological order
             for name in node.output:
                 if name and name in self.index:
-                    raise ModelError(f"{self.path}: tensor {name!r} is made twice, the second time by op {i} "
+                    raise ModelError(f"{self.path}: tensor {name!r} has two producers, the second is op {i} "
                                      f"({node.op_type} {node.name!r})")
                 if name:
                     self._add(name, TensorKind.OP_OUTPUT, i)
@@ -127,20 +127,20 @@ class _Builder:
 
     def _types_and_shapes(self, order: Ints) -> tuple[list[str], list[Shape | None], str]:
         model = self.model
-        if (np.diff(order) < 0).any():  # shape inference goes through the nodes once, in the order of the file
+        if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
             model = ModelProto()
             model.CopyFrom(self.model)
             model.graph.ClearField("node")
             model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
         values, note = infer_shapes(model)
-        found = [self.declared.get(i) or values.get(name, ("", None)) for i, name in enumerate(self.names)]
-        return [kind for kind, _ in found], [shape for _, shape in found], note
+        typed = [self.declared.get(i) or values.get(name, ("", None)) for i, name in enumerate(self.names)]
+        return [kind for kind, _ in typed], [shape for _, shape in typed], note
 
     def _tensor(self, name: str, reader: str) -> int:
         try:
             return self.index[name]
         except KeyError:
-            raise ModelError(f"{self.path}: {reader} needs tensor {name!r}, which nothing makes") from None
+            raise ModelError(f"{self.path}: {reader} needs tensor {name!r}, which no op produces") from None
 
     def _mask(self, names: set[str]) -> Bools:
         return np.array([name in names for name in self.names], bool)
@@ -151,14 +151,14 @@ class _Builder:
 
     def _topological_order(self, reads: Rows, producer: Ints) -> Ints:
         count = len(reads)
-        makers = producer[reads.values]
-        if (makers < reads.row_of_value).all():
-            return np.arange(count)  # the file's own order, as the specification asks for
-        waiting = np.bincount(reads.row_of_value[makers >= 0], minlength=count)
+        producers = producer[reads.values]
+        if (producers < reads.row_of_value).all():
+            return np.arange(count)  # file order, which the specification requires to be topological
+        waiting = np.bincount(reads.row_of_value[producers >= 0], minlength=count)
         consumers: list[list[int]] = [[] for _ in range(count)]
-        for maker, reader in zip(makers.tolist(), reads.row_of_value.tolist(), strict=True):
-            if maker >= 0:
-                consumers[maker].append(reader)
+        for source, reader in zip(producers.tolist(), reads.row_of_value.tolist(), strict=True):
+            if source >= 0:
+                consumers[source].append(reader)
         ready = [i for i in range(count - 1, -1, -1) if waiting[i] == 0]
         order = []
         while ready:
@@ -169,9 +169,9 @@ class _Builder:
                 if waiting[reader] == 0:
                     ready.append(reader)
         if len(order) < count:
-            stuck = next(i for i in range(count) if waiting[i] > 0)
-            node = self.model.graph.node[stuck]
-            raise ModelError(f"{self.path}: op {stuck} ({node.op_type} {node.name!r}) depends on its own output "
+            cyclic = next(i for i in range(count) if waiting[i] > 0)
+            node = self.model.graph.node[cyclic]
+            raise ModelError(f"{self.path}: op {cyclic} ({node.op_type} {node.name!r}) depends on its own output "
                              "(the graph has a cycle)")
         return np.array(order, np.int64)
 

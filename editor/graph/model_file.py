@@ -1,7 +1,7 @@
-"""Reading an ONNX file without trusting it.
+"""Reads untrusted ONNX files.
 
-The weights are never read here: large tensors are dropped from the parsed message (their dims and
-types stay), and external data is only checked for where it points.
+External data is not read; only its location is checked. ``drop_weights`` removes the data of large
+tensors from the parsed model and keeps their dims and types.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from editor.errors import ModelError
 from editor.graph.bodies import bodies_of
 
 MAX_FILE_BYTES = 2 << 30
-"""Protocol buffers cannot hold more; larger models keep their weights in other files."""
+"""Limit of protocol buffers; larger models store their weights as external data."""
 MAX_OPS = 1_000_000
 MAX_EXPANDED = 200_000
-"""Ops that calls of local functions may come to."""
+"""Most ops after the expansion of local functions."""
 _KEEP_TENSOR_BYTES = 8192
 
 _LOOKS_LIKE = (
@@ -37,10 +37,10 @@ _LOOKS_LIKE = (
 
 
 def read_model(path: str | Path) -> ModelProto:
-    """Parses a model file; weights in other files stay there.
+    """Parses a model file; external data is not loaded.
 
     Raises:
-        ModelError: the file is missing, no ONNX model, damaged, or refers to files outside its folder.
+        ModelError: the file is missing, not an ONNX model, damaged, or refers to files outside its folder.
     """
     path = Path(path)
     data = _read_bytes(path)
@@ -54,12 +54,12 @@ def read_model(path: str | Path) -> ModelProto:
         raise ModelError(f"{path}: {len(model.graph.node):,} ops, the limit is {MAX_OPS:,}")
     _check_names(model, path)
     _check_functions(model, path)
-    _settle_external_data(model, path)
+    _check_external_data(model, path)
     return model
 
 
 def _check_names(model: ModelProto, path: Path) -> None:
-    """Protobuf hands out names that are not UTF-8 as bytes. Ops' own names are mended; tensor names must be right."""
+    """Refuses tensor and type names that are not UTF-8, which protobuf returns as bytes; escapes such op names."""
     for i, node in enumerate(model.graph.node):
         if isinstance(node.name, bytes):
             node.name = node.name.decode("utf-8", "backslashreplace")
@@ -69,7 +69,7 @@ def _check_names(model: ModelProto, path: Path) -> None:
 
 
 def _check_functions(model: ModelProto, path: Path) -> None:
-    """Refuses functions that call functions that call functions: whoever expands them never ends."""
+    """Refuses nested functions whose expansion would exceed ``MAX_EXPANDED`` ops."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     sizes: dict[tuple[str, str, str], int] = {}
 
@@ -80,7 +80,7 @@ def _check_functions(model: ModelProto, path: Path) -> None:
             total += sum(size_of(body.node) for body in bodies_of(node))
         return total
 
-    for _ in functions:  # each round settles the functions whose callees are settled
+    for _ in functions:  # each round computes functions whose callees are computed
         before = dict(sizes)
         for key, function in functions.items():
             sizes[key] = min(size_of(function.node), 2 * MAX_EXPANDED)
@@ -92,7 +92,7 @@ def _check_functions(model: ModelProto, path: Path) -> None:
 
 
 def file_sha256(path: str | Path) -> str:
-    """SHA-256 of the model file (weights in other files are not part of it)."""
+    """SHA-256 of the model file, without external data."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -101,7 +101,7 @@ def file_sha256(path: str | Path) -> str:
 
 
 def drop_weights(model: ModelProto) -> None:
-    """Removes the data of large tensors in place, keeping dims and types (small ones shape inference needs)."""
+    """Removes the data of large tensors in place; shape inference needs the small ones."""
     for graph in _graphs(model.graph):
         for tensor in graph.initializer:
             if tensor.ByteSize() > _KEEP_TENSOR_BYTES:
@@ -111,44 +111,45 @@ def drop_weights(model: ModelProto) -> None:
 
 
 def external_data_folder(model: ModelProto, path: Path) -> Path:
-    """The folder that the external data of a model is relative to, after ``read_model``.
+    """The folder to which the external data of a model is relative, after ``read_model``.
 
-    It is the folder of the file that ``path`` leads to, or where a symbolic link has its data beside it, that of the link.
+    It is the folder of the resolved file, or the folder of the symbolic link ``path`` where the data is only there.
     """
-    own, beside = path.resolve().parent, path.absolute().parent.resolve()
+    target_folder, link_folder = path.resolve().parent, path.absolute().parent.resolve()
     files = [location for tensor in _external_tensors(model) if (location := _entries(tensor).get("location"))]
-    lies_beside = own != beside and files and not (own / files[0]).exists() and (beside / files[0]).exists()
-    return beside if lies_beside else own
+    only_beside_link = (target_folder != link_folder and files and not (target_folder / files[0]).exists()
+                        and (link_folder / files[0]).exists())
+    return link_folder if only_beside_link else target_folder
 
 
-def _settle_external_data(model: ModelProto, path: Path) -> None:
-    """Refuses external data that is not a file inside the model's folder, and follows the links of model caches.
+def _check_external_data(model: ModelProto, path: Path) -> None:
+    """Refuses external data outside the model's folder, and resolves the symbolic links of model caches.
 
-    Caches keep a model and its data as links to files of other names in one folder. Runtimes refuse data that a link
-    leads out of the model's folder to, so locations are rewritten to where the links lead.
+    Caches store a model and its data as links to files of other names in one folder. Runtimes refuse links that point
+    outside the model's folder, so such locations are replaced by their targets.
     """
     folder = external_data_folder(model, path)
-    own = path.resolve().parent
+    target_folder = path.resolve().parent
     for tensor in _external_tensors(model):
         entries = _entries(tensor)
         location = entries.get("location", "")
-        problem, found = "", (folder / location).resolve()
+        problem, target = "", (folder / location).resolve()
         if not location:
-            problem = "names no file"
+            problem = "has no location"
         elif "://" in location:
             problem = f"points to a network address ({location})"
         elif Path(location).is_absolute() or not (
-                found.is_relative_to(folder) or (".." not in Path(location).parts and found.is_relative_to(own))):
+                target.is_relative_to(folder) or (".." not in Path(location).parts and target.is_relative_to(target_folder))):
             problem = f"points outside the model's folder ({location})"
-        elif found == path.resolve():
+        elif target == path.resolve():
             problem = "points at the model file itself"
         problem = problem or _bad_numbers(entries)
         if problem:
             raise ModelError(f"{path}: external data of tensor {tensor.name!r} {problem}")
-        if not found.is_relative_to(folder):
+        if not target.is_relative_to(folder):
             for entry in tensor.external_data:
                 if entry.key == "location":
-                    entry.value = str(found.relative_to(own))
+                    entry.value = str(target.relative_to(target_folder))
 
 
 def _external_tensors(model: ModelProto) -> Iterator[TensorProto]:

@@ -1,7 +1,7 @@
-"""Shapes that ONNX's own inference leaves open because it does not follow the values they are computed from.
+"""Infers shapes that depend on computed values, which ONNX shape inference leaves unknown.
 
-Exporters compute shapes by chains of Shape, Gather, Concat, Where and the like. Once the sizes of the inputs are given,
-such chains have one value, and the shapes of what is reshaped, sliced or expanded by them follow.
+Exporters compute shapes with chains of ops such as Shape, Gather, Concat and Where. Once the input sizes are bound,
+such a chain has a constant value, which determines the output shape of a Reshape, Slice or Expand.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from editor.graph.types import Shape, element_name, element_type, shape_of, type
 Values = dict[str, tuple[str, Shape | None]]
 Array = npt.NDArray[np.generic]
 
-_MOST_STEPS = 50_000
+_MAX_STEPS = 50_000
 """Shapes inferred and values computed for one model; each takes about 30 microseconds."""
 _KINDS = EXACT_TYPES | {"float32", "float64"}
-"""Shapes may pass through floating-point numbers: scales of a Resize."""
+"""Element types of values to compute; scales of a Resize are floating-point."""
 _SHAPING: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,), "CenterCropPad": (1,), "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3),
     "Range": (0, 1, 2), "ReduceL2": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,), "ReduceProd": (1,),
     "ReduceSum": (1,), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
     "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }
-"""Operands whose values decide the shape of the result."""
+"""Op type -> positions of the operands whose values determine the output shape"""
 
 
 def fold_shapes(model: ModelProto, values: Values) -> Values:
-    """Types and shapes of the main graph's values, with those filled in that follow from computed values.
+    """Types and shapes of the main graph's values, completed by those that computed values determine.
 
     Args:
-        model: nodes in an order of execution; data of large initializers may be missing.
-        values: what ONNX's shape inference found.
+        model: nodes in topological order; data of large initializers may be missing.
+        values: result of ONNX shape inference.
     """
     needed = _needed(model, values)
     return _Folding(model, values, needed).run() if needed else values
 
 
 def _needed(model: ModelProto, values: Values) -> set[str]:
-    """Tensors whose values an open shape depends on."""
+    """Tensors on whose values an unknown shape depends."""
     needed: set[str] = set()
     for node in reversed(model.graph.node):
         if any(not is_static(values.get(name)) for name in node.output if name):
@@ -57,7 +57,7 @@ def _needed(model: ModelProto, values: Values) -> set[str]:
 
 
 class _Folding:
-    """One walk through the nodes: shapes from values, values from shapes."""
+    """One pass over the nodes that infers shapes from values and values from shapes."""
 
     def __init__(self, model: ModelProto, values: Values, needed: set[str]) -> None:
         self.model, self.values, self.needed = model, dict(values), needed
@@ -72,9 +72,9 @@ class _Folding:
         self.steps = 0
 
     def run(self) -> Values:
-        """The improved values."""
+        """The completed types and shapes."""
         for node in self.model.graph.node:
-            if self.steps >= _MOST_STEPS:
+            if self.steps >= _MAX_STEPS:
                 break
             if node.domain not in ("", "ai.onnx") or bodies_of(node):
                 continue
@@ -87,7 +87,7 @@ class _Folding:
         return self.values
 
     def _is_worth_it(self, node: NodeProto) -> bool:
-        """Its shape is open, and there is something that ONNX's inference did not know."""
+        """Whether the output shape is unknown and an input has improved since ONNX shape inference."""
         if all(is_static(self.values.get(name)) for name in node.output if name):
             return False
         return (any(name in self.improved for name in node.input)
@@ -106,24 +106,24 @@ class _Folding:
         self.steps += 1
         try:
             schema = onnx.defs.get_schema(node.op_type, self.versions[""], "")
-            found = onnx.shape_inference.infer_node_outputs(
+            outputs = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=list(self.model.opset_import), ir_version=self.model.ir_version)
-        except Exception:  # noqa: BLE001  # the C++ library raises several unrelated types; the shape stays open
+        except Exception:  # noqa: BLE001  # the C++ library raises several unrelated types; the shape stays unknown
             return
-        for name, proto in found.items():
+        for name, proto in outputs.items():
             self._improve(name, (type_name(proto), shape_of(proto)))
 
-    def _improve(self, name: str, found: tuple[str, Shape | None]) -> None:
+    def _improve(self, name: str, inferred: tuple[str, Shape | None]) -> None:
         kind, old = self.values.get(name, ("", None))
-        new = found[1]
-        if new is None or (kind and kind != found[0]) or (old is not None and len(old) != len(new)):
+        new = inferred[1]
+        if new is None or (kind and kind != inferred[0]) or (old is not None and len(old) != len(new)):
             return
         if old is not None:
             if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(old, new, strict=True)):
                 return
             new = tuple(b if isinstance(b, int) and not isinstance(a, int) else a for a, b in zip(old, new, strict=True))
         if new != old:
-            self.values[name] = (found[0], new)
+            self.values[name] = (inferred[0], new)
             self.improved.add(name)
 
 

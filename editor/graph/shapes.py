@@ -1,4 +1,4 @@
-"""Binding symbolic dimensions and inferring the shapes that follow from them; see also ``folding``."""
+"""Binds symbolic dimensions and infers shapes; see also ``shape_folding``."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _FAILED = "shape inference failed"
 
 def input_symbols(model: ModelProto) -> tuple[str, ...]:
     """Symbols of the graph inputs in order; a dimension without a name is called ``input[axis]``."""
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     initializers = {t.name for t in model.graph.initializer}
     for value in model.graph.input:
         if value.name in initializers or not _has_shape(value.type):
             continue
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param:
-                found[dim.dim_param] = None
+                symbols[dim.dim_param] = None
             elif not dim.HasField("dim_value") or dim.dim_value < 0:
-                found[f"{value.name}[{axis}]"] = None
-    return tuple(found)
+                symbols[f"{value.name}[{axis}]"] = None
+    return tuple(symbols)
 
 
 def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...]:
-    """Writes values for symbols into the model in place; returns the symbols still without one.
+    """Replaces symbols by sizes in the model, in place; returns the symbols without a size.
 
     Raises:
-        ModelError: a value is not a size, or ``define`` names a symbol that the model does not have.
+        ModelError: a value is not a size, or the model has no such symbol.
     """
     symbols = input_symbols(model)
     known = set(symbols) | _all_symbols(model)
@@ -57,10 +57,10 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
 
 
 def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
-    """Type and shape of every value of the main graph, and a note when something about them was wrong.
+    """Type and shape of every value of the main graph, and a note that describes faults ("" when none).
 
-    What the file declares for inner tensors is used where inference from the inputs cannot tell, but
-    where the two contradict each other, the file is wrong.
+    Declared shapes of internal tensors are used where inference from the inputs gives no result; where the two
+    contradict each other, inference is right.
     """
     declared = list(model.graph.value_info)
     model.graph.ClearField("value_info")
@@ -107,7 +107,7 @@ def _all_symbols(model: ModelProto) -> set[str]:
 
 
 def _evaluate(expression: str, define: Mapping[str, int]) -> int | None:
-    """Value of "past + 1" and the like, as PyTorch writes them: sums and products of symbols and numbers."""
+    """Value of a dimension such as "past + 1" (PyTorch): sums and products of symbols and numbers."""
     total = 0
     for term in expression.split("+"):
         product = 1

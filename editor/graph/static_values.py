@@ -1,8 +1,8 @@
-"""Values that follow from static shapes and small constants, though ops compute them.
+"""Evaluates ops whose results are determined by static shapes and small constants.
 
-Exporters write shapes as chains of small ops (Shape, Gather, Concat, Where, ...). Once the sizes of the inputs are
-given, such chains have one value. Shape inference follows them (``shape_folding``), and so does the cut of sub-models
-(``execution.compile.shape_values``).
+Exporters write shapes as chains of small ops (Shape, Gather, Concat, Where, ...). Once the input sizes are bound, such
+a chain has a constant value. Shape inference (``shape_folding``) and the cut of sub-models
+(``execution.compile.shape_values``) use these values.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from editor.graph.types import Shape
 
 Array = npt.NDArray[np.generic]
 Types = Mapping[str, tuple[str, Shape | None]]
-"""Element type and shape by tensor name."""
+"""Tensor name -> element type and shape."""
 
-MOST_ELEMENTS = 1024
-"""Of one value; larger ones are data rather than shapes."""
+MAX_ELEMENTS = 1024
+"""Most elements of one value; larger values are data, not shapes."""
 EXACT_TYPES = frozenset({"int32", "int64", "bool"})
-"""It cannot matter who computes these."""
+"""Element types whose results are exact in every runtime."""
 ROOTS = frozenset({"Shape", "Size"})
-"""Ops that look at no element of their operand."""
+"""Ops that need only the shape of their operand."""
 FOLLOW = frozenset({
     "Abs", "Add", "And", "Cast", "Ceil", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Floor",
     "Gather", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or",
     "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose",
     "Unsqueeze", "Where",
 })
-"""Ops whose result is computed where their operands are known."""
+"""Ops that are evaluated where their operands are known."""
 
 
 class StaticValues:
-    """Computes values op by op, with ONNX's reference implementation. Ask in an order of execution."""
+    """Evaluates ops with ONNX's reference implementation; nodes must come in topological order."""
 
     def __init__(self, model: ModelProto, types: Types, constants: Mapping[str, TensorProto], kinds: frozenset[str]) -> None:
-        """Begins with the constants.
+        """Prepares the evaluation.
 
         Args:
-            model: for its opset versions.
-            types: of all tensors; looked at when a value is asked for, so it may grow meanwhile.
+            model: the model that states the opset versions.
+            types: types of all tensors; read on demand, so the caller may add entries later.
             constants: initializers and values of constant ops that no run replaces, by name.
             kinds: element types that may be computed.
         """
@@ -53,14 +53,14 @@ class StaticValues:
         self._known: dict[str, Array | None] = {}
 
     def value(self, name: str) -> Array | None:
-        """The value of a small constant or of what was computed; None where it is not known."""
+        """The value of a small constant or of a computed result; None where unknown."""
         if name not in self._known:
             tensor = self._constants.get(name)
             self._known[name] = self._array(tensor) if tensor is not None else None
         return self._known[name]
 
     def compute(self, node: NodeProto) -> Array | None:
-        """The value of a node's result, where all that it depends on is known and small."""
+        """Evaluates a node; None where an operand is unknown or a value is too large."""
         if node.op_type not in FOLLOW | ROOTS or node.domain not in ("", "ai.onnx") or len(node.output) != 1:
             return None
         name = node.output[0]
@@ -71,11 +71,11 @@ class StaticValues:
             with np.errstate(all="ignore"):
                 if not _stays_small(node.op_type, [array for array in operands if array is not None]):
                     return None
-                from onnx.reference.ops import load_op  # a tenth of a second, and few models need it
+                from onnx.reference.ops import load_op  # importing takes 0.1 s, and few models need it
 
                 kernel = load_op("", node.op_type, self._versions[""])(node, self._setting)
                 value = np.asarray(kernel.run(*operands)[0])
-        except Exception:  # noqa: BLE001  # whatever is odd about this op, it computes its value in each run
+        except Exception:  # noqa: BLE001  # the op then runs as usual
             return None
         if (value.dtype.name, value.shape) != self._types[name]:
             return None
@@ -83,7 +83,7 @@ class StaticValues:
         return value
 
     def _operands(self, node: NodeProto) -> list[Array | None] | None:
-        """Values of a node's inputs, None for omitted ones; nothing where one is not known."""
+        """Values of a node's inputs, with None for omitted ones; None where one is unknown."""
         arrays: list[Array | None] = []
         for operand in node.input:
             array = self._extent(operand) if node.op_type in ROOTS else self.value(operand)
@@ -95,21 +95,21 @@ class StaticValues:
         return arrays
 
     def _extent(self, name: str) -> Array | None:
-        """An array of a tensor's shape without memory of its own, for ops that look at no element."""
-        found = self._types.get(name)
-        if found is None or not is_static(found) or "(" in found[0]:
+        """A broadcast scalar in the shape of a tensor, for ops that need only the shape."""
+        known = self._types.get(name)
+        if known is None or not is_static(known) or "(" in known[0]:
             return None
-        shape = [d for d in found[1] or () if isinstance(d, int)]
+        shape = [d for d in known[1] or () if isinstance(d, int)]
         return np.broadcast_to(np.float32(0), shape) if prod(shape) < 1 << 60 else None
 
     def _is_small(self, name: str) -> bool:
-        found = self._types.get(name)
-        if found is None or found[0] not in self._kinds or not is_static(found):
+        known = self._types.get(name)
+        if known is None or known[0] not in self._kinds or not is_static(known):
             return False
-        return prod(d for d in found[1] or () if isinstance(d, int)) <= MOST_ELEMENTS
+        return prod(d for d in known[1] or () if isinstance(d, int)) <= MAX_ELEMENTS
 
     def _array(self, tensor: TensorProto) -> Array | None:
-        if tensor.data_location == TensorProto.EXTERNAL or prod(tensor.dims) > MOST_ELEMENTS:
+        if tensor.data_location == TensorProto.EXTERNAL or prod(tensor.dims) > MAX_ELEMENTS:
             return None
         try:
             array: Array = numpy_helper.to_array(tensor)
@@ -118,21 +118,21 @@ class StaticValues:
         return array if array.dtype.name in self._kinds else None
 
 
-def is_static(found: tuple[str, Shape | None] | None) -> bool:
-    """Type and shape of a tensor are known, without symbols."""
-    return found is not None and found[1] is not None and all(isinstance(d, int) for d in found[1])
+def is_static(known: tuple[str, Shape | None] | None) -> bool:
+    """Whether the type and shape of a tensor are known, without symbols."""
+    return known is not None and known[1] is not None and all(isinstance(d, int) for d in known[1])
 
 
 def _stays_small(kind: str, operands: list[Array]) -> bool:
-    """Whether a result is as small as its inferred shape says, which in part is what a file claims."""
+    """Whether a result is small by its operands; the inferred shape may come from a wrong declaration."""
     if kind == "Range":
         start, limit, delta = (float(operand.item()) for operand in operands)
-        return (limit - start) / delta <= MOST_ELEMENTS
+        return (limit - start) / delta <= MAX_ELEMENTS
     if kind in ("ConstantOfShape", "Expand", "Tile"):
         sizes = [int(size) for size in operands[-1].astype(np.int64).ravel()]
-        return prod(sizes) * (operands[0].size if len(operands) > 1 else 1) <= MOST_ELEMENTS ** 2
+        return prod(sizes) * (operands[0].size if len(operands) > 1 else 1) <= MAX_ELEMENTS ** 2
     return True
 
 
 def _ignore(*_: object) -> None:
-    """Takes the messages of the reference implementation."""
+    """Discards the messages of the reference implementation."""

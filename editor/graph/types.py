@@ -19,7 +19,7 @@ _RENAMED = {"float": "float32", "double": "float64"}
 UNKNOWN_BYTES = -1
 
 Shape = tuple[int | str, ...]
-"""A dimension is an int, the name of a symbol, or "?" when nothing is known of it."""
+"""A dimension is an int, the name of a symbol, or "?" when unknown."""
 
 
 def element_name(elem_type: int) -> str:
@@ -55,7 +55,7 @@ def type_name(proto: TypeProto) -> str:
 
 
 def shape_of(proto: TypeProto) -> Shape | None:
-    """The shape of a tensor type; None when the rank is unknown or it is no tensor."""
+    """The shape of a tensor type; None when the rank is unknown or the type is not a tensor."""
     kind = proto.WhichOneof("value")
     if kind not in ("tensor_type", "sparse_tensor_type") or not getattr(proto, kind).HasField("shape"):
         return None
@@ -66,7 +66,7 @@ def shape_of(proto: TypeProto) -> Shape | None:
 
 
 def byte_size(dtype: str, shape: Shape | None) -> int:
-    """Bytes that a dense tensor takes; ``UNKNOWN_BYTES`` when its type or shape leaves it open."""
+    """Bytes that a dense tensor takes; ``UNKNOWN_BYTES`` when its type or shape is unknown."""
     bits = _BITS.get(dtype, 0)
     if bits == 0 or shape is None or any(not isinstance(d, int) for d in shape):
         return UNKNOWN_BYTES

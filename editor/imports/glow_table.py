@@ -17,7 +17,7 @@ from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Bools, Graph
 from editor.imports.affinity_files import Found
-from editor.placement.constraints import listed
+from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
 
 _LISTS = ("supportedNodes", "nonSupportedNodes")
@@ -95,4 +95,4 @@ def _listed(graph: Graph, device: Device, entry: Mapping[str, Any], name: str, p
         lists[key] = tuple(str(part).strip() for part in parts if str(part).strip())
         problems += [f"{name!r}: {key}: unknown op {op!r}" for op in lists[key]
                      if op_name(op, types) is None and "::" not in op]
-    return listed(graph, replace(device, supported=lists["supportedNodes"], non_supported=lists["nonSupportedNodes"]))
+    return allowed_by_lists(graph, replace(device, supported=lists["supportedNodes"], non_supported=lists["nonSupportedNodes"]))

@@ -1,11 +1,11 @@
-"""Names that a person chooses from, without what they stand for: whoever only lists them imports nothing else."""
+"""Names of policies, objectives and rules to choose from; listing them imports no implementation."""
 
 from __future__ import annotations
 
 POLICY_NAMES = ("memory", "optimal", "pipeline", "priority", "rules")
 OBJECTIVES = ("latency", "throughput")
-"""Of policy ``optimal``."""
+"""Objectives of policy ``optimal``."""
 COST_SOURCES = ("estimate", "measured")
 CODEGEN_CHOICES = ("op", "subgraph")
-"""Whether entries of one device and unit are chosen per op or once per subgraph."""
+"""Whether the codegen of a device and unit is chosen per op or per subgraph."""
 SUBGRAPH_RULES = ("connected", "levels", "minimal")

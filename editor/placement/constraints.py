@@ -1,7 +1,7 @@
-"""What an op may use: capability ∧ the table's lists ∧ rules ∧ pins, with a reason for every "no".
+"""The devices that each op may use: capability ∧ device table lists ∧ rules ∧ pins, with reasons.
 
-``allowed[op, device]`` is the one thing that policies see. Manual and automatic mode combine because
-a pin is nothing but a smaller row.
+Policies choose within ``allowed[op, device]``. Manual and automatic mode combine because a pin only
+removes devices from a row.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from editor.runtimes.base import Capability
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """The table of what is allowed."""
+    """Which device each op may use, and why not the others."""
 
     graph: Graph
     devices: tuple[Device, ...]
     able: Bools
-    """[op, device] before pins: capability and the table's lists."""
+    """[op, device] capability and the lists of the device table, without rules and pins"""
     allowed: Bools
-    """[op, device] with rules and pins."""
+    """[op, device] capability, lists, rules and pins"""
     placed: Bools
-    """[op] the op has a place of its own: it is no constant, or it is pinned."""
+    """[op] whether the op has a device of its own: it is not a constant, or it is pinned"""
     pins: Mapping[str, str]
     forced: frozenset[str]
-    """Keys of pins that were set although the device cannot run the op."""
+    """Keys of pins that hold although the device cannot run the op."""
     capabilities: tuple[Capability, ...]
     ruled: Mapping[int, str]
-    """Op -> the rules that decided about it, as text."""
+    """Op -> text that names the rules applied to it."""
 
     def reason(self, op: int, device: int) -> str:
-        """Why an op may not use a device; "" when it may."""
+        """Reason why an op may not use a device; "" when it may."""
         if self.allowed[op, device]:
             return ""
         if not self.able[op, device]:
@@ -50,7 +50,7 @@ class Constraints:
         return f"pinned to {pin}" if pin is not None else self.ruled.get(op, "")
 
     def inability(self, op: int, device: int) -> str:
-        """Why a device cannot run an op, pins aside; "" when it can."""
+        """Reason why a device cannot run an op, whatever the rules and pins; "" when it can."""
         reason = self.capabilities[device].reasons[op]
         if reason:
             return reason
@@ -66,20 +66,20 @@ class Constraints:
 def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability],
               pins: Mapping[str, str] | None = None, forced: frozenset[str] = frozenset(),
               rules: Sequence[Rule] = ()) -> Constraints:
-    """Builds the table.
+    """Returns the devices that each op may use.
 
     Args:
         pins: op key -> label: a device's name, or a label of the levels device, unit and codegen
             (``unit:1`` where the bare label would be ambiguous).
-        forced: keys whose pin holds although the device cannot run the op.
-        rules: in order; a pinned op is left to its pin.
+        forced: keys of pins that hold even where the device cannot run the op.
+        rules: in order of priority; they do not apply to pinned ops.
 
     Raises:
         PinError: a pin names an unknown op or label, or devices that cannot run the op.
-        UnsupportedOpError: some op has no device left; all such ops are named with every reason.
+        UnsupportedOpError: an op has no allowed device; the message gives the reason of each device.
     """
     devices = tuple(devices)
-    able = np.column_stack([listed(graph, device) & capability.mask
+    able = np.column_stack([allowed_by_lists(graph, device) & capability.mask
                             for device, capability in zip(devices, capabilities, strict=True)])
     able = able.reshape(len(graph), len(devices))
     pins = dict(pins or {})
@@ -88,7 +88,7 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     pinned[[_op_of(graph, key) for key in pins]] = True
     by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
     allowed &= by_rule
-    table = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
+    constraints = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
     targets = {label: label_mask(label, devices) for label in set(pins.values())}
     refused: list[str] = []
     for key, label in pins.items():
@@ -98,19 +98,19 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
         if not row.any() and key in forced:
             row = wanted
         if not row.any():
-            refused.append(_refusal(table, op, label, wanted))
+            refused.append(_refusal(constraints, op, label, wanted))
         allowed[op] = row
     if refused:
         more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise PinError("\n".join(refused[:10]) + more)
     placed = _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
-    table = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled)
-    _check_every_op_has_a_device(table)
-    return table
+    constraints = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled)
+    _check_every_op_has_a_device(constraints)
+    return constraints
 
 
-def listed(graph: Graph, device: Device) -> Bools:
-    """supportedNodes and nonSupportedNodes of the table; an empty list means no restriction."""
+def allowed_by_lists(graph: Graph, device: Device) -> Bools:
+    """[op] whether supportedNodes and nonSupportedNodes of the device allow it; an empty list restricts nothing."""
     mask = np.ones(len(graph), bool)
     if device.supported:
         meanings = [_meaning(name, graph) for name in device.supported]
@@ -122,9 +122,8 @@ def listed(graph: Graph, device: Device) -> Bools:
 
 
 def _meaning(name: str, graph: Graph) -> OpName:
-    found = op_name(name, frozenset(graph.op_types))
-    # domain::Type names exactly one kind of op of the model at hand; others match nothing here.
-    return found or OpName(frozenset({name.partition("::")[2] or name}))
+    # domain::Type names one op type of a domain; it need not occur in this model.
+    return op_name(name, frozenset(graph.op_types)) or OpName(frozenset({name.partition("::")[2] or name}))
 
 
 def _op_of(graph: Graph, key: str) -> int:
@@ -139,32 +138,32 @@ def _op_of(graph: Graph, key: str) -> int:
     raise PinError(f"no op with the key {key!r}{hint}")
 
 
-def _refusal(table: Constraints, op: int, label: str, wanted: Bools) -> str:
-    graph = table.graph
-    reasons = "; ".join(f"{table.devices[d].name}: {table.inability(op, d)}" for d in np.flatnonzero(wanted).tolist())
+def _refusal(constraints: Constraints, op: int, label: str, wanted: Bools) -> str:
+    graph = constraints.graph
+    reasons = "; ".join(f"{constraints.devices[d].name}: {constraints.inability(op, d)}"
+                        for d in np.flatnonzero(wanted).tolist())
     return f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on {label}: {reasons}"
 
 
 def _placed(graph: Graph, pinned: Bools) -> Bools:
-    """A pinned constant gets a place of its own, and so does every constant that is fed by one."""
+    """[op] whether it has a device of its own; pinned constants do, and constants computed from them."""
     placed = ~graph.op_is_constant | pinned
     for op in graph.order.tolist():
         if not placed[op]:
-            makers = graph.predecessors[op]
-            placed[op] = bool(placed[makers].any())
+            placed[op] = bool(placed[graph.predecessors[op]].any())
     return placed
 
 
-def _check_every_op_has_a_device(table: Constraints) -> None:
-    graph = table.graph
-    stuck = np.flatnonzero(table.placed & ~table.allowed.any(axis=1)).tolist()
-    if not stuck:
+def _check_every_op_has_a_device(constraints: Constraints) -> None:
+    graph = constraints.graph
+    impossible = np.flatnonzero(constraints.placed & ~constraints.allowed.any(axis=1)).tolist()
+    if not impossible:
         return
     lines = []
-    for op in stuck[:10]:
+    for op in impossible[:10]:
         lines.append(f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on any device:")
-        lines += [f"  {device.name}: {table.reason(op, d)}" for d, device in enumerate(table.devices)]
-    if len(stuck) > 10:
-        lines.append(f"… and {len(stuck) - 10} more ops")
-    lines.append("Add a device that can run them, or ease nonSupportedNodes in the device table.")
+        lines += [f"  {device.name}: {constraints.reason(op, d)}" for d, device in enumerate(constraints.devices)]
+    if len(impossible) > 10:
+        lines.append(f"… and {len(impossible) - 10} more ops")
+    lines.append("Add a device that can run them, or shorten nonSupportedNodes in the device table.")
     raise UnsupportedOpError("\n".join(lines))

@@ -1,8 +1,8 @@
-"""What a placement costs: time of each op on each device, transfers, and launches.
+"""Cost model of a placement: time of each op on each device, transfers, and launch overhead.
 
-Out of the box these are estimates from the work of the op and the peaks of the device; a profile can
-take their place. Transfers go through host memory: a tensor that leaves its device pays that device's
-link once, and the link of every other device that reads it once.
+Without a profile, costs are estimated from the work of an op and the peak performance of a device.
+Transfers go through host memory: a tensor that leaves its device pays that device's link once, and the
+link of every other device that reads it once.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from editor.placement.subgraphs.minimal import minimal
 
 @dataclass(frozen=True)
 class Peaks:
-    """Assumed abilities of a kind of device, where the table does not state them."""
+    """Assumed performance of a kind of device, where the device table does not state it."""
 
     compute: float
     """flop/s"""
     memory: float
     """bytes/s"""
     bandwidth: float
-    """bytes/s between device and host memory; infinite for the host itself"""
+    """bytes/s between device and host memory; infinite for the host"""
     latency: float
     """seconds per transfer"""
     per_op: float
-    """seconds that any op takes"""
+    """least seconds per op"""
     launch: float
-    """seconds to start a subgraph"""
+    """seconds of launch overhead per subgraph"""
 
 
-# Round figures of ordinary hardware. They are assumptions, shown as estimates, and the table overrides them.
+# Round figures of common hardware; they are shown as estimates, and the device table overrides them.
 _HOST = Peaks(2e11, 2e10, float("inf"), 0.0, 2e-6, 1e-5)
 _ASSUMED = {
     "CPU": _HOST,
@@ -48,22 +48,22 @@ _ACCELERATOR = Peaks(2e12, 1e11, 8e9, 2e-5, 4e-6, 5e-5)
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """All in seconds."""
+    """Costs in seconds."""
 
     op: Floats
     """[op, device]"""
     leave: Floats
-    """[tensor, device] to bring a tensor from the device to host memory"""
+    """[tensor, device] transfer from the device to host memory"""
     enter: Floats
-    """[tensor, device] to bring it from host memory to the device"""
+    """[tensor, device] transfer from host memory to the device"""
     launch: Floats
-    """[device] to start a subgraph"""
+    """[device] launch overhead per subgraph"""
     estimated: bool
-    """From assumed or stated peaks, not from a profile."""
+    """Whether any cost comes from assumed or stated peaks instead of a profile."""
 
 
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
-    """Costs from shapes and peaks (roofline: the slower of computing and moving data; Williams et al., 2009)."""
+    """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009)."""
     flops, moved = op_flops(graph), op_bytes(graph)
     sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
     op = np.zeros((len(graph), len(devices)))
@@ -79,7 +79,7 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
         elif assumed.bandwidth != float("inf"):
             link[:, d] = assumed.latency + sizes / assumed.bandwidth
         elif device.runtime:
-            link[:, d] = 2e-6  # same memory, another runtime: the hand-over itself
+            link[:, d] = 2e-6  # same memory, another runtime: only the conversion of the value
         launch[d] = assumed.launch
     op[graph.op_is_constant] = 0.0
     return Costs(op, link, link, launch, True)
@@ -87,7 +87,7 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
 
 @dataclass(frozen=True)
 class Price:
-    """What one placement costs, in seconds."""
+    """Cost of one run of a placement, in seconds."""
 
     compute: float
     transfers: float
@@ -95,32 +95,35 @@ class Price:
 
     @property
     def total(self) -> float:
-        """One run, one thing after the other."""
+        """Latency when nothing overlaps."""
         return self.compute + self.transfers + self.launches
 
 
 def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
-    """Latency of a placement: every op, every transfer once per tensor and destination, every launch."""
+    """Latency of a placement: every op, each transfer once per tensor and destination device, every launch.
+
+    ``device`` is [op] index of the device; ``placed`` are the ops that belong to a subgraph.
+    """
     compute = float(costs.op[placed, device[placed]].sum())
-    part = minimal(graph, device, placed)
+    subgraph_of_op = minimal(graph, device, placed)
     launches = 0.0
     if len(placed):
-        first = np.zeros(int(part.max()) + 1, np.int64)
-        first[part[placed]] = device[placed]
-        launches = float(costs.launch[first].sum())
+        device_of_subgraph = np.zeros(int(subgraph_of_op.max()) + 1, np.int64)
+        device_of_subgraph[subgraph_of_op[placed]] = device[placed]
+        launches = float(costs.launch[device_of_subgraph].sum())
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
 
 
 def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> float:
-    """Time of all transfers of one run."""
-    here = np.zeros(len(graph), bool)
-    here[placed] = True
+    """Seconds of all transfers of one run."""
+    is_placed = np.zeros(len(graph), bool)
+    is_placed[placed] = True
     producer, consumer, tensor = graph.edges
-    real = here[producer] & here[consumer]
-    producer, consumer, tensor = producer[real], consumer[real], tensor[real]
+    inside = is_placed[producer] & is_placed[consumer]
+    producer, consumer, tensor = producer[inside], consumer[inside], tensor[inside]
     crosses = device[producer] != device[consumer]
     width = costs.op.shape[1]
     arrivals = np.unique(tensor[crosses] * width + device[consumer[crosses]])
-    leaving, place = np.unique(tensor[crosses], return_index=True)
-    home = device[producer[crosses][place]]
-    return float(costs.enter[arrivals // width, arrivals % width].sum() + costs.leave[leaving, home].sum())
+    leaving, index = np.unique(tensor[crosses], return_index=True)
+    source_device = device[producer[crosses][index]]
+    return float(costs.enter[arrivals // width, arrivals % width].sum() + costs.leave[leaving, source_device].sum())

@@ -1,6 +1,6 @@
-"""Measured costs of a model on real devices, kept between sessions.
+"""Measured costs of a model on real devices, stored between sessions.
 
-Measuring is the business of `editor.execution.measure.profile`; this is what policies read.
+`editor.execution.measure.profile` measures them; policies read them here.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """What one real device takes for one model."""
+    """Measured times of one model on one real device."""
 
     device: str
-    """What was measured, with version and hardware."""
+    """Description of the device, with version and hardware."""
     total: float
-    """seconds of one run of all its ops; equals their sum"""
+    """seconds of one run; equals the sum over its ops"""
     seconds: Mapping[str, float]
-    """by op key"""
+    """op key -> seconds"""
     fused: Mapping[str, int]
-    """op key -> number of the kernel that computes it; ops of one kernel share its time by estimated work"""
+    """op key -> index of the kernel that computes it; fused ops share its time in proportion to their estimated work"""
     kernels: tuple[str, ...]
-    """type of each kernel"""
+    """[kernel] its type"""
     launch_seconds: float
-    """seconds to start a subgraph"""
+    """seconds of launch overhead per subgraph"""
     in_latency: float
-    """seconds to hand one value over from host memory, and what a split that was tried took beyond its prediction"""
+    """seconds per value transferred from host memory, plus the time that a measured split took beyond its prediction"""
     in_seconds_per_byte: float
-    """and seconds for each of its bytes"""
+    """seconds per byte of such a value"""
     out_latency: float
     out_seconds_per_byte: float
-    """the same in the other direction"""
+    """the same for transfers to host memory"""
     runs: int
 
 
 def profile_path(graph: Graph, device: Device) -> Path:
-    """Where the profile of a model on a device is kept."""
+    """Path of the stored profile of a model on a device."""
     identity = json.dumps([_VERSION, graph.sha256, sorted(graph.define.items()), device.runtime, device.provider,
                            device.unit, sorted(device.properties.items()), device.description])
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -58,13 +58,13 @@ def profile_path(graph: Graph, device: Device) -> Path:
 
 
 def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
-    """Keeps a profile."""
+    """Stores a profile; returns its path."""
     path = profile_path(graph, device)
     return write_atomic(path, json_text(asdict(profile)))
 
 
 def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
-    """The kept profile, None where there is none or it is damaged."""
+    """The stored profile; None when it is missing or damaged."""
     try:
         document = json.loads(profile_path(graph, device).read_text(encoding="utf-8"))
         return DeviceProfile(**{**document, "kernels": tuple(document["kernels"])})
@@ -77,7 +77,7 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
 
     Args:
         graph: the model.
-        devices: the table.
+        devices: the device table.
         source: ``estimate`` or ``measured``. Planned devices are always estimated.
 
     Raises:
@@ -102,12 +102,12 @@ def best_source(graph: Graph, devices: Sequence[Device]) -> str:
 
 
 def word_for(costs: Costs, source: str) -> str:
-    """What to call figures from such costs: planned devices beside profiled ones make them partly estimated."""
+    """The word that describes such costs: measured, estimated, or partly estimated (some devices are planned)."""
     return "measured" if not costs.estimated else "estimated" if source == "estimate" else "partly estimated"
 
 
 def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
-    """Costs with the profiled devices' columns replaced."""
+    """Estimated costs, replaced by measured ones for each device with a profile."""
     base = estimate(graph, devices)
     op, leave, enter, launch = base.op.copy(), base.leave.copy(), base.enter.copy(), base.launch.copy()
     sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)

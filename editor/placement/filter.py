@@ -1,7 +1,7 @@
 """Filter expressions over ops: ``op == Conv and flops > 1e8``, ``name == *attention*``, ``device != GPU``.
 
-A comparison of texts takes wildcards. A word that is no field stands for itself, so quotes are only
-needed around what is no word.
+Texts may contain wildcards. A word that is not a field is a text; only texts with other characters need
+quotes.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _GLOB_WORD = re.compile(r"(==|!=)\s*([^\s\"'()]*[*?][^\s\"'()]*)")
 
 
 def looks_like_filter(text: str) -> bool:
-    """Whether a text in the search box is a filter rather than a word to look for."""
+    """Whether a text in the search box is a filter expression instead of a search word."""
     return bool(re.search(r"[<>]|==|!=", text))
 
 
 def matching(placement: Placement, text: str) -> list[int]:
-    """Ops that an expression holds for, in the order of the file; constants have no place and never match.
+    """Ops for which an expression is true, in file order; constants without a device of their own never match.
 
     Raises:
-        EditorError: the expression cannot be read; the message says what is allowed.
+        EditorError: the expression is not valid; the message names the allowed syntax.
     """
     try:
         tree = ast.parse(_GLOB_WORD.sub(r'\1 "\2"', text.strip()), mode="eval").body
     except SyntaxError as error:
-        raise EditorError(f"this filter cannot be read at {error.text.strip() if error.text else text!r}; try "
+        raise EditorError(f"this filter is not valid at {error.text.strip() if error.text else text!r}; try "
                           "`op == Conv and flops > 1e8`") from None
-    graph, part = placement.graph, placement.division.part
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
-    found = []
+    matches = []
     for op in range(len(graph)):
-        if part[op] < 0:
+        if subgraph_of_op[op] < 0:
             continue
         row = {"op": graph.op_types[op], "name": graph.op_names[op], "key": graph.op_keys[op], "domain": graph.op_domains[op],
-               "device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(part[op]),
+               "device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(subgraph_of_op[op]),
                "pinned": graph.op_keys[op] in placement.settings.pins, "flops": float(flops[op]), "bytes": float(moved[op]),
                "inputs": len(graph.reads[op]), "outputs": len(graph.results[op])}
         if _value(tree, row):
-            found.append(op)
-    return found
+            matches.append(op)
+    return matches
 
 
 def _value(node: ast.expr, row: Mapping[str, Any]) -> Any:
@@ -85,6 +85,6 @@ def _compare(kind: ast.cmpop, left: Any, right: Any) -> bool:
     order = _ORDER.get(type(kind))
     if order is None or isinstance(left, str) or isinstance(right, str):
         text = next((side for side in (left, right) if isinstance(side, str)), None)
-        wrong = "" if text is None else f"{text!r} is no number, and the fields are {', '.join(FIELDS)}; "
+        wrong = "" if text is None else f"{text!r} is not a number; the fields are {', '.join(FIELDS)}; "
         raise EditorError(f"{wrong}a filter compares numbers with < <= > >=, and anything with == and !=")
     return order(left, right)

@@ -1,54 +1,53 @@
-"""Hints: repaints that save time by removing a transfer."""
+"""Hints: changes of device for a few ops that save time by removing a transfer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from editor.errors import EditorError
+from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
 
-_TRANSFERS, _TRIALS, _MOST_REPEATED = 6, 48, 500
-_WORTH = 1e-3
-"""Of the latency: what is saved below this share drowns in the noise of any measurement."""
+_MAX_TRANSFERS, _MAX_TRIALS, _MAX_REPEATED_OPS = 6, 48, 500
+_LEAST_SAVING = 1e-3
+"""Share of the latency; a smaller saving is within the noise of a measurement."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """One repaint and what it would change; seconds by the costs that policies use, bytes per run."""
+    """A change of device for some ops, with its effect on one run by the costs that policies use."""
 
     tensor: str
-    """The transfer that it is about."""
+    """The transferred tensor that the change concerns."""
     ops: tuple[int, ...]
     device: str
     seconds: float
-    """saved"""
+    """Seconds saved per run."""
     subgraphs: int
-    """fewer"""
+    """Subgraphs saved."""
     bytes: int
-    """fewer"""
+    """Transferred bytes saved per run."""
     estimated: bool
 
 
 def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list[Hint]:
-    """The repaints that save most, best first; each was solved, so its figures include everything that follows.
+    """The changes that save most, best first; each was solved, so its figures include all consequences.
 
     Args:
-        placement: what to improve.
-        source: of the costs, ``estimate`` or ``measured``.
-        most: how many to return.
+        placement: the placement to improve.
+        source: ``estimate`` or ``measured`` costs.
+        most: number of hints to return.
     """
     graph, devices = placement.graph, placement.devices
     costs = costs_of(graph, devices, source)
     now = placement.price(costs).total
-    found: dict[bytes, Hint] = {}
+    best: dict[bytes, Hint] = {}
     for trial, (boundary, ops, device) in enumerate(_candidates(placement)):
-        if trial >= _TRIALS:
+        if trial >= _MAX_TRIALS:
             break
         pins = {**placement.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
         try:
@@ -56,32 +55,33 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
         except EditorError:
             continue
         saved = now - after.price(costs).total
-        if saved > max(1e-9, _WORTH * now):
+        if saved > max(1e-9, _LEAST_SAVING * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
                         len(placement.subgraphs) - len(after.subgraphs),
                         placement.division.bytes_moved - after.division.bytes_moved, costs.estimated)
-            found.setdefault(after.assignment.device.tobytes(), hint)
-    return sorted(found.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
+            best.setdefault(after.assignment.device.tobytes(), hint)
+    return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
 
 
 def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int]]:
-    """For the largest transfers: one side's ops or its whole subgraph, here or in every layer, to the other side's device."""
+    """Yields, for the largest transfers, one side's op or subgraph (once, or in every block) and the other side's device."""
     scopes = scopes_of(placement.graph)
-    graph, part = placement.graph, placement.division.part
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     number = {d.name: i for i, d in enumerate(placement.devices)}
     device_of = {s.id: number[s.device] for s in placement.subgraphs}
     seen: set[tuple[tuple[int, ...], int]] = set()
-    for boundary in sorted(placement.division.transfers, key=lambda b: (-b.bytes, b.source))[:_TRANSFERS]:
+    for boundary in sorted(placement.division.transfers, key=lambda b: (-b.bytes, b.source))[:_MAX_TRANSFERS]:
         tensor = graph.tensor_index[boundary.tensor]
-        maker = int(graph.tensor_producer[tensor])
-        home = device_of[boundary.source]
-        readers = [op for op in graph.readers[tensor].tolist() if part[op] >= 0]
-        for away in {device_of[t] for t in boundary.targets} - {home}:
-            targets = [t for t in boundary.targets if device_of[t] == away]
-            near = [([maker], away), ([r for r in readers if part[r] in targets], home)]
-            whole = [(placement.ops_of([boundary.source]), away), (placement.ops_of(targets), home)]
-            sides = [(_everywhere(scopes, part, ops), device) for ops, device in (*near, *whole) if len(ops) <= _MOST_REPEATED]
-            sides += [*near, *whole]
+        producer = int(graph.tensor_producer[tensor])
+        source_device = device_of[boundary.source]
+        readers = [op for op in graph.readers[tensor].tolist() if subgraph_of_op[op] >= 0]
+        for target_device in {device_of[t] for t in boundary.targets} - {source_device}:
+            targets = [t for t in boundary.targets if device_of[t] == target_device]
+            adjacent = [([producer], target_device), ([r for r in readers if subgraph_of_op[r] in targets], source_device)]
+            whole = [(placement.ops_of([boundary.source]), target_device), (placement.ops_of(targets), source_device)]
+            sides = [(_in_every_block(scopes, subgraph_of_op, ops), device) for ops, device in (*adjacent, *whole)
+                     if len(ops) <= _MAX_REPEATED_OPS]
+            sides += [*adjacent, *whole]
             for ops, device in sides:
                 able = bool(placement.constraints.able[ops, device].all())
                 if ops and able and (tuple(ops), device) not in seen:
@@ -89,7 +89,6 @@ def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int
                     yield boundary, ops, device
 
 
-def _everywhere(scopes: Scopes, part: np.ndarray[tuple[int], np.dtype[np.int64]], ops: Sequence[int]) -> list[int]:
-    """The same ops in every repetition of their block: what costs in one layer costs in all."""
-    return sorted({twin for op in ops for twin in scopes.corresponding_ops(op) if part[twin] >= 0})
-
+def _in_every_block(scopes: Scopes, subgraph_of_op: Ints, ops: Sequence[int]) -> list[int]:
+    """The corresponding ops in every repetition of the block, since each repetition has the same cost."""
+    return sorted({other for op in ops for other in scopes.corresponding_ops(op) if subgraph_of_op[other] >= 0})

@@ -1,4 +1,4 @@
-"""What a target label means: a device of the table, or a label of the levels device, unit and codegen."""
+"""Target labels: the name of a device, or a label of the levels device, unit and codegen."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ LEVELS = ("device", "unit", "codegen")
 
 
 def label_mask(label: str, devices: Sequence[Device]) -> Bools:
-    """Which devices a label means.
+    """[device] whether a label selects it.
 
-    A name of the table comes first, in any case; then device, unit and codegen labels. ``unit:1`` names
-    the level outright.
+    Device names have precedence (case-insensitive), then device, unit and codegen labels. ``unit:1``
+    states the level.
 
     Raises:
         PinError: no device has this name or label.
     """
-    return _find(label, devices)[1]
+    return _level_and_mask(label, devices)[1]
 
 
 def label_level(label: str, devices: Sequence[Device]) -> str:
-    """The level that a label speaks of; "" for a device of the table, which settles all levels."""
-    return _find(label, devices)[0]
+    """The level of a label; "" for the name of a device, which determines all levels."""
+    return _level_and_mask(label, devices)[0]
 
 
-def _find(label: str, devices: Sequence[Device]) -> tuple[str, Bools]:
+def _level_and_mask(label: str, devices: Sequence[Device]) -> tuple[str, Bools]:
     level, _, value = label.partition(":")
     if level in LEVELS and value:
         mask = np.array([device.labels()[level] == value for device in devices], bool)

@@ -28,17 +28,17 @@ from editor.runtimes.registry import capability
 
 @dataclass(frozen=True)
 class DeviceVerdict:
-    """What one device says to one op."""
+    """Whether one device may run one op."""
 
     device: str
     allowed: bool
     reason: str
-    """Why not; "" when allowed"""
+    """Why the device may not run it; "" when allowed"""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an op is where it is."""
+    """Why an op is on its device."""
 
     key: str
     name: str
@@ -65,7 +65,7 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """Everything a person or a script decides; the rest follows."""
+    """The decisions of the user; everything else in a placement is derived."""
 
     policy: str = "priority"
     policy_options: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The outcome for one graph, one device table and one set of decisions."""
+    """The result for one graph, one device table and one set of decisions."""
 
     graph: Graph
     devices: tuple[Device, ...]
@@ -88,23 +88,21 @@ class Placement:
 
     @property
     def device_of_op(self) -> Ints:
-        """[op] index of the device; a constant has that of its first consumer."""
+        """[op] index of the device; a constant has the device of its first consumer."""
         return self._device_with_constants
 
     @cached_property
     def _device_with_constants(self) -> Ints:
         device = self.assignment.device.copy()
-        part = self.division.part
-        home = {i: next(d for d, entry in enumerate(self.devices) if entry.name == s.device)
-                for i, s in enumerate(self.division.subgraphs)}
+        device_of_subgraph = [self.device_number(s.device) for s in self.division.subgraphs]
         first: dict[str, int] = {}
         for subgraph in reversed(self.division.subgraphs):
             for key in subgraph.ops:
                 first[key] = subgraph.id
-        for op in np.flatnonzero(part < 0).tolist():
+        for op in np.flatnonzero(self.division.subgraph_of_op < 0).tolist():
             key = self.graph.op_keys[op]
             if key in first:
-                device[op] = home[first[key]]
+                device[op] = device_of_subgraph[first[key]]
         return device
 
     @cached_property
@@ -115,7 +113,7 @@ class Placement:
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
-        """Ids are an order of execution, from 0."""
+        """The subgraphs; ids are a topological order, from 0."""
         return self.division.subgraphs
 
     @property
@@ -125,7 +123,7 @@ class Placement:
 
     @cached_property
     def placed_ops(self) -> Ints:
-        """Ops with a place of their own, by number: all but the constants that follow their consumers."""
+        """Ops with a device of their own: all but the constants that follow their consumers."""
         return np.flatnonzero(self.constraints.placed)
 
     @cached_property
@@ -136,26 +134,26 @@ class Placement:
 
     @property
     def used_devices(self) -> tuple[Device, ...]:
-        """Devices that run some subgraph, in the order of the table."""
+        """Devices that run at least one subgraph, in table order."""
         used = {s.device for s in self.subgraphs}
         return tuple(d for d in self.devices if d.name in used)
 
     def device_number(self, name: str) -> int:
-        """Index of a device of the table by its name."""
+        """Index of a device in the device table."""
         return [d.name for d in self.devices].index(name)
 
     def ops_on(self, name: str) -> list[int]:
         """Ops that a device runs, without constants."""
         placed = self.placed_ops
-        found: list[int] = placed[self.assignment.device[placed] == self.device_number(name)].tolist()
-        return found
+        ops: list[int] = placed[self.assignment.device[placed] == self.device_number(name)].tolist()
+        return ops
 
     def ops_of(self, subgraphs: Sequence[int]) -> list[int]:
-        """Ops of some subgraphs, without constants."""
-        return np.flatnonzero(np.isin(self.division.part, subgraphs)).tolist()
+        """Ops of the given subgraphs, without constants."""
+        return np.flatnonzero(np.isin(self.division.subgraph_of_op, subgraphs)).tolist()
 
     def price(self, costs: Costs) -> Price:
-        """What one run costs, in seconds."""
+        """Cost of one run, in seconds."""
         return price(self.graph, costs, self.assignment.device, self.placed_ops)
 
     def _because(self, op: int) -> str:
@@ -170,44 +168,44 @@ class Placement:
         """Why an op is on its device.
 
         Raises:
-            PinError: there is no op with this key.
+            PinError: no op has this key.
         """
-        graph, table = self.graph, self.constraints
+        graph, constraints = self.graph, self.constraints
         op = graph.key_index.get(key)
         if op is None:
             named = [i for i, name in enumerate(graph.op_names) if name and name == key]
             if len(named) != 1:
                 raise PinError(f"no op with the key {key!r} (a key is the name of an op's first output)")
             op = named[0]
-        part = int(self.division.part[op])
-        if part < 0:
+        subgraph = int(self.division.subgraph_of_op[op])
+        if subgraph < 0:
             verdicts = tuple(DeviceVerdict(d.name, True, "") for d in self.devices)
-            where = self.devices[self.device_of_op[op]].name
-            homes = [s.id for s in self.subgraphs if graph.op_keys[op] in s.ops]
-            because = (f"a constant: it follows its consumers (subgraph {', '.join(map(str, homes))})" if homes
+            device = self.devices[self.device_of_op[op]].name
+            readers = [s.id for s in self.subgraphs if graph.op_keys[op] in s.ops]
+            because = (f"a constant: it follows its consumers (subgraph {', '.join(map(str, readers))})" if readers
                        else "a constant that nothing reads")
-            return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), where, because, None,
+            return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), device, because, None,
                                False, None, verdicts)
-        verdicts = tuple(DeviceVerdict(d.name, bool(table.allowed[op, i]), table.reason(op, i))
+        verdicts = tuple(DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))
                          for i, d in enumerate(self.devices))
-        pinned = table.pins.get(graph.op_keys[op])
+        pinned = constraints.pins.get(graph.op_keys[op])
         chosen = int(self.assignment.device[op])
-        forced = pinned is not None and not table.able[op, chosen]
+        forced = pinned is not None and not constraints.able[op, chosen]
         because = self._because(op)
         if forced:
-            because += f" by force, although it cannot run there ({table.inability(op, chosen)})"
+            because += f" by force, although it cannot run there ({constraints.inability(op, chosen)})"
         return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), self.devices[chosen].name,
-                           because, pinned, forced, part, verdicts)
+                           because, pinned, forced, subgraph, verdicts)
 
 
 def placement_of_groups(graph: Graph, devices: Sequence[Device], device: Ints, group: Ints) -> Placement:
-    """A placement whose subgraphs are given, for measurements and tests; nothing is asked of the runtimes.
+    """A placement with given subgraphs, for measurements and tests; no runtime is queried.
 
     Args:
         graph: the model.
         devices: the device table.
         device: [op] index of the device.
-        group: [op] number of the subgraph in an order of execution; -1 for constants that follow their consumers.
+        group: [op] number of the subgraph in topological order; -1 for constants that follow their consumers.
     """
     allowed = np.zeros((len(graph), len(devices)), bool)
     allowed[np.arange(len(graph)), device] = True
@@ -224,8 +222,8 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     Args:
         graph: the model, with every symbol of its inputs bound.
         devices: the device table, in order of priority.
-        settings: policy, pins, way to form subgraphs.
-        capabilities: what each device can run; asked of the runtimes when left out.
+        settings: policy, pins, rules, subgraph rule.
+        capabilities: the ops that each device can run; queried from the runtimes by default.
 
     Raises:
         UnboundSymbolError, PinError, UnsupportedOpError, EditorError (unknown policy).
@@ -233,13 +231,13 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     if graph.unbound:
         example = " ".join(f"--define {name}=1" for name in graph.unbound)
         raise UnboundSymbolError(
-            f"{graph.path}: the size of {', '.join(map(repr, graph.unbound))} is not known; "
+            f"{graph.path}: the size of {', '.join(map(repr, graph.unbound))} is unknown; "
             f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))", graph.unbound)
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
     check_options(settings.policy_options)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
-    table = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
-    task = Task(table, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
+    constraints = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
+    task = Task(constraints, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
                 settings.policy_options)
     assignment = policy(task)
     codegen = settings.policy_options.get("codegen", "op")
@@ -247,6 +245,6 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
         raise EditorError(f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CODEGEN_CHOICES)}")
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
-    part = grouping(graph, assignment.device, np.flatnonzero(table.placed))
-    return Placement(graph, tuple(devices), settings, table, assignment,
-                     divide(graph, devices, assignment.device, part))
+    groups = grouping(graph, assignment.device, np.flatnonzero(constraints.placed))
+    return Placement(graph, tuple(devices), settings, constraints, assignment,
+                     divide(graph, devices, assignment.device, groups))

@@ -1,7 +1,7 @@
 """Rules: a pin for every op that a pattern matches.
 
-Rules are ordered; for each target level the first rule that matches an op decides. "The first Conv on
-device 1, all other Convs on device 2" is two rules in this order. Pins of single ops come before rules.
+Rules are ordered; for each target level the first rule that matches an op applies. "The first Conv on
+device 1, all other Convs on device 2" is two rules in this order. Pins of single ops override rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLICE = re.compile(r"\[?(-?\d*):(-?\d*)\]?")
 
 @dataclass(frozen=True)
 class Rule:
-    """Ops that match all of its patterns go to a device, unit or codegen."""
+    """Assigns the ops that match all of its patterns to a device, unit or codegen."""
 
     to: str
     type: str | None = None
@@ -39,20 +39,20 @@ class Rule:
     regex: str | None = None
     """A regular expression, searched for in op names."""
     scope: str | None = None
-    """The first parts of a slash- or dot-separated op name, such as ``model/layers.3``."""
+    """A prefix of a slash- or dot-separated op name, such as ``model/layers.3``."""
     tensor: str | None = None
     """A glob over the names of an op's outputs."""
     nth: str | None = None
-    """Of the ops that match: ``first``, ``last``, a number from 0, or a slice such as ``0:3``."""
+    """Which of the matching ops: ``first``, ``last``, an index from 0, or a slice such as ``0:3``."""
 
     def to_dict(self) -> dict[str, str]:
-        """Plain data; patterns that are not set are left out."""
+        """The rule as a mapping, without the patterns that are not set."""
         return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
 
     def matches(self, graph: Graph, candidates: Bools) -> list[int]:
-        """Ops that the rule is for, in topological order."""
-        found = [op for op in graph.order.tolist() if candidates[op] and self._matches(graph, op)]
-        return _nth(found, self.nth) if self.nth is not None else found
+        """Candidates that the rule matches, in topological order."""
+        ops = [op for op in graph.order.tolist() if candidates[op] and self._matches(graph, op)]
+        return _nth(ops, self.nth) if self.nth is not None else ops
 
     def _matches(self, graph: Graph, op: int) -> bool:
         return (self._type_matches(graph, op)
@@ -72,15 +72,15 @@ class Rule:
 
 
 def parse_rules(data: Any, source: str = "rules") -> tuple[Rule, ...]:
-    """Rules from plain data.
+    """Parses rules from plain data.
 
     Args:
         data: a list of mappings (``{type: Conv, nth: first, to: GPU}``), a mapping of op name to target
             (``{"nn.conv2d": "gpu"}``, as TVM users write), or Glow's partition config (``nodeToPartition``).
-        source: for messages.
+        source: name of the data in error messages.
 
     Raises:
-        PinError: with the number of the rule and what is wrong.
+        PinError: a rule is not valid; the message names it and the fault.
     """
     if isinstance(data, Rule):
         return (data,)
@@ -95,10 +95,10 @@ def parse_rules(data: Any, source: str = "rules") -> tuple[Rule, ...]:
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
-    """Rules from a YAML or JSON file.
+    """Loads rules from a YAML or JSON file.
 
     Raises:
-        PinError: the file cannot be read or understood.
+        PinError: the file cannot be read or a rule is not valid.
     """
     try:
         return parse_rules_text(Path(path).read_text(encoding="utf-8"), str(path))
@@ -109,10 +109,10 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
 
 
 def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
-    """Rules from YAML or JSON text.
+    """Parses rules from YAML or JSON text.
 
     Raises:
-        PinError: with the line that is at fault.
+        PinError: the text is not valid; the message names the line.
     """
     try:
         data = yaml.safe_load(text)
@@ -125,10 +125,10 @@ def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
 
 def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools) -> tuple[
         Bools, dict[int, str]]:
-    """What rules leave of the choice.
+    """Applies rules to the ops that they match.
 
     Returns:
-        [op, device] whether the rules let the op use the device; and per op a text that names its rules.
+        [op, device] whether the rules allow the op to use the device; and op -> text that names its rules.
 
     Raises:
         PinError: a rule names an unknown target.
@@ -136,7 +136,7 @@ def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], 
     mask = np.ones((len(graph), len(devices)), bool)
     decided: dict[str, Bools] = {}
     settled = np.zeros(len(graph), bool)
-    """A device of the table decides all levels."""
+    """[op] whether a rule named a device, which determines all levels."""
     texts: dict[int, str] = {}
     for number, rule in enumerate(rules):
         wanted, level = label_mask(rule.to, devices), label_level(rule.to, devices)
@@ -151,7 +151,7 @@ def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], 
 
 
 def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
-    """How many ops each rule matches by itself."""
+    """[rule] number of ops that it matches, regardless of the other rules."""
     everything = ~graph.op_is_constant
     return [len(rule.matches(graph, everything)) for rule in rules]
 
@@ -163,7 +163,7 @@ def _parse_rule(data: Any, where: str) -> Rule:
     if unknown:
         raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
     if data.get("to") in (None, ""):
-        raise PinError(f"{where}: it has no target (`to: GPU`)")
+        raise PinError(f"{where}: the target is missing (such as `to: GPU`)")
     rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})
     if rule.regex is not None:
         try:
@@ -199,16 +199,16 @@ def _in_scope(name: str, scope: str) -> bool:
     return plain == scope or plain.startswith((f"{scope}/", f"{scope}."))
 
 
-def _nth(found: list[int], nth: str) -> list[int]:
+def _nth(ops: list[int], nth: str) -> list[int]:
     if nth == "first":
-        return found[:1]
+        return ops[:1]
     if nth == "last":
-        return found[-1:]
+        return ops[-1:]
     match = _SLICE.fullmatch(nth.strip())
     if match:
         start, stop = (int(g) if g else None for g in match.groups())
-        return found[start:stop]
-    return found[int(nth):][:1]
+        return ops[start:stop]
+    return ops[int(nth):][:1]
 
 
 def _text(rule: Rule) -> str:

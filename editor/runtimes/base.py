@@ -50,7 +50,7 @@ class Capability:
 
 @dataclass(frozen=True, eq=False)
 class SubModel:
-    """A self-contained part of a model, ready to compile. Nodes are named ``op<number of the op>``."""
+    """A self-contained sub-model, ready to compile. Nodes are named ``op<number of the op>``."""
 
     model: ModelProto
     inputs: tuple[str, ...]
@@ -180,7 +180,7 @@ class Runtime(Protocol):
         """Which ops of a graph the device can run, and why not the others."""
         ...
 
-    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+    def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Compiles; raises ``ExecutionError`` with the runtime's message."""
         ...
 
@@ -196,7 +196,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                 threads: int) -> list[KernelTime]:
         """Median time of each kernel over the quietest runs; empty where the runtime has no profiler."""
         ...

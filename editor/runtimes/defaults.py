@@ -26,7 +26,7 @@ class RuntimeDefaults:
         """A numpy array."""
         return to_numpy(value)
 
-    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                 threads: int) -> list[KernelTime]:
         """No profiler: the latency of a sub-model is divided among its ops by estimated work."""
         return []

@@ -37,9 +37,9 @@ class Interpreter(LoadedModelRuntime):
 
         ReferenceEvaluator(model)
 
-    def load(self, model: ModelProto, part: SubModel, device: Device) -> Callable[[], Run]:
+    def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
         """An evaluator keeps no state between runs, so one serves all threads."""
         from onnx.reference import ReferenceEvaluator
 
         evaluator = ReferenceEvaluator(model)
-        return lambda: lambda inputs: evaluator.run(list(part.outputs), dict(zip(part.inputs, inputs, strict=True)))
+        return lambda: lambda inputs: evaluator.run(list(submodel.outputs), dict(zip(submodel.inputs, inputs, strict=True)))

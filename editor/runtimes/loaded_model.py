@@ -31,7 +31,7 @@ class LoadedModelRuntime(RuntimeDefaults):
         """Raises whatever the runtime raises when it cannot run every node of a small model."""
         raise NotImplementedError
 
-    def load(self, model: ModelProto, part: SubModel, device: Device) -> Callable[[], Run]:
+    def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
         """Loads a model, its weights included; returns what makes an instance for one thread."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class LoadedModelRuntime(RuntimeDefaults):
             return f"{self.title}: {summarize_error(error)}"
         return ""
 
-    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+    def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Loads the sub-model with its weights.
 
         Raises:
@@ -56,11 +56,11 @@ class LoadedModelRuntime(RuntimeDefaults):
         """
         try:
             model = ModelProto()
-            model.CopyFrom(part.model)
-            load_external_data_for_model(model, str(part.folder))
-            return _LoadedModel(self.load(model, part, device), f"{part.label} on {device.name}: {self.title}")
+            model.CopyFrom(submodel.model)
+            load_external_data_for_model(model, str(submodel.folder))
+            return _LoadedModel(self.load(model, submodel, device), f"{submodel.label} on {device.name}: {self.title}")
         except Exception as error:  # whatever a runtime raises is its reason
-            raise ExecutionError(f"{part.label} on {device.name}: {self.title}: {summarize_error(error)}") from error
+            raise ExecutionError(f"{submodel.label} on {device.name}: {self.title}: {summarize_error(error)}") from error
 
 
 class _LoadedModel:

@@ -55,14 +55,14 @@ def _failures(probe: _ProbeModels, groups: list[Group], check: Check) -> list[tu
     found: list[tuple[Group, str]] = []
     stack = [groups] if groups else []
     while stack:
-        part = stack.pop()
-        reason = check(probe.model([g.example for g in part]))
+        subset = stack.pop()
+        reason = check(probe.model([g.example for g in subset]))
         if not reason:
             continue
-        if len(part) == 1:
-            found.append((part[0], reason))
+        if len(subset) == 1:
+            found.append((subset[0], reason))
         else:
-            stack += [part[:len(part) // 2], part[len(part) // 2:]]
+            stack += [subset[:len(subset) // 2], subset[len(subset) // 2:]]
     return found
 
 

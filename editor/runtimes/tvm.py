@@ -42,7 +42,7 @@ class Tvm(LoadedModelRuntime):
 
         from_onnx(model)
 
-    def load(self, model: ModelProto, part: SubModel, device: Device) -> Callable[[], Run]:
+    def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
         """Imports and compiles; weights become constants of the module."""
         import tvm
         from tvm import relax
@@ -55,7 +55,7 @@ class Tvm(LoadedModelRuntime):
 
             def run(inputs: list[Any]) -> Sequence[Any]:
                 results = machine["main"](*[tvm.runtime.tensor(array) for array in contiguous(inputs)])
-                several = results if len(part.outputs) > 1 or not hasattr(results, "numpy") else [results]
+                several = results if len(submodel.outputs) > 1 or not hasattr(results, "numpy") else [results]
                 return [value.numpy() for value in several]
             return run
         return instance

@@ -15,7 +15,7 @@ from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, load_devices
 from editor.errors import ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
-from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import Job, JobService
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
@@ -61,7 +61,7 @@ class AppState:
     """Everything that callbacks share. Its methods block; callbacks call them in threads."""
 
     def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path,
-                 head_start: HeadStart | None = None) -> None:
+                 head_start: ModelPreloader | None = None) -> None:
         """State of a server that has just started.
 
         Args:
@@ -94,7 +94,7 @@ class AppState:
         try:
             if first is not None and self.start is not None:
                 try:
-                    if self._head_start is not None and (machine := self._head_start.machine(OPEN_SECONDS)):
+                    if self._head_start is not None and (machine := self._head_start.available_devices(OPEN_SECONDS)):
                         set_available_devices(machine)
                     document = self.open(self.start)
                     view_of(document)  # the page asks for both at once; most of what they need is then remembered

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.errors import EditorError
-from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import place
 from editor.web.open_request import OpenRequest
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     jobs = JobService(options.scheduler)
     early = None
     if start is not None and not start.path.endswith(".json"):
-        early = HeadStart(start.path, start.define, start.devices)
+        early = ModelPreloader(start.path, start.define, start.devices)
     if early is None:
         threading.Thread(target=_start, args=(jobs,), daemon=True).start()
     from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile

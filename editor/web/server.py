@@ -18,7 +18,7 @@ from dash import Dash, dcc, html
 from fastapi.responses import HTMLResponse, Response
 
 from editor.errors import EditorError
-from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import place
 from editor.web.app_state import AppState
@@ -100,7 +100,7 @@ def create_app(state: AppState) -> Dash:
 
 
 def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
-          jobs: JobService, early: HeadStart | None = None) -> None:
+          jobs: JobService, early: ModelPreloader | None = None) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Args:

@@ -40,7 +40,7 @@ def view_of(document: Document) -> View:
     return {
         "document": document.id, "version": document.version, "ops": ops,
         "device": placement.assignment.device[ops].tolist() if ops else [],
-        "part": placement.division.part[ops].tolist() if ops else [],
+        "part": placement.division.subgraph_of_op[ops].tolist() if ops else [],
         "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops] if pins else [0] * len(ops),
         "devices": [{"name": d.name, "fill": colours[d.name], "ink": text_colour(colours[d.name]),
                      "planned": d.planned, "levels": d.labels()} for d in placement.devices],
@@ -164,7 +164,7 @@ def figures_of(document: Document) -> Figures:
     predicted, source = predicted_of(document)
     division = document.placement.division
     unknown = sum(1 for b in division.transfers if b.bytes < 0)
-    return {"ops": int((division.part >= 0).sum()), "subgraphs": len(division.subgraphs),
+    return {"ops": int((division.subgraph_of_op >= 0).sum()), "subgraphs": len(division.subgraphs),
             "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.placement.settings.pins),
             "predicted": predicted, "source": source}

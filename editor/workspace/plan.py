@@ -298,7 +298,7 @@ def load_plan(path: str | Path) -> Plan:
     # Another machine may have made it: what it decided is what the user saw, so it is kept as pins.
     pins = dict(settings.pins)
     for key, device in changed.items():
-        if key in graph.key_index and bool(plan.placement.division.part[graph.key_index[key]] >= 0):
+        if key in graph.key_index and bool(plan.placement.division.subgraph_of_op[graph.key_index[key]] >= 0):
             label_mask(device, devices)
             pins[key] = device
     kept = replace(settings, pins=pins)

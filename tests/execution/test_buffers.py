@@ -17,7 +17,7 @@ import editor
 from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
 from editor.execution.ort_optimized.buffers import allocate_before_run, pack
-from editor.execution.ort_optimized.in_place_kernels import PASSES_ON, WRITES_OVER, may_pass_on, operands_in_place
+from editor.execution.ort_optimized.in_place_kernels import ALIASES, OVERWRITES, in_place_operands, may_alias
 from editor.execution.ort_optimized.lifetimes import Lifetimes
 from editor.graph.graph import Graph
 from editor.runtimes.base import SubModel
@@ -29,7 +29,7 @@ BLOCKED = platform.machine() in ("x86_64", "AMD64")
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 5000), max_size=20), st.randoms(use_true_random=False), st.floats(0, 1))
-def test_tensors_that_meet_never_overlap(sizes: list[int], random: object, share: float) -> None:
+def test_tensors_that_interfere_never_overlap(sizes: list[int], random: object, share: float) -> None:
     rng = np.random.default_rng(random.getrandbits(32))  # type: ignore[attr-defined]
     meet = rng.random((len(sizes), len(sizes))) < share
     meet |= meet.T | np.eye(len(sizes), dtype=bool)
@@ -51,8 +51,8 @@ def _step(number: int, kernels: list[tuple[list[str], str]], inputs: list[str], 
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 14), st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
-def test_whatever_order_a_step_runs_in_tensors_that_share_memory_do_not_meet(seed: int, count: int, steps: int,
-                                                                            optimized: float) -> None:
+def test_tensors_that_share_memory_do_not_interfere_in_any_order_of_kernels(seed: int, count: int, steps: int,
+                                                                           optimized: float) -> None:
     """Runs every step in random orders that its kernels allow, and looks at what is alive at every moment."""
     rng = np.random.default_rng(seed)
     home = np.sort(rng.integers(0, steps, count))
@@ -81,7 +81,7 @@ def test_whatever_order_a_step_runs_in_tensors_that_share_memory_do_not_meet(see
                     assert meet[i, j], (i, j, order, reads)
 
 
-def test_a_chain_needs_room_for_two() -> None:
+def test_a_chain_needs_two_buffers() -> None:
     kernels = [([f"t{i - 1}"] if i else ["x"], f"t{i}") for i in range(7)]
     for optimized, needed in ((True, 2), (False, 7)):
         meet = Lifetimes([_step(0, kernels, ["x"], optimized)]).interference([[f"t{i}"] for i in range(7)])
@@ -171,7 +171,7 @@ def _is_right(graph: Graph, compiled: CompiledPlan) -> None:
 
 @pytest.mark.parametrize("side", [40, 12])
 @pytest.mark.parametrize("seed", range(20))
-def test_results_stay_right_whatever_shares_memory(seed: int, side: int, tmp_path: Path) -> None:
+def test_results_are_correct_when_tensors_share_memory(seed: int, side: int, tmp_path: Path) -> None:
     graph = branching_net(tmp_path / "branching.onnx", seed, side=side)
     for cut in range(4):
         compiled = _cut_at_random(graph, 4 * seed + cut)
@@ -181,22 +181,23 @@ def test_results_stay_right_whatever_shares_memory(seed: int, side: int, tmp_pat
 
 
 @pytest.mark.skipif(not BLOCKED, reason="no blocked convolutions here")
-def test_inner_tensors_share_one_block_with_boundary_tensors(tmp_path: Path) -> None:
+def test_internal_tensors_share_one_block_with_boundary_tensors(tmp_path: Path) -> None:
     graph = branching_net(tmp_path / "branching.onnx", 3)
     compiled = _cut_at_random(graph, 0)
     _is_right(graph, compiled)
-    inner = {name for step in compiled.steps for name in step.part.internal}
+    inner = {name for step in compiled.steps for name in step.submodel.internal}
     assert inner
     results = {graph.tensor_names[t] for t in graph.outputs}
-    places = [value for step in compiled.steps
-              for name, value in zip(step.part.outputs, step.executable.fixed_outputs(), strict=True) if name not in results]
-    begins = [value.data_ptr() for value in places]
-    ends = [value.data_ptr() + value.numpy().nbytes for value in places]
+    values = [value for step in compiled.steps
+              for name, value in zip(step.submodel.outputs, step.executable.fixed_outputs(), strict=True)
+              if name not in results]
+    begins = [value.data_ptr() for value in values]
+    ends = [value.data_ptr() + value.numpy().nbytes for value in values]
     assert max(ends) - min(begins) < sum(end - begin for begin, end in zip(begins, ends, strict=True)) / 2
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_places_wait_for_shapes_that_depend_on_the_data(seed: int, tmp_path: Path) -> None:
+def test_buffers_are_allocated_after_the_first_run_where_shapes_depend_on_data(seed: int, tmp_path: Path) -> None:
     graph = branching_net(tmp_path / "branching.onnx", seed, found_late=True)
     pins = {key: "AB"[i % 2] for i, key in enumerate(graph.op_keys)}
     compiled = compile_placement(editor.partition(graph, TWINS, pins=pins).placement, 1)
@@ -204,22 +205,22 @@ def test_places_wait_for_shapes_that_depend_on_the_data(seed: int, tmp_path: Pat
     _is_right(graph, compiled)
 
 
-def test_a_shape_that_is_known_wrongly_is_found_in_the_run(tmp_path: Path) -> None:
+def test_a_wrong_inferred_shape_is_detected_in_the_run(tmp_path: Path) -> None:
     """What a part puts out lies in memory that was made for its shape before the first run."""
     graph = branching_net(tmp_path / "branching.onnx", 3)
     compiled = _cut_at_random(graph, 0)
-    step = next(step for step in compiled.steps if step.part.optimized)
-    info = step.part.model.graph.output[0]
+    step = next(step for step in compiled.steps if step.submodel.optimized)
+    info = step.submodel.model.graph.output[0]
     info.type.tensor_type.shape.dim[1].dim_value *= 2
     _is_right(graph, compiled)
 
 
 @pytest.mark.parametrize(("kind", "position"), sorted(
-    (kind, position) for kind in {*WRITES_OVER, *PASSES_ON} if "Conv" not in kind for position in operands_in_place(kind)))
-def test_kernels_that_are_said_to_work_in_place_do(kind: str, position: int) -> None:
+    (kind, position) for kind in {*OVERWRITES, *ALIASES} if "Conv" not in kind for position in in_place_operands(kind)))
+def test_kernels_listed_as_overwriting_work_in_place(kind: str, position: int) -> None:
     """The session reads and writes the very same memory; views with int64 as well."""
     kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
-    for dtype, number in list(kinds.items())[:2 if kind in PASSES_ON else 1]:
+    for dtype, number in list(kinds.items())[:2 if kind in ALIASES else 1]:
         shape = [64, 1, 257]
         names = ["a", "b"] if kind in ("Add", "Sub", "Mul", "Div") else ["a"]
         extra = {"Reshape": shape, "Squeeze": [1], "Unsqueeze": [0]}.get(kind)
@@ -289,12 +290,12 @@ def _outlives_its_input(kind: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", APART)
-def test_kernels_that_are_said_to_write_elsewhere_pass_no_memory_on(kind: str) -> None:
-    assert not may_pass_on(kind)
+def test_kernels_listed_as_never_in_place_do_not_return_operand_memory(kind: str) -> None:
+    assert not may_alias(kind)
     assert _outlives_its_input(kind)
 
 
 @pytest.mark.parametrize("kind", ["Identity", "Flatten"])
-def test_kernels_that_are_said_to_pass_memory_on_do(kind: str) -> None:
-    assert may_pass_on(kind)
+def test_kernels_listed_as_aliases_return_operand_memory(kind: str) -> None:
+    assert may_alias(kind)
     assert not _outlives_its_input(kind), "the test above would notice"

@@ -49,7 +49,7 @@ def solved(graph: Graph, devices: tuple[Device, ...]) -> Placement:
     return solve(graph, devices, OPTIMAL)
 
 
-def test_a_split_that_loses_is_not_recommended_again(tmp_path: Path) -> None:
+def test_a_slower_split_is_not_chosen_a_second_time(tmp_path: Path) -> None:
     """Forty tiny ops, each said to be free on the other device than the one before: forty hand-overs."""
     count = 40
     graph = save(tmp_path, [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"], f"n{i}") for i in range(count)], [16], [])
@@ -65,7 +65,7 @@ def test_a_split_that_loses_is_not_recommended_again(tmp_path: Path) -> None:
         assert kept.seconds == profiles[device.name].seconds, "only what hand-overs cost has changed"
 
 
-def test_a_split_that_wins_stays(tmp_path: Path) -> None:
+def test_a_faster_split_leaves_the_profiles_unchanged(tmp_path: Path) -> None:
     """A convolution that the interpreter takes ten times as long for, and an op that is said to be dear on ONNX Runtime."""
     kernel = np.random.default_rng(0).standard_normal((32, 32, 3, 3)).astype(np.float32)
     graph = save(tmp_path, [helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1] * 4),
@@ -78,7 +78,7 @@ def test_a_split_that_wins_stays(tmp_path: Path) -> None:
     assert [s.device for s in solved(graph, devices).subgraphs] == ["ORT", "Interpreter"]
 
 
-def test_a_split_that_a_runtime_refuses_is_not_recommended_again(tmp_path: Path) -> None:
+def test_a_split_that_a_runtime_refuses_is_not_chosen_a_second_time(tmp_path: Path) -> None:
     """A part that cannot be compiled counts as twice the time of the whole model."""
     graph = save(tmp_path, [helper.make_node("Relu", [f"t{i}"], [f"t{i + 1}"], f"n{i}") for i in range(2)], [16], [])
     devices = editor.load_devices([ORT, {"name": "Strict", "backendName": "onnxruntime", "provider": "CPUExecutionProvider",

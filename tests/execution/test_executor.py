@@ -61,7 +61,7 @@ def bound(path: Path, inputs: dict[str, Any]) -> Graph:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["mobilenetv2", "whisper-tiny-decoder", "resnet50"])
-def test_real_networks_scattered_over_three_runtimes(model: str, seed: int) -> None:
+def test_real_networks_split_over_three_runtimes_compute_the_same(model: str, seed: int) -> None:
     define = {"resnet50": {"batch": 1}, "whisper-tiny-decoder": {"batch": 1, "sequence": 8}}.get(model, {})
     graph = editor.load_model(EXAMPLES / "models" / f"{model}.onnx", define)
     inputs = random_inputs(graph, seed)
@@ -74,7 +74,7 @@ def test_real_networks_scattered_over_three_runtimes(model: str, seed: int) -> N
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_oddities_with_every_op_cut(name: str) -> None:
+def test_unusual_models_compute_the_same_with_one_op_per_subgraph(name: str) -> None:
     inputs = make_inputs(MANIFEST[name]["inputs"])
     graph = bound(ODDITIES / name, inputs)
     if graph.unbound:
@@ -106,7 +106,7 @@ chain (float[3,4] x) => (float[3,1] y) {
 """
 
 
-def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Path) -> None:
+def test_values_determined_by_shapes_are_constants_across_a_cut(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(SHAPE_CHAIN), tmp_path / "chain.onnx")
     graph = editor.load_model(tmp_path / "chain.onnx")
     plan = editor.partition(graph, REAL, pins={"left": "ort", "mean": "ref", "prefix": "ref", "suffix": "ov", "target": "ov",
@@ -115,8 +115,8 @@ def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Pat
     assert {"left", "prefix", "mean"} <= crossing  # the plan says what crosses, however it is run
     home = next(s for s in plan.subgraphs if "y" in s.outputs)
     cutter = Cutter.open(graph)
-    assert "left" in cutter.part(plan.placement, home).inputs
-    last = cutter.part(plan.placement, home, fold_shapes=True)
+    assert "left" in cutter.submodel(plan.placement, home).inputs
+    last = cutter.submodel(plan.placement, home, fold_shapes=True)
     assert "left" not in last.inputs and "mean" in last.inputs
     value = next(t for t in last.model.graph.initializer if t.name == "left")
     assert onnx.numpy_helper.to_array(value).tolist() == [1]
@@ -124,7 +124,7 @@ def test_values_that_follow_from_shapes_are_constants_across_a_cut(tmp_path: Pat
     assert np.allclose(plan.run(inputs)["y"], inputs["x"].mean(axis=1, keepdims=True), atol=1e-6)
 
 
-def test_a_constant_that_a_runtime_refuses_comes_in_the_run(tmp_path: Path) -> None:
+def test_a_folded_shape_that_a_runtime_refuses_becomes_an_input(tmp_path: Path) -> None:
     text = """
     <ir_version: 8, opset_import: ["": 18]>
     loose (float[3,4] x) => (int64[3] y) {
@@ -141,7 +141,7 @@ def test_a_constant_that_a_runtime_refuses_comes_in_the_run(tmp_path: Path) -> N
     assert plan.run(random_inputs(graph))["y"].tolist() == [0, 1, 2]
 
 
-def test_only_what_follows_from_static_shapes_is_known(tmp_path: Path) -> None:
+def test_only_values_determined_by_static_shapes_are_folded(tmp_path: Path) -> None:
     text = """
     <ir_version: 8, opset_import: ["": 18]>
     some (float[n,2,3] x, int64[2] fed) => (int64[3] a, int64[2] b, int64[1] c, float d) {
@@ -163,7 +163,7 @@ def test_only_what_follows_from_static_shapes_is_known(tmp_path: Path) -> None:
         assert {name: onnx.numpy_helper.to_array(t).tolist() for name, t in known.items()} == expected
 
 
-def test_an_op_that_is_only_ever_optimized_away_is_named() -> None:
+def test_the_error_names_an_op_that_the_runtime_cannot_run() -> None:
     graph = editor.load_model(ODDITIES / "old_opset_6.onnx")
     with pytest.raises(editor.UnsupportedOpError, match="(?s)Dropout.*Could not find an implementation"):
         editor.partition(graph, "HETERO:CPU")
@@ -195,7 +195,7 @@ defaults (float[2,3] x, float[3] w, float[3] kept) => (float[2,3] y, float[2,3] 
 
 
 @pytest.mark.parametrize("form", ["contiguous", "strided"])
-def test_an_array_that_is_written_into_between_runs_is_read_anew(mobilenet: Graph, form: str) -> None:
+def test_changes_to_an_input_array_between_runs_take_effect(mobilenet: Graph, form: str) -> None:
     """Arrays that come again are not bound again: what matters is what is in them."""
     two = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
     pins = {key: "AB"[i // 20 % 2] for i, key in enumerate(mobilenet.op_keys)}
@@ -213,7 +213,7 @@ def test_an_array_that_is_written_into_between_runs_is_read_anew(mobilenet: Grap
 
 
 @pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT16", "BOOL", "INT4", "UINT4", "STRING"])
-def test_results_of_every_type_again_and_again(kind: str, tmp_path: Path) -> None:
+def test_results_of_every_type_are_correct_in_repeated_runs(kind: str, tmp_path: Path) -> None:
     """From the second run on a plan may take a quicker way, which must know the types that numpy lacks."""
     number = getattr(onnx.TensorProto, kind)
     nodes = [onnx.helper.make_node("Neg", ["x"], ["less"], "less"),
@@ -238,7 +238,7 @@ def test_results_of_every_type_again_and_again(kind: str, tmp_path: Path) -> Non
                 assert list(map(float, found[name])) == list(map(float, expected))  # texts of numbers too
 
 
-def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
+def test_overridable_initializers_can_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "defaults.onnx"
     onnx.save(onnx.parser.parse_model(DEFAULTS), path)
     graph = editor.load_model(path)
@@ -266,7 +266,7 @@ def test_initializers_that_are_inputs_may_be_replaced(tmp_path: Path) -> None:
         plan.run({"w": w})
 
 
-def test_the_default_of_an_initializer_gives_way_in_a_file(tmp_path: Path) -> None:
+def test_an_input_file_can_replace_an_initializer(tmp_path: Path) -> None:
     graph = editor.load_model(ODDITIES / "initializer_as_default_input.onnx")
     inputs = make_inputs(MANIFEST["initializer_as_default_input.onnx"]["inputs"])
     names = [graph.tensor_names[t] for t in np.flatnonzero(graph.tensor_overridable)]
@@ -280,7 +280,7 @@ def test_the_default_of_an_initializer_gives_way_in_a_file(tmp_path: Path) -> No
     assert not compare("unsplit", expected, plan.run(inputs)).within_tolerance
 
 
-def test_views_of_the_interpreter_stay_valid_too(tmp_path: Path) -> None:
+def test_results_of_the_interpreter_stay_valid_after_the_next_run(tmp_path: Path) -> None:
     text = """
     <ir_version: 8, opset_import: ["": 18]>
     views (float[2,3] x) => (float[6] y) {
@@ -296,7 +296,7 @@ def test_views_of_the_interpreter_stay_valid_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["beside", "linked", "elsewhere"])
-def test_openvino_takes_weights_from_other_files(tmp_path: Path, place: str) -> None:
+def test_openvino_reads_external_weights(tmp_path: Path, place: str) -> None:
     other = Path("/dev/shm")
     folder = tmp_path
     if place == "elsewhere":  # no second name for a file across file systems
@@ -325,7 +325,7 @@ def test_openvino_takes_weights_from_other_files(tmp_path: Path, place: str) -> 
             shutil.rmtree(folder)
 
 
-def test_wrong_inputs_are_named(mobilenet: Graph) -> None:
+def test_the_error_names_the_wrong_input(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, "HETERO:CPU")
     good = random_inputs(mobilenet)
     with pytest.raises(editor.ExecutionError, match="inputs are missing: pixel_values"):
@@ -338,7 +338,7 @@ def test_wrong_inputs_are_named(mobilenet: Graph) -> None:
         plan.run({**good, "z": good["pixel_values"]})
 
 
-def test_a_forced_pin_is_reported_by_the_run() -> None:
+def test_running_a_forced_pin_reports_the_refusing_runtime() -> None:
     graph = editor.load_model(ODDITIES / "custom_op.onnx")
     foo = next(k for i, k in enumerate(graph.op_keys) if graph.op_types[i] == "Foo")
     plan = editor.partition(graph, "HETERO:CPU,NPU").repin({foo: "CPU"}, force=True)
@@ -346,7 +346,7 @@ def test_a_forced_pin_is_reported_by_the_run() -> None:
         plan.run(random_inputs(graph))
 
 
-def test_a_changed_model_is_noticed(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_changed_model_file_is_detected(mobilenet: Graph, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(mobilenet.path.read_bytes())
     plan = editor.partition(editor.load_model(path), "HETERO:CPU")
@@ -355,7 +355,7 @@ def test_a_changed_model_is_noticed(mobilenet: Graph, tmp_path: Path) -> None:
         plan.compile()
 
 
-def test_a_difference_is_found() -> None:
+def test_a_difference_outside_the_tolerance_is_detected() -> None:
     expected = {"y": np.ones(4, np.float32), "n": np.array([1, 2])}
     same = compare("r", expected, {"y": expected["y"] * (1 + 1e-6), "n": expected["n"]})
     assert same.within_tolerance and 0 < same.max_absolute < 1e-5
@@ -366,7 +366,7 @@ def test_a_difference_is_found() -> None:
 
 
 @pytest.mark.parametrize("mode", ["latency", "throughput"])
-def test_benchmark_measures_plan_parts_and_baselines(mobilenet: Graph, mode: str) -> None:
+def test_a_benchmark_measures_subgraphs_transfers_and_baselines(mobilenet: Graph, mode: str) -> None:
     table = [{"name": "NPU", "supportedNodes": "Conv"}, {"name": "ov", "backendName": "openvino"},
              {"name": "ort", "backendName": "CPU"}]
     plan = editor.partition(mobilenet, table, pins={"logits": "ort"})
@@ -389,7 +389,7 @@ def test_benchmark_measures_plan_parts_and_baselines(mobilenet: Graph, mode: str
     assert "Total time: " in text and "microseconds (estimated" in text
 
 
-def test_a_plan_that_is_one_device_alone_is_its_baseline(mobilenet: Graph) -> None:
+def test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline(mobilenet: Graph) -> None:
     """They are the same thing, so they are measured as one and cannot differ by chance."""
     whole = editor.partition(mobilenet, REAL[:2])
     other = editor.partition(mobilenet, [REAL[1], REAL[0]])
@@ -404,7 +404,7 @@ def test_a_plan_that_is_one_device_alone_is_its_baseline(mobilenet: Graph) -> No
     assert {("ort", 0), ("again", 2), ("ort", None), ("ov", 1), ("ov", None)} == set(samples), "the live page hears of all"
 
 
-def test_a_baseline_that_cannot_run_the_model_says_why() -> None:
+def test_a_baseline_that_cannot_run_the_model_has_a_reason() -> None:
     graph = editor.load_model(ODDITIES / "string_tensors.onnx")
     result = editor.partition(graph, "HETERO:CPU,openvino").benchmark(seconds=0.1)
     by_device = {b.device: b for b in result.baselines}
@@ -412,7 +412,7 @@ def test_a_baseline_that_cannot_run_the_model_says_why() -> None:
     assert by_device["openvino"].time is None and "cannot run the whole model" in by_device["openvino"].problem
 
 
-def test_bad_benchmark_settings(mobilenet: Graph) -> None:
+def test_invalid_benchmark_settings_are_errors(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, "HETERO:CPU")
     for arguments in ({"mode": "fastest"}, {"seconds": 0}, {"mode": "throughput", "requests": 0}):
         with pytest.raises(editor.EditorError):

@@ -43,12 +43,12 @@ def crash(channel: Any) -> None:
 
 
 def hang(channel: Any) -> None:
-    """Ignores that it should stop, as native code does."""
+    """Ignores the cancellation, as native code does."""
     time.sleep(60)
 
 
 def much(channel: Any, seconds: float) -> Any:
-    """96 MB, long enough on the way to be met there."""
+    """Returns 96 MB, whose transfer is slow enough to be interrupted."""
     time.sleep(seconds)
     return np.ones(12_000_000)
 
@@ -92,7 +92,7 @@ def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
 
 
-def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
+def test_any_running_job_can_be_cancelled(service: JobService) -> None:
     recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
     polite = service.submit(tasks.benchmark, {"plan": recipe}, 60.0, "latency", 1)
     stubborn = service.submit(hang)
@@ -104,8 +104,8 @@ def test_cancel_takes_effect_whatever_the_job_does(service: JobService) -> None:
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
 
 
-def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
-    """The later ones end a worker that is still starting, which Dask does not always start again."""
+def test_a_worker_remains_after_several_cancellations(service: JobService) -> None:
+    """The later ones kill a worker that is still starting, which Dask does not always restart."""
     for _ in range(3):
         job = service.submit(hang)
         job.cancel()
@@ -114,7 +114,7 @@ def test_cancels_in_a_row_leave_a_worker(service: JobService) -> None:
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
 
 
-def test_a_result_that_is_on_its_way_when_another_job_is_cancelled_is_made_again(service: JobService) -> None:
+def test_a_job_restarts_when_the_cancellation_of_another_loses_its_result(service: JobService) -> None:
     for wait in (0.3, 0.4, 0.5, 0.6):  # so that one of them is being sent when the worker ends, about 0.6 s after the cancel
         job = service.submit(hang)
         service.run(tasks.load_graph, MODEL, {}, timeout=180)  # the other thread of the worker, which is up now
@@ -123,8 +123,8 @@ def test_a_result_that_is_on_its_way_when_another_job_is_cancelled_is_made_again
         assert large.result(180).sum() == 12e6
 
 
-def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -> None:
-    """Two run, the others wait: what waits leaves the queue, what runs takes its worker along, and the last job is done."""
+def test_cancelling_jobs_does_not_affect_other_jobs(service: JobService) -> None:
+    """Cancelling removes waiting jobs and kills the worker of running ones; the last job finishes."""
     jobs = [service.submit(hang) for _ in range(5)]
     last = service.submit(tasks.load_graph, MODEL, {})
     time.sleep(1)
@@ -133,12 +133,12 @@ def test_other_jobs_are_none_the_worse_for_cancelled_ones(service: JobService) -
     assert len(last.result(180)) == 253
 
 
-def test_a_job_that_takes_too_long_is_given_up(service: JobService) -> None:
+def test_a_job_is_cancelled_at_its_time_limit(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="gave up after 1 s"):
         service.run(hang, timeout=1.0)
 
 
-def test_a_scheduler_that_goes_away_is_named_and_one_that_comes_back_is_used() -> None:
+def test_the_error_names_a_lost_scheduler_and_a_restarted_one_is_used() -> None:
     port = free_port()
     here = JobService(f"tcp://127.0.0.1:{port}")
     with scheduler(port):
@@ -154,7 +154,7 @@ def test_a_scheduler_that_goes_away_is_named_and_one_that_comes_back_is_used() -
 
 @contextlib.contextmanager
 def scheduler(port: int) -> Iterator[None]:
-    """Somebody else's cluster, killed at the end."""
+    """An external cluster, killed at the end."""
     code = ("from distributed import LocalCluster\n"
             "if __name__ == '__main__':\n"
             f"    LocalCluster(n_workers=1, scheduler_port={port}, dashboard_address='127.0.0.1:0')\n"

@@ -18,7 +18,7 @@ from editor.execution.compile.cut import Cutter
 from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.jobs.service import Channel, JobService
-from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_before
+from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_needed_by
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
 from editor.execution.measure.tune import tune
@@ -40,7 +40,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_clones_in_threads_of_their_own_keep_out_of_each_other_s_memory(mobilenet: Graph) -> None:
+def test_clones_do_not_share_buffers(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 13 % 2})
     first = compile_placement(plan.placement)
@@ -57,17 +57,17 @@ def test_clones_in_threads_of_their_own_keep_out_of_each_other_s_memory(mobilene
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
-def test_transfers_of_the_optimized_graph_bear_the_model_s_names(name: str) -> None:
+def test_transfers_of_the_optimized_graph_have_the_names_of_the_model(name: str) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 5 % 2})
     compiled, inputs = compile_placement(plan.placement), random_inputs(graph)
-    crossing = {made for step in compiled.steps for made in step.part.inputs}
-    names = {made: said for step in compiled.steps for made, said in step.part.model_names.items() if made in crossing}
+    crossing = {made for step in compiled.steps for made in step.submodel.inputs}
+    names = {made: said for step in compiled.steps for made, said in step.submodel.model_names.items() if made in crossing}
     assert names, "or there is nothing to see"
-    found = compiled.keep(inputs, list(names))
+    found = compiled.capture(inputs, list(names))
     wanted = list(dict.fromkeys(names.values()))
-    expected = compile_whole(graph, plan.devices[0], extra_outputs=wanted).keep(inputs, wanted)
+    expected = compile_whole(graph, plan.devices[0], extra_outputs=wanted).capture(inputs, wanted)
     for made, said in names.items():  # in another order, and blocks may end in zeros
         ours, model = (np.sort(v[v != 0], axis=None) for v in (found[made], expected[said]))
         np.testing.assert_allclose(ours, model, rtol=1e-4, atol=1e-5, err_msg=f"{made} is not {said}")
@@ -75,7 +75,7 @@ def test_transfers_of_the_optimized_graph_bear_the_model_s_names(name: str) -> N
     assert result.transfers and all(t.tensor in graph.tensor_index for t in result.transfers)
 
 
-def test_kernels_that_reach_over_a_cut_are_told_and_a_planned_device_has_none(mobilenet: Graph) -> None:
+def test_kernels_across_a_cut_are_reported_and_planned_devices_have_none(mobilenet: Graph) -> None:
     """ONNX Runtime sums within the convolution before; a device that is not here would not share a kernel with it."""
     adds = {mobilenet.op_keys[op]: "B" for op, kind in enumerate(mobilenet.op_types) if kind == "Add"}
     plan = editor.partition(mobilenet, TWINS, pins=adds)
@@ -83,12 +83,12 @@ def test_kernels_that_reach_over_a_cut_are_told_and_a_planned_device_has_none(mo
     sums = [s for s in result.subgraphs if s.device == "B"]
     assert len(sums) == len(adds)
     for s in sums:
-        (convolution,) = s.also
+        (convolution,) = s.absorbed_ops
         assert convolution.startswith("node_Conv_") and convolution.endswith(f" of subgraph {s.id - 1}")
         assert f"subgraph{s.id} computes, fused with its own: {convolution}\n" in result.text()
     planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
     result = planned.benchmark(seconds=0.1)
-    assert result.estimated and not any(s.also for s in result.subgraphs)
+    assert result.estimated and not any(s.absorbed_ops for s in result.subgraphs)
     at = {s.id: s.device for s in planned.placement.subgraphs}
     crossing = {(b.tensor, b.source, t) for b in planned.placement.division.boundaries for t in b.targets
                 if at[t] != at[b.source]}
@@ -98,7 +98,7 @@ def test_kernels_that_reach_over_a_cut_are_told_and_a_planned_device_has_none(mo
 @pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16", "float8_e4m3fn",
                                   "float8_e5m2", "float8_e8m0fnu"])
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 3), (0, 4)])
-def test_odd_types_survive_every_runtime(kind: str, shape: tuple[int, ...]) -> None:
+def test_unusual_types_pass_through_every_runtime(kind: str, shape: tuple[int, ...]) -> None:
     dtype = np.dtype(getattr(ml_dtypes, kind))
     bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}.get(kind, 8)
     size = int(np.prod(shape))
@@ -113,12 +113,12 @@ def test_odd_types_survive_every_runtime(kind: str, shape: tuple[int, ...]) -> N
         assert back.dtype == dtype and back.shape == shape and back.tobytes() == value.tobytes()
 
 
-def test_strings_reach_openvino_and_come_back() -> None:
+def test_strings_pass_through_openvino() -> None:
     value = np.array([["a", "bc"], ["", "ünï"]], object)
     assert (to_numpy(to_openvino(value)) == value).all()
 
 
-def test_read_only_arrays_reach_openvino() -> None:
+def test_openvino_accepts_read_only_arrays() -> None:
     value = np.broadcast_to(np.float32(3), (2, 2))  # the interpreter hands on views of its constants
     assert (to_numpy(to_openvino(value)) == 3).all()
     fixed = np.arange(4, dtype=np.float32)
@@ -127,7 +127,7 @@ def test_read_only_arrays_reach_openvino() -> None:
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
-def test_every_kernel_knows_its_ops_and_no_op_has_two(name: str) -> None:
+def test_every_kernel_has_its_ops_and_no_op_has_two_kernels(name: str) -> None:
     define = {"batch": 1, "sequence": 8} if "whisper" in name else {}
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
     kernels = lineage(graph, optimized_graph(Cutter.open(graph).whole()))
@@ -150,7 +150,7 @@ def test_cutting_the_optimized_graph_changes_no_result(mobilenet: Graph) -> None
             assert compare("whole", whole, found).max_relative < 1e-5
         other = {name: value * 2 for name, value in inputs.items()}
         assert compare("", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)).max_relative < 1e-5
-    nodes = [n.domain for s in compile_placement(plan.placement).steps for n in s.part.model.graph.node]
+    nodes = [n.domain for s in compile_placement(plan.placement).steps for n in s.submodel.model.graph.node]
     assert "com.microsoft.nchwc" in nodes or "com.microsoft" in nodes
 
 
@@ -171,7 +171,7 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
 
 
-def test_ops_that_openvino_breaks_up_keep_their_time(tmp_path: Path) -> None:
+def test_ops_that_openvino_decomposes_keep_their_time(tmp_path: Path) -> None:
     """Its importer makes transposes and a GRUSequence of a GRU, under names of its own; their time is the GRU's."""
     rng = np.random.default_rng(0)
     shapes = {"w": (1, 576, 192), "r": (1, 576, 192), "b": (1, 1152)}
@@ -191,13 +191,13 @@ def test_ops_that_openvino_breaks_up_keep_their_time(tmp_path: Path) -> None:
         assert profile.seconds[gru] > 0.6 * profile.total, name
 
 
-def test_a_model_without_inputs_to_make_up_is_not_profiled() -> None:
+def test_a_model_whose_inputs_cannot_be_generated_is_not_profiled() -> None:
     graph = editor.load_model(ODDITIES / "sequence_input.onnx")
     found = profile_all(graph, editor.load_devices(BOX), 0.1)
-    assert set(found) == {"ORT", "OV"} and all("cannot make up a value" in str(reason) for reason in found.values())
+    assert set(found) == {"ORT", "OV"} and all("cannot generate a value" in str(reason) for reason in found.values())
 
 
-def test_tuning_keeps_the_fastest_and_every_pin(mobilenet: Graph) -> None:
+def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> None:
     devices = editor.load_devices(BOX)
     key = next(k for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv")
     tuned = tune(mobilenet, devices, Settings(pins={key: "OV"}), 0.3, source="estimate")
@@ -208,7 +208,7 @@ def test_tuning_keeps_the_fastest_and_every_pin(mobilenet: Graph) -> None:
     assert best.predicted is not None and best.predicted_from == "estimate" and best.difference is not None
 
 
-def test_a_difference_is_traced_to_the_subgraph_that_makes_it(mobilenet: Graph) -> None:
+def test_a_difference_is_traced_to_the_subgraph_that_causes_it(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     table = [BOX[0], {"name": "ROUGH", "backendName": "openvino", "provider": "CPU",
                       "properties": {"INFERENCE_PRECISION_HINT": "f16"}},
@@ -220,7 +220,7 @@ def test_a_difference_is_traced_to_the_subgraph_that_makes_it(mobilenet: Graph) 
     assert precision_of(plan.devices) == "f16"
     inputs = random_inputs(mobilenet)
     made = plan.subgraphs[rough].outputs[0]
-    kept = compile_placement(plan.placement, as_cut=True).keep(inputs, [made])
+    kept = compile_placement(plan.placement, as_cut=True).capture(inputs, [made])
     assert list(kept) == [made]
     exact = dict(zip((whole := Cutter.open(mobilenet).whole([made])).outputs,
                      _run(whole, inputs, plan.devices[0]), strict=True))
@@ -252,7 +252,7 @@ def branches(tmp_path: Path) -> Graph:
     return editor.load_model(tmp_path / "branches.onnx")
 
 
-def test_each_wrong_output_is_told_where_it_starts(branches: Graph) -> None:
+def test_each_wrong_output_names_its_first_difference(branches: Graph) -> None:
     rough = {"backendName": "openvino", "provider": "CPU", "properties": {"INFERENCE_PRECISION_HINT": "bf16"}}
     table = [BOX[0], {"name": "REF", "backendName": "Interpreter"}, {"name": "ROUGH", **rough}]
     plan = editor.partition(branches, table, pins={"a": "ORT", "b": "ROUGH", "c": "REF", "left": "ORT", "d": "ROUGH",
@@ -272,12 +272,12 @@ def test_each_wrong_output_is_told_where_it_starts(branches: Graph) -> None:
     assert "first seen in 'count'" in result.text()
 
 
-def test_few_boundary_tensors_are_compared_at_once(branches: Graph) -> None:
+def test_boundary_tensors_are_compared_in_groups_of_limited_size(branches: Graph) -> None:
     names = ["a", "b", "c", "d"]  # of 512 bytes each
     assert list(in_groups(branches, names, 1100)) == [["a", "b"], ["c", "d"]]
     assert list(in_groups(branches, names, 1)) == [["a"], ["b"], ["c"], ["d"]]
     assert list(in_groups(branches, names, 1 << 20)) == [names]
-    assert tensors_before(branches, "left") == {"left", "c", "b", "a", "x", "w"}
+    assert tensors_needed_by(branches, "left") == {"left", "c", "b", "a", "x", "w"}
 
 
 def _run(part: object, inputs: dict[str, object], device: object) -> list[object]:
@@ -293,7 +293,7 @@ def _sleep(channel: Channel) -> None:
     time.sleep(60)
 
 
-def test_a_job_that_takes_too_long_is_ended() -> None:
+def test_a_job_is_killed_at_its_time_limit() -> None:
     service = JobService()
     try:
         with pytest.raises(JobError, match="gave up after 1 s"):
@@ -325,7 +325,7 @@ def test_backend_cases_pass_split(tmp_path: Path) -> None:
             assert "openvino alone, unsplit" in results["test_mish_expanded"]["detail"]
 
 
-def test_the_optimized_graph_is_cut_where_weights_lie_in_another_file(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_optimized_graph_is_cut_for_models_with_external_weights(mobilenet: Graph, tmp_path: Path) -> None:
     model = onnx.load(mobilenet.path)
     path = tmp_path / "outside.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
@@ -333,7 +333,7 @@ def test_the_optimized_graph_is_cut_where_weights_lie_in_another_file(mobilenet:
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 9 % 2})
     compiled = compile_placement(plan.placement)
-    assert all(step.part.optimized for step in compiled.steps)
+    assert all(step.submodel.optimized for step in compiled.steps)
     inputs = random_inputs(graph)
     whole = compile_whole(graph, plan.devices[0]).run(inputs)
     for _ in range(3):

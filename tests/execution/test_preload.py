@@ -1,4 +1,4 @@
-"""The model of the command line is read in a process of its own, and whatever becomes of that, it opens."""
+"""The model named on the command line is preloaded in a separate process; when that fails, a job loads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from conftest import EXAMPLES, REAL, write_dag
 
 import editor
-from editor.execution.jobs.preload import HeadStart
+from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.runtimes.registry import capability
 from editor.web.app_state import AppState
@@ -21,8 +21,8 @@ from editor.workspace.store import Store
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
 
-def test_it_answers_what_a_worker_would() -> None:
-    early = HeadStart(MODEL, {}, REAL)
+def test_the_preloader_returns_the_same_graph_and_capabilities_as_a_worker() -> None:
+    early = ModelPreloader(MODEL, {}, REAL)
     devices = editor.load_devices(REAL)
     graph = early.graph(MODEL, {}, 60)
     assert graph is not None
@@ -37,35 +37,35 @@ def test_it_answers_what_a_worker_would() -> None:
     assert early.capabilities(graph, [{"name": "GPU"}], 0) is None, "another table"
 
 
-def test_it_is_about_one_state_of_one_file(tmp_path: Path) -> None:
+def test_the_preloader_rejects_other_models_and_changed_files(tmp_path: Path) -> None:
     model = write_dag(tmp_path / "m.onnx", [[], [0]])
-    early = HeadStart(str(model), {}, [{"name": "CPU"}])
+    early = ModelPreloader(str(model), {}, [{"name": "CPU"}])
     assert early.graph(str(model), {}, 60) is not None
     assert early.graph(str(model), {"n": 1}, 60) is None and early.graph(MODEL, {}, 60) is None
     write_dag(model, [[], [0], [1]])
     assert early.graph(str(model), {}, 60) is None, "the file has changed since"
 
 
-def test_errors_keep_their_type(tmp_path: Path) -> None:
+def test_errors_of_the_loader_keep_their_type(tmp_path: Path) -> None:
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
-    early = HeadStart(str(broken), {}, REAL)
+    early = ModelPreloader(str(broken), {}, REAL)
     for _ in range(2):
         with pytest.raises(editor.ModelError, match=r"broken\.onnx"):
             early.graph(str(broken), {}, 60)
 
 
-def test_a_slow_file_is_given_up(tmp_path: Path) -> None:
+def test_loading_stops_at_the_time_limit(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "never.onnx")
-    early = HeadStart(str(tmp_path / "never.onnx"), {}, REAL)
+    early = ModelPreloader(str(tmp_path / "never.onnx"), {}, REAL)
     with pytest.raises(editor.JobError, match=r"gave up after 0 s \(last step: reading the model\)"):
         early.graph(str(tmp_path / "never.onnx"), {}, 0.2)
     early._process.join(10)
     assert not early._process.is_alive()
 
 
-def test_when_it_dies_a_job_answers(tmp_path: Path) -> None:
-    early = HeadStart(MODEL, {}, [{"name": "CPU"}])
+def test_a_job_loads_the_model_when_the_preloader_dies(tmp_path: Path) -> None:
+    early = ModelPreloader(MODEL, {}, [{"name": "CPU"}])
     assert early._process.pid
     os.kill(early._process.pid, signal.SIGKILL)
     jobs = JobService()
@@ -76,11 +76,11 @@ def test_when_it_dies_a_job_answers(tmp_path: Path) -> None:
         jobs.close()
 
 
-def test_it_can_be_cancelled(tmp_path: Path) -> None:
+def test_preloading_can_be_cancelled(tmp_path: Path) -> None:
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
     request = OpenRequest(str(model), [{"name": "CPU", "backendName": "CPU"}])
     jobs = JobService()
-    state = AppState(Store(str(tmp_path)), jobs, request, EXAMPLES, HeadStart(request.path, {}, request.devices))
+    state = AppState(Store(str(tmp_path)), jobs, request, EXAMPLES, ModelPreloader(request.path, {}, request.devices))
     try:
         state.begin()
         time.sleep(0.1)

@@ -60,7 +60,7 @@ def check(path: Path, folder: Path) -> None:
     if graph is None:
         pytest.skip("no valid model")
     plan = striped(graph)
-    part = plan.placement.division.part
+    part = plan.placement.division.subgraph_of_op
     nodes = int((part >= 0).sum()) + len(graph.inputs) + len(graph.outputs) + len(TABLE)
     texts = {"affinity": affinity_dot(plan.placement), "subgraphs": subgraphs_dot(plan.placement),
              "dag": dag_dot(plan.placement)}

@@ -48,11 +48,11 @@ def test_dot_takes_any_name(name: str) -> None:
     for text in (affinity_dot(plan.placement), subgraphs_dot(plan.placement)):
         graphviz.Source(text)
         nodes = [o for o in drawn(text).get("objects", []) if str(o["name"]).startswith("op")]  # type: ignore[attr-defined]
-        assert len(nodes) == int((plan.placement.division.part >= 0).sum())
+        assert len(nodes) == int((plan.placement.division.subgraph_of_op >= 0).sum())
         for node in nodes:
             op = int(node["name"][2:])
             assert node["device"].replace("\\\\", "\\") == plan.affinity[graph.op_keys[op]]
-            assert int(node["subgraph"]) == plan.placement.division.part[op]
+            assert int(node["subgraph"]) == plan.placement.division.subgraph_of_op[op]
 
 
 def test_dot_has_an_edge_per_tensor_with_its_shape(mobilenet: Graph) -> None:

@@ -74,7 +74,7 @@ def ends(graph: Graph, scope: Scope) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("filler", "named"), [(12, True), (120, True), (12, False)],
                          ids=["many traces", "few traces", "no traces"])
-def test_layers_are_whole_from_their_norm_to_their_last_addition(tmp_path: Path, filler: int, named: bool) -> None:
+def test_layers_extend_from_their_norm_to_their_last_addition(tmp_path: Path, filler: int, named: bool) -> None:
     graph = decoder(tmp_path / "m.onnx", 6, filler, named)
     layers = layers_of(graph)
     assert [int(s.path[-1]) for s in layers] == list(range(6))
@@ -93,7 +93,7 @@ def test_the_same_op_in_every_layer_includes_a_first_layer_that_differs(tmp_path
         assert {graph.op_types[f] for f in found} == {graph.op_types[op]}
 
 
-def test_a_list_too_long_to_show_is_still_one_list(tmp_path: Path) -> None:
+def test_a_long_list_grouped_in_runs_is_still_one_list(tmp_path: Path) -> None:
     graph = decoder(tmp_path / "m.onnx", 120, 12)
     scopes, layers = scopes_of(graph), layers_of_long_list(graph)
     assert sorted(scopes.repeated) == sorted(s.number for s in layers) and len(layers) == 120
@@ -150,7 +150,7 @@ def shown_first(graph: Graph) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("glue", [12, 13, 40])
-def test_a_model_opens_at_its_layers_with_loose_ops_bundled(tmp_path: Path, glue: int) -> None:
+def test_a_model_opens_at_its_layers_with_loose_ops_grouped(tmp_path: Path, glue: int) -> None:
     graph = exported_by_name(tmp_path / "m.onnx", 12, glue)
     scopes, shown = scopes_of(graph).scopes, shown_first(graph)
     labels = [scopes[unit].label for unit in shown if unit >= 0]
@@ -162,7 +162,7 @@ def test_a_model_opens_at_its_layers_with_loose_ops_bundled(tmp_path: Path, glue
         assert shown[next(s.number for s in scopes if s.label == "shared ops")] == glue
 
 
-def test_blocks_inside_layers_say_which_layer(tmp_path: Path) -> None:
+def test_labels_of_blocks_inside_layers_contain_the_layer(tmp_path: Path) -> None:
     graph = exported_by_name(tmp_path / "m.onnx", 12, 1)
     scopes = scopes_of(graph)
     labels = {s.label for s in scopes.scopes}
@@ -173,7 +173,7 @@ def test_blocks_inside_layers_say_which_layer(tmp_path: Path) -> None:
     assert "3 / attention" in names and "11 / intermediate" in names and max(map(len, names)) <= 17
 
 
-def test_stages_of_different_depth_are_no_repetition_but_their_blocks_are() -> None:
+def test_stages_of_different_depth_are_not_a_repetition_but_their_blocks_are() -> None:
     sizes = {("layers", str(s)): 10 * d for s, d in enumerate((2, 2, 6, 2))}
     blocks = {("layers", str(s), "blocks", str(b)): 10 for s, d in enumerate((2, 2, 6, 2)) for b in range(d)}
     assert repeated_blocks(sizes | blocks, 120) == set(blocks)
@@ -182,7 +182,7 @@ def test_stages_of_different_depth_are_no_repetition_but_their_blocks_are() -> N
     assert Scope(1, ("h", "blocks 0 to 15", "7"), 0).label == "h.7"
 
 
-def test_every_layer_means_the_blocks_of_all_stages(tmp_path: Path) -> None:
+def test_corresponding_ops_are_in_the_blocks_of_all_stages(tmp_path: Path) -> None:
     dag: list[list[int]] = [[]]
     names = ["/embed/Neg"]
     for stage, depth in enumerate((2, 2, 6, 2)):
@@ -212,7 +212,7 @@ def test_exported_models_open_at_their_layers(name: str, layer: str, count: int,
     assert len(shown) - count <= others
 
 
-def test_a_closed_list_of_layers_says_how_many_it_holds(tmp_path: Path) -> None:
+def test_a_collapsed_list_of_layers_shows_its_length(tmp_path: Path) -> None:
     graph = editor.load_model(write_layers(tmp_path / "towers.onnx", ("encoder", "decoder")))
     scopes = scopes_of(graph)
     assert {scope.label: scopes.layers_in(scope.number) for scope in scopes.scopes if scopes.layers_in(scope.number)} \

@@ -19,15 +19,15 @@ REFUSED = {
     "external_path_traversal.onnx": "outside the model's folder", "external_url.onnx": "network address",
     "external_is_itself.onnx": "the model file itself", "external_bad_numbers.onnx": "tensor 'w'",
     "git_lfs_pointer.onnx": "git lfs pull", "gzipped.onnx": "gzip", "html_error_page.onnx": "HTML page",
-    "json_model.onnx": "JSON", "no_graph.onnx": "damaged", "output_not_made.onnx": "nothing makes",
+    "json_model.onnx": "JSON", "no_graph.onnx": "damaged", "output_not_made.onnx": "no op produces",
     "protobuf_deep_nesting.onnx": "damaged", "random_bytes.onnx": "not an ONNX model",
-    "tensor_made_twice.onnx": "made twice", "text_renamed.onnx": "not an ONNX model",
+    "tensor_made_twice.onnx": "two producers", "text_renamed.onnx": "not an ONNX model",
     "trailing_garbage.onnx": "damaged", "truncated.onnx": "cut short",
 }
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
-def test_every_oddity_loads_or_says_why(name: str) -> None:
+def test_every_unusual_model_loads_or_is_refused_with_a_reason(name: str) -> None:
     if name in REFUSED:
         with pytest.raises(editor.ModelError) as error:
             editor.load_model(ODDITIES / name)
@@ -46,7 +46,7 @@ def test_keys_are_first_non_empty_outputs() -> None:
     assert [graph.key_index[k] for k in graph.op_keys] == list(range(len(graph)))
 
 
-def test_symbols_are_bound_and_shapes_follow() -> None:
+def test_bound_symbols_determine_shapes() -> None:
     path = EXAMPLES / "models" / "resnet50.onnx"
     assert editor.load_model(path).unbound == ("batch",)
     graph = editor.load_model(path, {"batch": 3})
@@ -83,21 +83,21 @@ def test_wrong_defines_are_refused() -> None:
         editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": -1})
 
 
-def test_weights_made_by_ops_are_constants_that_follow(mobilenet: editor.Graph) -> None:
+def test_ops_that_compute_weights_are_constants(mobilenet: editor.Graph) -> None:
     constants = {mobilenet.op_types[op] for op in np.flatnonzero(mobilenet.op_is_constant)}
     assert constants == {"Mul", "Mod", "Sub"}
     assert set(np.array(mobilenet.op_types)[~mobilenet.op_is_constant]) == {
         "Conv", "Clip", "Add", "ReduceMean", "Reshape", "Gemm"}
 
 
-def test_a_constant_that_is_a_graph_output_keeps_its_place() -> None:
+def test_a_constant_graph_output_has_its_own_device() -> None:
     graph = editor.load_model(ODDITIES / "no_inputs.onnx")
     for tensor in graph.outputs.tolist():
         assert not graph.op_is_constant[graph.tensor_producer[tensor]]
 
 
 @pytest.mark.parametrize("name", ["if_outer_capture", "loop_outer_capture", "scan_outer_capture", "nested_if_in_loop"])
-def test_what_bodies_capture_counts_as_read(name: str) -> None:
+def test_captures_of_bodies_are_reads(name: str) -> None:
     graph = editor.load_model(ODDITIES / f"{name}.onnx")
     atomic = np.flatnonzero(graph.op_is_atomic).tolist()
     assert atomic
@@ -112,7 +112,7 @@ def test_nodes_out_of_order_are_sorted() -> None:
     assert graph.order.tolist() != list(range(len(graph)))
 
 
-def test_a_cycle_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_cycle(tmp_path: Path) -> None:
     nodes = [helper.make_node("Add", ["x", "b"], ["a"], "first"), helper.make_node("Neg", ["a"], ["b"], "second")]
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("x", "b")]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", info[:1], info[1:])), tmp_path / "m.onnx")
@@ -120,7 +120,7 @@ def test_a_cycle_is_named(tmp_path: Path) -> None:
         editor.load_model(tmp_path / "m.onnx")
 
 
-def test_missing_empty_and_folder_paths(tmp_path: Path) -> None:
+def test_missing_files_empty_files_and_folders_are_errors(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").touch()
     for path, cause in ((tmp_path / "no.onnx", "no such file"), (tmp_path / "empty.onnx", "empty"), (tmp_path, "folder")):
         with pytest.raises(editor.ModelError, match=cause):

@@ -47,7 +47,7 @@ def within(inner: Box, outer: Box) -> bool:
 
 
 @given(drawings())
-def test_boxes_hold_their_own_nodes_and_no_others(drawn: Drawn) -> None:
+def test_boxes_contain_only_their_own_nodes(drawn: Drawn) -> None:
     _, around, drawing = drawn
     nodes = [Box(float(x), float(y), *SIZE) for x, y in zip(drawing.x, drawing.y, strict=True)]
     assert set(drawing.boxes) == {box for boxes in around for box in boxes}
@@ -64,7 +64,7 @@ def test_boxes_hold_their_own_nodes_and_no_others(drawn: Drawn) -> None:
 
 
 @given(drawings())
-def test_bends_lie_in_the_boxes_that_both_ends_are_in(drawn: Drawn) -> None:
+def test_bends_are_in_the_common_boxes_of_both_ends(drawn: Drawn) -> None:
     edges, around, drawing = drawn
     for edge, points in drawing.bends.items():
         a, b = edges[edge]
@@ -72,7 +72,7 @@ def test_bends_lie_in_the_boxes_that_both_ends_are_in(drawn: Drawn) -> None:
             assert all(within(Box(x, y, 0, 0), box) for x, y in points)
 
 
-def test_an_edge_out_of_a_box_runs_beside_what_lies_below_it() -> None:
+def test_an_edge_out_of_a_box_avoids_the_nodes_below_it() -> None:
     """0 -> 1 -> 2 in a box, and 0 -> 3 below the box."""
     drawing = draw_nested(np.arange(4), np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), [(0,), (0,), (0,), ()], SIZE)
     box, points = drawing.boxes[0], drawing.bends[2]
@@ -83,7 +83,7 @@ def test_an_edge_out_of_a_box_runs_beside_what_lies_below_it() -> None:
 
 
 @given(st.tuples(*[st.floats(-500, 500)] * 4), st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5))
-def test_bends_as_cytoscape_takes_them(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
+def test_bends_are_converted_for_cytoscape(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
     start, end = ends[:2], ends[2:]
     if abs(start[0] - end[0]) + abs(start[1] - end[1]) < 20:
         return
@@ -94,7 +94,7 @@ def test_bends_as_cytoscape_takes_them(ends: tuple[float, ...], points: list[tup
 
 
 @given(st.sets(st.integers(0, 300)))
-def test_spans_hold_every_number(numbers: set[int]) -> None:
+def test_spans_contain_every_number(numbers: set[int]) -> None:
     text = spans(np.array(sorted(numbers), np.int64))
     assert ops_of(text) == sorted(numbers)
     assert len(text.split()) == sum(number - 1 not in numbers for number in numbers)

@@ -21,18 +21,18 @@ def whisper() -> Graph:
     return editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
 
 
-def test_every_op_is_in_one_innermost_block_and_twins_are_alike(whisper: Graph) -> None:
+def test_every_op_is_in_one_innermost_block_and_identical_blocks_have_the_same_op_types(whisper: Graph) -> None:
     scopes = scopes_of(whisper)
     placed = [op for op in range(len(whisper)) if not whisper.op_is_constant[op]]
     assert sorted(scopes.of_op) == placed and sorted(scopes.scopes[0].ops) == placed
     for scope in scopes.scopes[1:]:
         assert set(scope.ops) <= set(scopes.scopes[scope.parent].ops)
         kinds = [whisper.op_types[op] for op in scope.ops]
-        assert all([whisper.op_types[op] for op in scopes.scopes[t].ops] == kinds for t in scope.twins)
-    assert any(len(s.twins) >= 3 and len(s.ops) > 20 for s in scopes.scopes), "the decoder's layers repeat"
+        assert all([whisper.op_types[op] for op in scopes.scopes[t].ops] == kinds for t in scope.identical)
+    assert any(len(s.identical) >= 3 and len(s.ops) > 20 for s in scopes.scopes), "the decoder's layers repeat"
 
 
-def test_a_flat_model_gets_its_repetition_as_blocks(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_repetitions_of_a_model_without_names_become_blocks(tmp_path) -> None:  # type: ignore[no-untyped-def]
     block = [[-1], [0], [1], [2], [3], [4], [5], [0, 6], [7], [8]]
     dag: list[list[int]] = [[]]
     for i in range(12):
@@ -56,12 +56,12 @@ def test_the_number_of_nodes_shown_is_bounded(whisper: Graph) -> None:
         assert -1 - op in shown and len(set(shown)) <= MOST_SHOWN
 
 
-def test_filters_select_what_they_say(whisper: Graph) -> None:
+def test_filters_select_matching_ops(whisper: Graph) -> None:
     placement = editor.partition(whisper, TWINS).placement
     found = matching(placement, "op == MatMul and flops > 1e6")
     assert found and all(whisper.op_types[op] == "MatMul" for op in found)
     assert set(matching(placement, "op == *Norm* or op == Softmax")) == {
-        op for op in range(len(whisper)) if placement.division.part[op] >= 0
+        op for op in range(len(whisper)) if placement.division.subgraph_of_op[op] >= 0
         and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
     everything = matching(placement, "device == A")
     assert sorted(everything + matching(placement, "not device == A")) == everything
@@ -71,14 +71,14 @@ def test_filters_select_what_they_say(whisper: Graph) -> None:
 
 @pytest.mark.parametrize("text", [
     "op ==", "__import__('os').system('x') == 1", "flops < Conv", "op.name == 1", "[x for x in y] == 1"])
-def test_bad_filters_are_messages(whisper: Graph, text: str) -> None:
+def test_invalid_filters_are_errors(whisper: Graph, text: str) -> None:
     placement = editor.partition(whisper, TWINS).placement
     assert looks_like_filter(text)
     with pytest.raises(editor.EditorError, match="filter"):
         matching(placement, text)
 
 
-def test_selections_grow_to_what_is_meant(whisper: Graph) -> None:
+def test_selections_expand_to_related_ops(whisper: Graph) -> None:
     placement = editor.partition(whisper, TWINS).placement
     softmax = next(op for op in range(len(whisper)) if whisper.op_types[op] == "Softmax")
     for how in EXPANSIONS:
@@ -88,5 +88,5 @@ def test_selections_grow_to_what_is_meant(whisper: Graph) -> None:
     before, after = (set(expand_selection(placement, [softmax], how)) for how in ("before", "after"))
     assert before & after == {softmax}
     assert len(expand_selection(placement, [softmax], "twins")) > 1
-    with pytest.raises(editor.PinError, match="unknown way"):
+    with pytest.raises(editor.PinError, match="unknown mode"):
         expand_selection(placement, [softmax], "sideways")

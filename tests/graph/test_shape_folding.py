@@ -71,12 +71,12 @@ def open_shapes(graph: Graph) -> list[str]:
     return [graph.tensor_names[t] for t in np.flatnonzero(graph.unknown_bytes)]
 
 
-def test_shapes_follow_from_computed_values_and_are_those_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_from_computed_values_equal_those_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = heads(tmp_path / "m.onnx")
     sizes = {"batch": 2, "sequence": 6}
     graph = editor.load_model(path, sizes)
     assert open_shapes(graph) == []
-    monkeypatch.setattr(folding, "_MOST_STEPS", 0)
+    monkeypatch.setattr(folding, "_MAX_STEPS", 0)
     assert len(open_shapes(editor.load_model(path, sizes))) > 4, "ONNX's own inference leaves them open"
     model = onnx.load(path)
     made = [name for node in model.graph.node for name in node.output]
@@ -88,7 +88,7 @@ def test_shapes_follow_from_computed_values_and_are_those_of_a_run(tmp_path: Pat
     assert {name: graph.tensor_shapes[index[name]] for name in made} == {name: values[name].shape for name in made}
 
 
-def test_shapes_stay_open_where_a_size_or_a_value_is_not_given(tmp_path: Path) -> None:
+def test_shapes_stay_unknown_where_a_size_or_a_value_is_unknown(tmp_path: Path) -> None:
     assert open_shapes(editor.load_model(heads(tmp_path / "m.onnx"), {"batch": 2}))
     model = Model()
     model.inputs.append(helper.make_tensor_value_info("target", TensorProto.INT64, [3]))
@@ -109,7 +109,7 @@ def test_large_values_are_not_computed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ConstantOfShape", "Expand", "Tile", "Range"])
-def test_values_are_not_computed_for_a_false_claim_that_they_are_small(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_are_larger_than_declared_are_not_computed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnx.reference.ops.load_op", lambda *_: pytest.fail("would take 256 GB"))
     big, one, zero = (np.array(values, np.int64) for values in ([1 << 35], [1], 0))
     operands = {"ConstantOfShape": [big], "Range": [zero, np.array(1 << 35), np.array(1)]}.get(kind, [one, big])
@@ -121,7 +121,7 @@ def test_values_are_not_computed_for_a_false_claim_that_they_are_small(kind: str
     assert folding.fold_shapes(model, claimed)["y"] == ("float32", None)
 
 
-def test_a_hundred_thousand_ops_behind_an_open_shape_load_in_time(tmp_path: Path) -> None:
+def test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly(tmp_path: Path) -> None:
     model = Model()
     y = model.op("Expand", "x", model.expanded(model.op("Shape", "x")))
     for _ in range(100_000):
@@ -133,7 +133,7 @@ def test_a_hundred_thousand_ops_behind_an_open_shape_load_in_time(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["bert-base-legacy", "t5-small-encoder-legacy", "mobilenetv2-legacy"])
-def test_exported_models_with_sizes_have_no_open_shapes(name: str) -> None:
+def test_exported_models_with_bound_sizes_have_no_unknown_shapes(name: str) -> None:
     if not (PACK / f"{name}.onnx").exists():
         pytest.skip("the pack of models is not here")
     sizes = {} if name.startswith("mobilenet") else {"batch": 1, "sequence": 16}

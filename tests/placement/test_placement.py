@@ -44,7 +44,7 @@ def test_glow_fcn_cpu_first_is_one_partition(reference_models: Path) -> None:
     assert [s.device for s in plan.subgraphs] == ["Device1"]
 
 
-def test_manual_and_automatic_combine(dag: Callable[..., Graph]) -> None:
+def test_pins_and_policy_combine(dag: Callable[..., Graph]) -> None:
     graph = dag([[], [0], [1], [2], [3]])
     plan = editor.partition(graph, AB)
     assert set(plan.affinity.values()) == {"A"} and len(plan.subgraphs) == 1
@@ -100,12 +100,12 @@ def test_a_device_that_cannot_run_an_op_is_refused_unless_forced(whisper: Graph)
 
 @pytest.mark.parametrize(("pins", "cause"), [
     ({"t9": "A"}, "no op with the key 't9'"), ({"n0": "A"}, "pins use its key"), ({"t0": "Z"}, "unknown device 'Z'")])
-def test_bad_pins(dag: Callable[..., Graph], pins: dict[str, str], cause: str) -> None:
+def test_invalid_pins_are_errors(dag: Callable[..., Graph], pins: dict[str, str], cause: str) -> None:
     with pytest.raises(editor.PinError, match=cause):
         editor.partition(dag([[], [0]]), AB, pins=pins)
 
 
-def test_pins_at_every_level(dag: Callable[..., Graph]) -> None:
+def test_pins_work_at_every_level(dag: Callable[..., Graph]) -> None:
     table = [{"name": "A", "backendName": "CPU", "unit": 0}, {"name": "B", "backendName": "CPU", "unit": 1},
              {"name": "C", "backendName": "openvino", "unit": 1}]
     plan = editor.partition(dag([[], [0], [1], [2]]), table,
@@ -113,14 +113,14 @@ def test_pins_at_every_level(dag: Callable[..., Graph]) -> None:
     assert plan.affinity == {"t0": "A", "t1": "B", "t2": "C", "t3": "C"}
 
 
-def test_unbound_sizes_are_asked_for() -> None:
+def test_the_error_names_unbound_sizes() -> None:
     graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx")
     with pytest.raises(editor.UnboundSymbolError, match="--define batch=1") as error:
         editor.partition(graph, "HETERO:CPU")
     assert error.value.symbols == ("batch",)
 
 
-def test_a_pinned_constant_gets_a_place(mobilenet: Graph) -> None:
+def test_a_pinned_constant_has_its_own_device(mobilenet: Graph) -> None:
     constant = next(k for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_is_constant[i])
     plan = editor.partition(mobilenet, AB, pins={constant: "B"})
     assert plan.affinity[constant] == "B"
@@ -130,20 +130,20 @@ def test_a_pinned_constant_gets_a_place(mobilenet: Graph) -> None:
 
 @pytest.mark.parametrize("name", ["zero_nodes", "input_is_output", "disconnected_components", "unused_things",
                                   "output_also_consumed", "duplicate_node_names"])
-def test_odd_graphs_partition(name: str) -> None:
+def test_unusual_graphs_can_be_partitioned(name: str) -> None:
     plan = editor.partition(editor.load_model(ODDITIES / f"{name}.onnx"), AB)
     assert sorted({k for s in plan.subgraphs for k in s.ops}) == sorted(
         k for i, k in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[i])
 
 
-def test_two_thousand_alternating_ops_at_once(dag: Callable[..., Graph]) -> None:
+def test_two_thousand_alternating_ops_are_partitioned_quickly(dag: Callable[..., Graph]) -> None:
     graph = dag([[]] + [[i] for i in range(1999)])
     plan = editor.partition(graph, AB, pins={f"t{i}": "B" for i in range(1, 2000, 2)})
     assert len(plan.subgraphs) == 2000
     assert [s.depends_on for s in plan.subgraphs[1:]] == [(i,) for i in range(1999)]
 
 
-def test_the_pinned_op_that_openvino_splits_too_often(dag: Callable[..., Graph]) -> None:
+def test_a_pinned_op_makes_fewer_subgraphs_than_in_openvino(dag: Callable[..., Graph]) -> None:
     """Six ops a->{b,e} c->{d,f} b->f d->e: OpenVINO makes four subgraphs, three suffice."""
     a, b, c, d = 0, 1, 2, 3
     graph = dag([[], [a], [], [c], [a, d], [c, b]])

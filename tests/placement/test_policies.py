@@ -57,7 +57,7 @@ def every_placement(allowed: np.ndarray) -> list[np.ndarray]:
 
 @PROFILE
 @given(priced(devices=2))
-def test_two_devices_are_exact(case: tuple[Graph, Costs, np.ndarray]) -> None:
+def test_the_cut_for_two_devices_is_optimal(case: tuple[Graph, Costs, np.ndarray]) -> None:
     graph, costs, allowed = case
     placed = np.arange(len(graph))
     label = Expansion(Problem.of(graph, costs, allowed, placed)).solve(np.zeros(len(graph), np.int64))
@@ -68,8 +68,8 @@ def test_two_devices_are_exact(case: tuple[Graph, Costs, np.ndarray]) -> None:
 
 @PROFILE
 @given(priced(devices=2), st.floats(0, 8), st.floats(0, 8))
-def test_two_devices_are_exact_with_starts_of_subgraphs(case: tuple[Graph, Costs, np.ndarray], first: float,
-                                                        second: float) -> None:
+def test_small_problems_are_optimal_with_launch_overhead(case: tuple[Graph, Costs, np.ndarray], first: float,
+                                                         second: float) -> None:
     graph, costs, allowed = case
     costs = replace(costs, launch=np.array([first, second]))
     placed = graph.order
@@ -84,7 +84,7 @@ def test_two_devices_are_exact_with_starts_of_subgraphs(case: tuple[Graph, Costs
 
 @PROFILE
 @given(priced())
-def test_moves_never_lose_and_stay_close(case: tuple[Graph, Costs, np.ndarray]) -> None:
+def test_expansion_moves_never_worsen_and_stay_close_to_the_optimum(case: tuple[Graph, Costs, np.ndarray]) -> None:
     graph, costs, allowed = case
     placed = np.arange(len(graph))
     problem = Problem.of(graph, costs, allowed, placed)
@@ -111,7 +111,7 @@ def test_no_placement_beats_the_bound(case: tuple[Graph, Costs, np.ndarray]) -> 
 
 @PROFILE
 @given(priced(most=6))
-def test_chains_are_the_best_cut_of_their_order(case: tuple[Graph, Costs, np.ndarray]) -> None:
+def test_best_chain_is_optimal_for_its_order(case: tuple[Graph, Costs, np.ndarray]) -> None:
     graph, costs, allowed = case
     problem = Problem.of(graph, costs, allowed, np.arange(len(graph)))
     order = orders(problem)[0]
@@ -132,7 +132,7 @@ def test_chains_are_the_best_cut_of_their_order(case: tuple[Graph, Costs, np.nda
 
 @PROFILE
 @given(priced())
-def test_segment_costs_are_loads(case: tuple[Graph, Costs, np.ndarray]) -> None:
+def test_segment_costs_equal_device_loads(case: tuple[Graph, Costs, np.ndarray]) -> None:
     graph, costs, _ = case
     problem = Problem.of(graph, costs, np.ones_like(costs.op, bool), np.arange(len(graph)))
     for order in orders(problem, count=2):
@@ -174,7 +174,7 @@ def test_optimal_is_never_worse_than_priority_and_within_its_bound(name: str, ta
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
-def test_every_policy_on_every_oddity(name: str, policy: str) -> None:
+def test_every_policy_places_every_unusual_model(name: str, policy: str) -> None:
     try:
         graph = editor.load_model(ODDITIES / name)
     except editor.ModelError:
@@ -208,7 +208,7 @@ def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
     assert assignment.bound <= assignment.objective <= 2 * assignment.bound
 
 
-def test_throughput_beats_or_ties_the_pipeline_and_works_where_no_stages_are_possible(mobilenet: Graph) -> None:
+def test_throughput_is_no_worse_than_the_pipeline_and_works_without_contiguous_stages(mobilenet: Graph) -> None:
     found = {}
     for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):
         assignment = editor.partition(mobilenet, BOX, policy=policy, policy_options=options).placement.assignment
@@ -242,13 +242,13 @@ def test_memory_limits_hold(reference_models: Path) -> None:
     assert len(plan.subgraphs) <= 4
 
 
-def test_what_does_not_fit_is_named_in_bytes(reference_models: Path) -> None:
+def test_the_error_states_the_excess_bytes(reference_models: Path) -> None:
     graph = editor.load_model(reference_models / "fcn.onnx")
     with pytest.raises(editor.EditorError, match=r"117,043,624 bytes too few(?s:.*)Heaviest: .*37,750,784 bytes"):
         editor.partition(graph, [{"name": "GPU", "memory": "50MB"}, {"name": "CPU", "memory": "50MB"}], policy="memory")
 
 
-def test_flops_are_those_of_the_textbook() -> None:
+def test_flops_match_the_textbook() -> None:
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     assert op_flops(graph).sum() / 2e9 == pytest.approx(0.30, abs=0.02), "MobileNetV2 1.0 at 224 has 300 M multiply-adds"
     resnet = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 2})
@@ -270,7 +270,7 @@ TWO = [{"name": "one", "backendName": "CPU"}, {"name": "two", "backendName": "CP
     ([{"type": "Neg", "nth": "1", "to": "one"}, {"type": "Neg", "to": "two"}], ["t0", "t2", "t3"]),
     ({"backendNames": ["one", "two"], "partitionNames": ["p1", "p2"], "nodeToPartition": {"n3": 1, "n1": 0}}, ["t3"]),
 ])
-def test_rules(dag: Callable[..., Graph], rules: object, expected: list[str]) -> None:
+def test_rules_select_ops(dag: Callable[..., Graph], rules: object, expected: list[str]) -> None:
     graph = dag([[], [0], [1], [2]])
     if "Conv" in str(rules) or "conv" in str(rules):
         rules = [{**r, "type": "Neg"} for r in rules]  # type: ignore[attr-defined]
@@ -290,16 +290,16 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
 
 
 @pytest.mark.parametrize(("rules", "cause"), [
-    ([{"type": "Conv"}], "rule 1: it has no target"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
+    ([{"type": "Conv"}], "rule 1: the target is missing"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
     ([{"regex": "(", "to": "one"}], "not a regular expression"), ([{"nth": "second", "to": "one"}], "nth must be"),
     ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"), ("Conv", "rules are a list"), ([3], "a rule is a mapping"),
     ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0")])
-def test_bad_rules(dag: Callable[..., Graph], rules: object, cause: str) -> None:
+def test_invalid_rules_are_errors(dag: Callable[..., Graph], rules: object, cause: str) -> None:
     with pytest.raises(editor.PinError, match=cause):
         editor.partition(dag([[], [0]]), TWO, rules=rules)
 
 
-def test_rules_survive_in_the_plan(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_saved_plan_keeps_its_rules(mobilenet: Graph, tmp_path: Path) -> None:
     rules = [{"type": "Conv", "nth": "0:3", "to": "NPU"}, {"scope": "none", "to": "CPU"}]
     plan = editor.partition(mobilenet, BOX, rules=rules, policy="optimal", policy_options={"objective": "latency"})
     again = editor.load_plan(plan.save(tmp_path / "plan.json"))
@@ -307,7 +307,7 @@ def test_rules_survive_in_the_plan(mobilenet: Graph, tmp_path: Path) -> None:
     assert again.settings.policy == "optimal"
 
 
-def test_three_levels_rules_choose_the_device_balance_the_unit_and_each_subgraph_its_codegen(mobilenet: Graph) -> None:
+def test_rules_choose_the_device_throughput_the_unit_and_each_subgraph_its_codegen(mobilenet: Graph) -> None:
     table = [{"name": f"{device}{unit}-{codegen}", "backendName": device, "unit": unit, "codegen": codegen,
               "nonSupportedNodes": refused, "peakCompute": peak}
              for device, unit in (("GPU", 0), ("GPU", 1), ("CPU", 0))

@@ -112,5 +112,5 @@ def _fewest(graph: Graph, device: list[int]) -> int:
     raise AssertionError("a graph always has some grouping")
 
 
-def test_empty_grouping_of_nothing(mobilenet: Graph) -> None:
+def test_grouping_no_ops_gives_no_subgraphs(mobilenet: Graph) -> None:
     assert (minimal(mobilenet, np.zeros(len(mobilenet), np.int64), np.array([], np.int64)) == -1).all()

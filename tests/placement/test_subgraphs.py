@@ -25,7 +25,7 @@ AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 @pytest.mark.parametrize("rule", sorted(GROUPINGS))
 @PROFILE
 @given(problems())
-def test_every_rule_gives_an_order_of_execution(
+def test_every_rule_gives_a_topological_order(
         rule: str, problem: tuple[Graph, list[dict[str, str]], list[Capability], dict[str, str]]) -> None:
     graph, table, answers, pins = problem
     plan = editor.partition(graph, table, pins=pins, capabilities=answers, subgraphs=rule)
@@ -70,7 +70,7 @@ def test_levels_follow_glow(dag: Callable[..., Graph]) -> None:
             ] == [("A", ("t0", "t2")), ("B", ("t1", "t3")), ("A", ("t4", "t5"))]
 
 
-def test_the_same_groups_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connected_makes_the_same_subgraphs_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same ops in each subgraph wherever OpenVINO's number is the least possible; never more subgraphs; and where
     the numbers are equal otherwise, mostly the same ops.
 
@@ -88,7 +88,7 @@ def test_the_same_groups_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyP
         theirs = _openvino_groups(path, device.tolist())
         graph = editor.load_model(path)
         pins = {f"t{i}": "AB"[d] for i, d in enumerate(device.tolist())}
-        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.part.tolist()
+        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.subgraph_of_op.tolist()
         fewest = editor.partition(graph, AB, pins=pins)
         assert len(fewest.subgraphs) <= len(set(ours)) <= len(set(theirs))
         if len(set(theirs)) == len(fewest.subgraphs):  # OpenVINO's own number is minimal

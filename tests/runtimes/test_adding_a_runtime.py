@@ -38,18 +38,18 @@ class Toy(LoadedModelRuntime):
             if node.op_type not in KERNELS:
                 raise NotImplementedError(f"no kernel for {node.op_type}")
 
-    def load(self, model, part, device):
+    def load(self, model, submodel, device):
         def run(inputs):
-            values = dict(zip(part.inputs, inputs))
+            values = dict(zip(submodel.inputs, inputs))
             values |= {t.name: np.asarray(onnx_array(t)) for t in model.graph.initializer}
             for node in model.graph.node:
                 values[node.output[0]] = KERNELS[node.op_type](*(values[name] for name in node.input))
-            return [values[name] for name in part.outputs]
+            return [values[name] for name in submodel.outputs]
         from onnx.numpy_helper import to_array as onnx_array
         return lambda: run
 
-    def profile(self, graph, part, device, inputs, seconds, threads):
-        return [KernelTime("numpy", (int(node.name[2:]),), 1e-5) for node in part.model.graph.node]
+    def profile(self, graph, submodel, device, inputs, seconds, threads):
+        return [KernelTime("numpy", (int(node.name[2:]),), 1e-5) for node in submodel.model.graph.node]
 '''
 
 

@@ -1,7 +1,7 @@
-"""Cutting sub-models: one self-contained ONNX model per subgraph.
+"""Cuts a model into sub-models: one self-contained ONNX model per subgraph.
 
-Identity is by tensor name throughout; nodes get unique names, because ONNX Runtime refuses
-duplicates that the checker accepts.
+Tensor names identify values. Nodes are renamed to be unique, because ONNX Runtime refuses duplicate
+names that the ONNX checker accepts.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from editor.runtimes.onnxruntime.evaluate import output_types
 from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
 
 _OLDEST_IR_VERSION = 4
-"""Before it, initializers had to be inputs as well."""
+"""Older versions required every initializer to be a graph input."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cutter:
-    """Holds the parsed model while sub-models are cut from it."""
+    """The parsed model, from which sub-models are cut."""
 
     graph: Graph
     source: ModelProto
     initializers: dict[str, TensorProto | SparseTensorProto]
-    """Without those that are overridden."""
+    """Initializers by name, without the overridden ones."""
     overridden: tuple[str, ...]
-    """Initializers whose value comes with each run: inputs of whatever reads them."""
+    """Initializers that each run may replace: they are inputs of the sub-models that read them."""
     folded_ops: frozenset[int]
-    """Constant ops that were evaluated once; they are part of no sub-model."""
+    """Constant ops that were evaluated before the cut; no sub-model contains them."""
     folded: dict[str, TensorProto]
-    """What they made."""
-    found_types: dict[str, TypeProto]
-    """Types that shape inference could not tell, from ONNX Runtime."""
+    """Values of their outputs, by tensor name."""
+    inferred_types: dict[str, TypeProto]
+    """Types that ONNX shape inference does not know, inferred by ONNX Runtime."""
 
     @classmethod
     def open(cls, graph: Graph, overridden: Iterable[str] = ()) -> Cutter:
-        """Reads the model file again, now with the weights that lie in it.
+        """Reads the model file, this time with the weights inside it.
 
         Args:
             graph: the model.
-            overridden: overridable initializers whose value comes with each run.
+            overridden: initializers that each run may replace.
 
         Raises:
             ExecutionError: the file changed since it was loaded.
@@ -71,35 +71,36 @@ class Cutter:
 
     @cached_property
     def known(self) -> dict[str, TensorProto]:
-        """Values that follow from static shapes, by tensor name."""
+        """Values that static shapes determine, by tensor name."""
         return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
 
     def whole(self, extra_outputs: Sequence[str] = ()) -> SubModel:
-        """The unsplit model, under the same rules as its parts; ``extra_outputs`` are further tensors to return."""
+        """The unsplit model, prepared like a sub-model; ``extra_outputs`` are further tensors to return."""
         graph = self.graph
         inputs = [graph.tensor_names[t] for t in graph.inputs]
-        outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._is_passed(t)]
+        outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._has_no_op(t)]
         outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
         ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
         return self._model(ops, inputs, outputs, "the unsplit model")
 
-    def part(self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False) -> SubModel:
-        """One subgraph of a placement.
+    def submodel(self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False) -> SubModel:
+        """The sub-model of one subgraph.
 
         Args:
-            placement: whose subgraph it is.
-            subgraph: what to cut out.
-            fold_shapes: values that follow from static shapes are constants of the part, not inputs; see ``known``.
+            placement: the placement that contains the subgraph.
+            subgraph: the subgraph to cut out.
+            fold_shapes: values that static shapes determine become constants instead of inputs; see ``known``.
         """
-        part = placement.division.part
-        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops) if part[op] >= 0 or op not in self.folded_ops]
+        subgraph_of_op = placement.division.subgraph_of_op
+        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops)
+               if subgraph_of_op[op] >= 0 or op not in self.folded_ops]
         inputs = [name for name in subgraph.inputs if not (fold_shapes and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
 
     def _is_known(self, name: str) -> bool:
         return self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT and name in self.known
 
-    def _is_passed(self, tensor: int) -> bool:
+    def _has_no_op(self, tensor: int) -> bool:
         return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
     def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str) -> SubModel:
@@ -114,9 +115,9 @@ class Cutter:
         used = [name for name in (*inputs, *self.overridden) if name in needed]
         graph.input.extend(self._value_info(name) for name in used)
         graph.output.extend(self._value_info(name) for name in outputs)
-        made = {name for node in graph.node for name in node.output}
+        computed = {name for node in graph.node for name in node.output}
         for name in needed:
-            if name in made or name in used:
+            if name in computed or name in used:
                 continue
             tensor = self.initializers.get(name) or self.folded.get(name) or self.known.get(name)
             if tensor is None:
@@ -135,7 +136,7 @@ class Cutter:
         return SubModel(model, tuple(used), tuple(outputs), self.graph.folder, label)
 
     def _live(self, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
-        """Ops that some output needs: runtimes refuse parts that compute nothing."""
+        """Ops that the outputs depend on; runtimes refuse models without outputs."""
         wanted = set(outputs)
         live = []
         for op in reversed(ops):
@@ -150,31 +151,31 @@ class Cutter:
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
         if kind:
             return make_value_info(name, kind, shape)
-        return ValueInfoProto(name=name, type=self.found_types.get(name))
+        return ValueInfoProto(name=name, type=self.inferred_types.get(name))
 
-    def find_types(self, names: Sequence[str]) -> None:
-        """Has ONNX Runtime infer types that ONNX's own inference does not know.
+    def infer_types(self, names: Sequence[str]) -> None:
+        """Infers types with ONNX Runtime that ONNX shape inference does not know.
 
         Raises:
-            ExecutionError: it does not know them either.
+            ExecutionError: ONNX Runtime does not know them either.
         """
         model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
                             "types").model
         try:
             types = output_types(model, self.graph.folder)
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            raise ExecutionError(f"the type of boundary tensor {names[0]!r} is not known, so the model cannot be cut "
-                                 f"there; paint the ops that make and read it with one device "
+            raise ExecutionError(f"the type of boundary tensor {names[0]!r} is unknown, so the model cannot be cut "
+                                 f"there; assign the ops that produce and read it to one device "
                                  f"({reason_of(error)})") from error
-        self.found_types.update((name, type_proto(text)) for name, text, _ in types)
+        self.inferred_types.update((name, type_proto(text)) for name, text, _ in types)
 
 
 def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list[SubModel | None]:
-    """One sub-model per subgraph (see ``Cutter.part``); None for a subgraph whose results nobody needs."""
-    return [cutter.part(placement, s, fold_shapes) if s.outputs else None for s in placement.subgraphs]
+    """One sub-model per subgraph (see ``Cutter.submodel``); None for a subgraph without outputs."""
+    return [cutter.submodel(placement, s, fold_shapes) if s.outputs else None for s in placement.subgraphs]
 
 
 def missing_types(placement: Placement) -> list[str]:
-    """Boundary tensors whose type shape inference could not tell; they must be found by a run."""
+    """Boundary tensors whose type ONNX shape inference does not know; see ``Cutter.infer_types``."""
     graph = placement.graph
     return [b.tensor for b in placement.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]

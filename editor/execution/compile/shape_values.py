@@ -1,8 +1,8 @@
-"""Values that follow from static shapes, as constants of the sub-models that read them.
+"""Values that static shapes determine, as constants of the sub-models that read them.
 
-When a chain of shape ops crosses subgraphs, the reader gets the value as a constant: OpenVINO refuses a Reshape whose
-target, and with it the rank of what follows, is only known in a run. Only integers and booleans are computed ahead:
-they are exact, so it cannot matter who computes them.
+When a chain of shape ops crosses subgraphs, the consumer reads its value as a constant: OpenVINO refuses a Reshape
+whose target shape is unknown before a run. Only integers and booleans are computed: their results are exact on every
+runtime.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from editor.graph.static_values import EXACT_TYPES, StaticValues
 
 def shape_values(graph: Graph, source: ModelProto,
                  constants: Mapping[str, TensorProto | SparseTensorProto]) -> dict[str, TensorProto]:
-    """What ops compute from nothing but static shapes and constants, by tensor name.
+    """Results of the ops that depend only on static shapes and constants, by tensor name.
 
     Args:
         graph: the model; its symbols are bound.
-        source: the same as a file.
+        source: the parsed model file.
         constants: initializers and values of constant ops that no run replaces.
     """
     types = dict(zip(graph.tensor_names, zip(graph.tensor_types, graph.tensor_shapes, strict=True), strict=True))
     dense = {name: tensor for name, tensor in constants.items() if isinstance(tensor, TensorProto)}
     values = StaticValues(source, types, dense, EXACT_TYPES)
-    found: dict[str, TensorProto] = {}
+    result: dict[str, TensorProto] = {}
     for op in graph.order[~graph.op_is_constant[graph.order]].tolist():
         value = values.compute(source.graph.node[op])
         if value is not None:
             name = source.graph.node[op].output[0]
-            found[name] = numpy_helper.from_array(value, name)
-    return found
+            result[name] = numpy_helper.from_array(value, name)
+    return result

@@ -1,4 +1,4 @@
-"""A compiled subgraph in its place."""
+"""A compiled subgraph and its device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from editor.runtimes.base import Executable, SubModel
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One compiled subgraph and where it runs."""
+    """One compiled subgraph and the device that runs it."""
 
     id: int
-    part: SubModel
+    submodel: SubModel
     device: Device
     """The device of the plan."""
     runs_on: Device
-    """The same, or the stand-in of a planned device."""
+    """The same device, or the stand-in for a planned device."""
     executable: Executable

@@ -1,7 +1,7 @@
-"""Reads the model of the command line in a process of its own, while the server itself still starts.
+"""Reads the model named on the command line in a separate process while the server starts.
 
-A Dask worker is ready a second and a half later than a bare process. What it cannot answer (it died, or ran out
-of memory) is asked again as a job, whose worker is watched and whose end is explained.
+A Dask worker starts 1.5 s later than a bare process. When the process fails (crash, out of memory), the caller
+repeats the work as a job, which reports the cause.
 """
 
 from __future__ import annotations
@@ -20,85 +20,85 @@ from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError, JobError
 
-if TYPE_CHECKING:  # whoever starts it does not wait for these
+if TYPE_CHECKING:  # importing them would delay the start
     from editor.devices.discovery import AvailableDevice
     from editor.devices.table import Spec
     from editor.graph.graph import Graph
     from editor.runtimes.base import Capability
 
 MEMORY_SHARE = 0.8
-"""Of the machine, as for a worker."""
+"""Share of the machine's memory that the process may use, as for a Dask worker."""
 
 
-class HeadStart:
-    """A model being read, and the runtimes being asked about it."""
+class ModelPreloader:
+    """Loads a model and queries the capabilities of devices in a separate process."""
 
     def __init__(self, model: str, define: Mapping[str, int], devices: Spec) -> None:
-        """Starts at once.
+        """Starts the process.
 
         Args:
             model: absolute path of the file.
             define: sizes of symbolic dimensions.
-            devices: the table whose devices are asked.
+            devices: the device table whose capabilities are queried.
         """
-        self._question = (model, dict(define))
-        self._state = _state(model)
+        self._request = (model, dict(define))
+        self._file_state = _file_state(model)
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._cancelled = False
-        context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks as they stand
-        self._heard: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        """What it sent, and None when it has ended."""
-        mine, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_read, args=(theirs, *self._question, devices), daemon=True)
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        """Pickled messages of the process; None after its end."""
+        receiver, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=_read, args=(sender, *self._request, devices), daemon=True)
         self._process.start()
-        theirs.close()  # so that its death is the end of the pipe
-        threading.Thread(target=self._listen, args=(mine,), daemon=True).start()  # a full pipe would make it wait
+        sender.close()  # then the pipe ends with the process
+        threading.Thread(target=self._listen, args=(receiver,), daemon=True).start()  # a full pipe would block the process
 
-    def machine(self, seconds: float) -> Sequence[AvailableDevice]:
-        """Runtimes and devices that are here; nothing when the process died."""
-        with contextlib.suppress(EditorError):  # said by whoever asks for the graph
+    def available_devices(self, seconds: float) -> Sequence[AvailableDevice]:
+        """Devices of this machine; empty when the process died."""
+        with contextlib.suppress(EditorError):  # `graph` raises the error
             return self._answer("machine", seconds) or ()
         return ()
 
     def graph(self, model: str, define: Mapping[str, int], seconds: float) -> Graph | None:
-        """The model; None when it is another one, the file has changed since, or the process died.
+        """The graph of the preloaded model; None for another model, a changed file, or after a crash.
 
         Raises:
-            EditorError: what reading raised, or ``JobError`` when it was cancelled or took too long.
+            EditorError: the error of the loader, or ``JobError`` when it was cancelled or took too long.
         """
-        if (model, dict(define)) != self._question or _state(model) != self._state:
+        if (model, dict(define)) != self._request or _file_state(model) != self._file_state:
             return None
         graph: Graph | None = self._answer("graph", seconds)
         return graph
 
     def capabilities(self, graph: Graph, entries: Sequence[Mapping[str, Any]], seconds: float) -> list[Capability] | None:
-        """What each device of a table can run; None as for ``graph``, or when the table is another one.
+        """[device] its capability; None as for ``graph``, or for another device table.
 
         Raises:
             EditorError: as for ``graph``.
         """
         if self.graph(str(graph.path), graph.define, seconds) is None:
             return None
-        asked, answers = self._answer("capabilities", seconds) or (None, None)
-        return answers if asked == list(entries) else None
+        preloaded, answers = self._answer("capabilities", seconds) or (None, None)
+        return answers if preloaded == list(entries) else None
 
     def _answer(self, kind: str, seconds: float) -> Any:
         end = time.monotonic() + seconds
         with self._lock:
             while kind not in self._answers and "error" not in self._answers:
                 try:
-                    sent = self._heard.get(timeout=max(end - time.monotonic(), 0))
+                    message = self._messages.get(timeout=max(end - time.monotonic(), 0))
                 except queue.Empty:
                     self._process.kill()
                     raise JobError(f"gave up after {seconds:.0f} s (last step: "
                                    f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})") from None
-                if sent is None:
-                    self._heard.put(None)  # for whoever asks next
+                if message is None:
+                    self._messages.put(None)  # for the next call
                     if self._cancelled:
                         raise JobError("cancelled")
                     return None
-                name, value = pickle.loads(sent)
+                name, value = pickle.loads(message)
                 self._answers[name] = value
             if kind not in self._answers:
                 raise self._answers["error"]
@@ -107,17 +107,17 @@ class HeadStart:
     def _listen(self, pipe: Connection) -> None:
         try:
             while True:
-                self._heard.put(pipe.recv_bytes())
+                self._messages.put(pipe.recv_bytes())
         except (EOFError, OSError):
-            self._heard.put(None)
+            self._messages.put(None)
 
     def cancel(self) -> None:
-        """Ends the process; whoever waits for it gets a ``JobError``."""
+        """Kills the process; waiting calls raise ``JobError``."""
         self._cancelled = True
         self._process.kill()
 
 
-def _state(model: str) -> tuple[int, int] | None:
+def _file_state(model: str) -> tuple[int, int] | None:
     try:
         stat = Path(model).stat()
     except OSError:
@@ -126,8 +126,8 @@ def _state(model: str) -> tuple[int, int] | None:
 
 
 def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -> None:
-    """Runs in the process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the server's
+    """Main function of the separate process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl+C
     _limit_memory()
     from editor.devices.discovery import available_devices
     from editor.graph.loading import load_model
@@ -153,5 +153,5 @@ def _limit_memory() -> None:
         import os
         import resource
 
-        most = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * MEMORY_SHARE)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * MEMORY_SHARE)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

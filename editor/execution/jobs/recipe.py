@@ -1,4 +1,4 @@
-"""What travels to a worker instead of a placement."""
+"""The serializable description of a placement, sent to workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from editor.placement.placement import Settings
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that is needed to make a placement again elsewhere."""
+    """Everything a worker needs to solve the same placement."""
 
     model: str
     define: Mapping[str, int]

@@ -1,8 +1,8 @@
-"""Long work away from the process that serves people: on Dask.
+"""Runs long jobs in Dask workers, outside the web process.
 
-An embedded cluster with one worker process starts on first use; ``--scheduler tcp://...`` uses
-another, whose workers may be other machines. What a runtime does to its process (crash, hang, eat
-memory) happens to the worker: the job reports it and the next job finds a fresh worker.
+An embedded cluster with one worker process starts on first use; ``--scheduler tcp://...`` connects to
+another one, whose workers may be other machines. A runtime that crashes, hangs or exhausts memory
+affects only the worker: the job reports it, and the next job runs on a new worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from editor.errors import EditorError, JobError
 log = logging.getLogger(__name__)
 
 CANCEL_GRACE_SECONDS = 0.6
-"""Time for a job to notice that it was cancelled; then its worker is ended."""
+"""Time for a cancelled job to stop; after it, its worker is killed."""
 _POLL_SECONDS = 0.1
 _STARTED = "started"
 START_SECONDS = 60
@@ -33,7 +33,7 @@ Event = dict[str, Any]
 
 
 class Channel:
-    """What a job function gets: a way to report, and to learn that it is to stop."""
+    """Passed to job functions: reports progress and whether the job was cancelled."""
 
     def __init__(self, job_id: str) -> None:
         from distributed import get_worker
@@ -56,16 +56,16 @@ class Channel:
         self._flush()
 
     def emit(self, event: Event) -> None:
-        """Queues an event; they are sent ten times a second."""
+        """Queues an event; events are sent ten times a second."""
         with self._lock:
             self._pending.append(event)
 
     def started(self) -> None:
-        """Tells at once where the job runs."""
+        """Reports the address of the worker without delay."""
         self._worker.log_event(self.job_id, [{"kind": _STARTED, "worker": self._worker.address}])
 
     def stopped(self) -> bool:
-        """The job was cancelled."""
+        """Whether the job was cancelled."""
         return self._stop.is_set()
 
     def _flush(self) -> None:
@@ -84,15 +84,15 @@ class Channel:
                 if cancelled.get(timeout=0.05):
                     self._stop.set()
             except TimeoutError:
-                continue  # nobody has set it
-            except Exception as error:  # noqa: BLE001  # the connection is gone, and with it whoever wanted the result
-                log.debug("no word from the scheduler: %s", error)
+                continue  # not cancelled
+            except Exception as error:  # noqa: BLE001  # the connection is lost, so the result cannot be delivered
+                log.debug("lost the connection to the scheduler: %s", error)
                 self._stop.set()
                 return
 
 
 def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Runs on the worker. Errors come back as values, those of the input with their types: what is raised is Dask's."""
+    """Runs on the worker and returns (ok, value or error); an exception would be mistaken for a failure of Dask."""
     with Channel(job_id) as channel:
         channel.started()
         try:
@@ -104,37 +104,37 @@ def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 class Job:
-    """One piece of work, seen from the process that asked for it."""
+    """One submitted job, in the process that submitted it."""
 
     def __init__(self, job_id: str, service: JobService) -> None:
         self.id, self._service = job_id, service
         self.events: list[Event] = []
-        """Everything reported so far; only ever appended to."""
+        """All events so far; append-only."""
         self._result: tuple[bool, Any] | None = None
         self._finished = threading.Event()
         self.cancelled = False
-        self.ended_because = "cancelled"
+        self.termination_reason = "cancelled"
         self._future: Any = None
         self._timer: threading.Timer | None = None
-        """Ends the job at its time limit."""
+        """Cancels the job at its time limit."""
         self._worker: str | None = None
-        """Address of the worker that started it."""
+        """Address of the worker that runs it."""
 
     @property
     def done(self) -> bool:
-        """Finished, failed or cancelled."""
+        """Whether the job has finished, failed or been cancelled."""
         return self._finished.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for the end; False when it did not come in time."""
+        """Waits until the job is done; False on timeout."""
         return self._finished.wait(seconds)
 
     def result(self, timeout: float | None = None) -> Any:
-        """What the function returned.
+        """The result of the job function.
 
         Raises:
-            EditorError: what it raised, or ``JobError`` when it was cancelled or its worker died.
-            TimeoutError: not finished within ``timeout`` seconds.
+            EditorError: the error of the function, or ``JobError`` when it was cancelled or its worker died.
+            TimeoutError: the job is not done within ``timeout`` seconds.
         """
         if not self._finished.wait(timeout):
             raise TimeoutError("the job is still running")
@@ -145,18 +145,18 @@ class Job:
         return value
 
     def cancel(self) -> None:
-        """Stops the job within a second, whatever it is doing."""
+        """Stops the job within a second, by killing its worker if necessary."""
         self._service.cancel(self)
 
-    def _hear(self, events: list[Event]) -> None:
-        """Takes what the worker reports."""
+    def _on_events(self, events: list[Event]) -> None:
+        """Handles events of the worker."""
         for event in events:
             if event["kind"] != _STARTED:
                 self.events.append(event)
                 continue
             self._worker = event["worker"]
-            if self.done and self.cancelled:  # it started just when it was taken off the list
-                self._service._end_worker_of(self)
+            if self.done and self.cancelled:  # it started while it was being cancelled
+                self._service._kill_worker_of(self)
 
     def _finish(self, ok: bool, value: Any) -> None:
         if not self._finished.is_set():
@@ -174,23 +174,23 @@ class JobService:
         self._client: Any = None
         self._cluster: Any = None
         self._lock = threading.RLock()
-        self._ended_workers = 0
-        """How often a worker was ended on purpose; jobs that shared it are started again."""
+        self._killed_workers = 0
+        """Number of workers killed on purpose; other jobs of these workers are restarted."""
 
     def start(self) -> None:
-        """Connects, or starts the embedded cluster. Safe to call more than once and from any thread.
+        """Connects to the scheduler or starts the embedded cluster. Idempotent and thread-safe.
 
         Raises:
             JobError: the scheduler cannot be reached.
         """
         with self._lock:
-            if self._client is not None and self._client.status != "closed":  # closed: its scheduler went away for long
+            if self._client is not None and self._client.status != "closed":  # closed: the scheduler was gone for too long
                 return
             import dask
             from distributed import Client, LocalCluster
 
             for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)  # a killed worker is reported by the job
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # jobs report killed workers
             dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": True,
                              "distributed.worker.preload": ["editor.execution.jobs.worker_setup"],
                              "distributed.admin.low-level-log-length": 0})
@@ -206,7 +206,7 @@ class JobService:
                 raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error
 
     def submit(self, function: Callable[..., Any], *arguments: Any, time_limit: float = TIME_LIMIT_SECONDS) -> Job:
-        """Starts a job and returns at once; it is ended when it takes longer than ``time_limit`` seconds."""
+        """Starts a job and returns it without waiting; cancels it after ``time_limit`` seconds."""
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
         job._timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
@@ -216,7 +216,7 @@ class JobService:
         return job
 
     def run(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
-        """Runs a job to its end; it is cancelled when it takes longer than ``timeout`` seconds."""
+        """Runs a job and returns its result; cancels it after ``timeout`` seconds."""
         job = self.submit(function, *arguments)
         try:
             return job.result(timeout)
@@ -225,7 +225,7 @@ class JobService:
             raise JobError(f"gave up after {timeout:.0f} s") from None
 
     def cancel(self, job: Job) -> None:
-        """Asks the job to stop, then ends its worker."""
+        """Requests the job to stop; kills its worker if it does not."""
         if job.done:
             return
         job.cancelled = True
@@ -233,84 +233,84 @@ class JobService:
 
     def _time_out(self, job: Job, limit: float) -> None:
         if not job.done:
-            job.ended_because = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
+            job.termination_reason = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
             self.cancel(job)
 
-    def _end_worker_of(self, job: Job) -> None:
-        """Ends the worker that a job runs on; other jobs that it runs start again on the next one."""
-        def end() -> None:
+    def _kill_worker_of(self, job: Job) -> None:
+        """Kills the worker of a job; its other jobs restart on the next worker."""
+        def kill() -> None:
             with self._lock:
                 client = job._future.client
                 if client is not self._client:
-                    return  # gone already, because of another job
-                self._ended_workers += 1
+                    return  # another job has already replaced it
+                self._killed_workers += 1
                 try:
-                    if self._cluster is None:  # somebody else's: ask for it
+                    if self._cluster is None:  # an external cluster: its scheduler restarts the worker
                         client.restart_workers([job._worker], timeout=30, raise_for_error=False)
                     else:
                         self._replace_cluster(client)
                 except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors while a cluster is closed
-                    log.warning("could not end the worker of a cancelled job: %s", error)
+                    log.warning("could not kill the worker of a cancelled job: %s", error)
 
-        threading.Thread(target=end, daemon=True).start()  # jobs report from the thread that would have to answer
+        threading.Thread(target=kill, daemon=True).start()  # events arrive on the thread that must answer this call
 
     def _replace_cluster(self, client: Any) -> None:
-        """Kills the embedded worker and starts another cluster, unless somebody did it already.
+        """Kills the embedded worker and starts another cluster, unless another thread has done so.
 
-        A nanny starts a worker again that died, but not always (the eighth time in a row it does not), and a
-        nanny that is asked to restart a worker waits five seconds for it to end by itself.
+        A Dask nanny does not always restart a dead worker (not the eighth time in a row), and it waits five
+        seconds for a worker to stop before it restarts it.
         """
         with self._lock:
             if self._cluster is None or client is not self._client:
                 return
             old, self._client, self._cluster = (self._client, self._cluster), None, None
             for nanny in old[1].workers.values():
-                with contextlib.suppress(OSError, TypeError):  # it may be dead, or not be there yet
+                with contextlib.suppress(OSError, TypeError):  # the worker may be dead or not started yet
                     os.kill(nanny.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-            _close(*old)  # first: two clusters at once share an event loop
+            _close(*old)  # before the start: two clusters would share an event loop
             self.start()
 
     def close(self) -> None:
-        """Ends the embedded cluster."""
+        """Closes the client and the embedded cluster."""
         with self._lock:
             _close(self._client, self._cluster)
             self._client = self._cluster = None
 
     def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
-            self._see_through(job, function, arguments)
-        except Exception as error:  # noqa: BLE001  # no cluster could be started: whoever waits for the job must hear it
+            self._run_to_completion(job, function, arguments)
+        except Exception as error:  # noqa: BLE001  # no cluster could start: callers waiting for the job need the error
             job._finish(False, self._explain(job, error))
 
-    def _see_through(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Submits a job and waits for its end; once more when its worker was ended because of another job."""
+    def _run_to_completion(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Submits a job and waits for its result; resubmits it when its worker was killed because of another job."""
         for attempt in itertools.count():
-            with self._lock:  # not while a worker is being ended
-                if job.done:  # cancelled meanwhile
+            with self._lock:  # not while a worker is being killed
+                if job.done:  # cancelled before it started
                     return
                 self.start()
-                client, ended_before = self._client, self._ended_workers
-                client.subscribe_topic(job.id, lambda event: job._hear(event[1]))
+                client, killed_before = self._client, self._killed_workers
+                client.subscribe_topic(job.id, lambda event: job._on_events(event[1]))
                 job._worker = None
                 job._future = client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
             try:
                 ok, value = job._future.result()
-                time.sleep(0.05)  # the last events arrive by another way
-                job._finish(*(False, JobError(job.ended_because)) if ok and job.cancelled else (ok, value))
+                time.sleep(0.05)  # the last events arrive on another connection
+                job._finish(*(False, JobError(job.termination_reason)) if ok and job.cancelled else (ok, value))
                 return
             except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors; `_explain` tells them apart
                 if not job.cancelled:
-                    if _lost(error):
+                    if _worker_lost(error):
                         self._replace_cluster(client)
-                    if self._ended_workers > ended_before:
-                        continue  # because of another job, whatever it looked like from here
+                    if self._killed_workers > killed_before:
+                        continue  # its worker was killed because of another job
                 job._finish(False, self._explain(job, error))
                 return
 
     def _explain(self, job: Job, error: BaseException) -> JobError:
         if job.cancelled:
-            return JobError(job.ended_because)
-        if _lost(error):
+            return JobError(job.termination_reason)
+        if _worker_lost(error):
             if self.scheduler and type(error).__name__ != "KilledWorker":
                 return JobError(f"lost the connection to the Dask scheduler at {self.scheduler}")
             return JobError("the worker process died: a runtime crashed or used too much memory "
@@ -322,31 +322,31 @@ class JobService:
         return phases[-1] if phases else "start"
 
     def _enforce(self, job: Job) -> None:
-        """Asks a job to stop; then ends its worker if it runs, else its place in the queue."""
+        """Requests a job to stop; then kills its worker, or removes a job that has not started."""
         from distributed import Variable
 
-        with contextlib.suppress(Exception):  # its cluster may just be replaced because of another job
+        with contextlib.suppress(Exception):  # another job may be replacing the cluster
             Variable(f"cancel-{job.id}", client=job._future.client).set(True)
         if job._finished.wait(CANCEL_GRACE_SECONDS):
             return
-        job._finish(False, JobError(job.ended_because))
+        job._finish(False, JobError(job.termination_reason))
         if job._worker:
-            self._end_worker_of(job)
+            self._kill_worker_of(job)
         else:
             with contextlib.suppress(Exception):
                 job._future.cancel()
 
 
-def _lost(error: BaseException) -> bool:
-    """The job's worker is gone, or with it the whole cluster (closed while its result was on the way, too)."""
+def _worker_lost(error: BaseException) -> bool:
+    """Whether an error means that the worker or the whole cluster is gone."""
     return type(error).__name__ in ("KilledWorker", "FutureCancelledError", "CommClosedError")
 
 
-def _close(*parts: Any) -> None:
+def _close(*resources: Any) -> None:
     """Closes a client and its cluster. Best effort: the processes are daemons."""
-    for part in parts:
-        if part is not None:
+    for resource in resources:
+        if resource is not None:
             try:
-                part.close(timeout=5)
+                resource.close(timeout=5)
             except Exception as error:  # noqa: BLE001  # best effort: the processes are daemons
-                log.debug("closing %s: %s", part, error)
+                log.debug("closing %s: %s", resource, error)

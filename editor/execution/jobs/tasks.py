@@ -1,4 +1,4 @@
-"""Functions that run as jobs. They get plain values, because a worker may be another machine."""
+"""Functions that run as jobs. Arguments are serializable, because a worker may be another machine."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph
     """Parses a model file."""
     channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
     graph = load_model(model, define)
-    _latest[:] = [(graph, _state(model))]
+    _latest[:] = [(graph, _file_state(model))]
     return graph
 
 
 _latest: list[tuple[Graph, tuple[int, int]]] = []
-"""What this worker read last, and the state of its file: the question that follows is about it."""
+"""The graph that this worker loaded last, with the state of its file; the next job usually uses the same one."""
 
 
-def _state(model: str) -> tuple[int, int]:
+def _file_state(model: str) -> tuple[int, int]:
     stat = Path(model).stat()
     return stat.st_mtime_ns, stat.st_size
 
 
 def _graph(model: str, define: Mapping[str, int]) -> Graph:
     for graph, state in _latest:
-        if str(graph.path) == model and graph.define == dict(define) and state == _state(model):
+        if str(graph.path) == model and graph.define == dict(define) and state == _file_state(model):
             return graph
     return load_model(model, define)
 
 
 def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
                      entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
-    """What each device of a table can run of a model."""
+    """[device] the ops of a model that it can run, and the reasons for the others."""
     graph = _graph(model, define)
     answers = []
     for i, device in enumerate(load_devices(entries)):
@@ -73,7 +73,7 @@ def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, m
 
 
 def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
-    """Profiles a model on every real device of a table; the profiles are kept on this machine."""
+    """Profiles a model on every real device of a table; stores the profiles on this machine."""
     graph = load_graph(channel, recipe.model, recipe.define)
 
     def report(text: str, done: int, total: int) -> None:
@@ -84,7 +84,7 @@ def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) 
 
 
 def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
-    """Profiles where that has not been done, then tries the best few plans for real."""
+    """Profiles the model if needed, then benchmarks the most promising plans."""
     graph = load_graph(channel, recipe.model, recipe.define)
     devices = load_devices(recipe.devices)
     if any(load_profile(graph, d) is None for d in devices if not d.planned):
@@ -95,7 +95,7 @@ def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: 
 
 
 def warm_up(channel: Channel) -> None:
-    """Imports the runtimes, so that the first real job starts at once."""
+    """Imports the runtimes, so that the first job starts without delay."""
     from editor.runtimes.registry import stand_in
 
     stand_in()

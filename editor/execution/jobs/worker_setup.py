@@ -1,4 +1,4 @@
-"""What a Dask worker of the embedded cluster does when it starts."""
+"""Start-up hook of the Dask workers of the embedded cluster."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def dask_setup(_worker: Any) -> None:
-    """Ctrl+C in the terminal reaches all processes there, and is the server's: it ends its workers by itself."""
+    """Ignores Ctrl+C, which reaches every process of the terminal: the server shuts its workers down."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""Measuring plans: real runs, interleaved with the unsplit model on each real device.
+"""Measures plans in real runs, interleaved with the unsplit model on each real device.
 
-Every round runs each contender once, so a machine that slows down slows them all alike. The order is another one in
-each round, because who runs after a runtime with busy threads and large weights pays for it.
+Every round runs each contender once, so a slower machine affects all of them. The order changes from round to round,
+because a run is slower after a runtime with busy threads and large weights.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from editor.runtimes.registry import capability, stand_in
 WARM_UP_RUNS = 2
 MIN_ROUNDS = 5
 SLOW_FACTOR = 5
-"""A baseline this many times slower than the plan is measured once, not in every round."""
+"""A baseline slower than the plan by this factor is measured once instead of in every round."""
 _SLICE_SECONDS = 0.5
-"""Of throughput mode: contenders take turns of this length."""
+"""Length of the turns that contenders take in throughput mode."""
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -45,19 +45,19 @@ ShouldStop = Callable[[], bool]
 
 @dataclass
 class _Contender:
-    """A plan or a whole model on one device, with what was measured of it."""
+    """A plan or the unsplit model on one device, with its measured times."""
 
     name: str
     compiled: CompiledPlan
     plan: int | None
-    """Number of the plan; None for a baseline."""
+    """Index of the plan; None for a baseline."""
     times: list[RunTimes] = field(default_factory=list)
     finished: int = 0
     busy_seconds: float = 0.0
     clones: list[CompiledPlan] = field(default_factory=list)
     too_slow: bool = False
-    also: list[tuple[str, int | None]] = field(default_factory=list)
-    """Name and number of what is the very same: another plan, or the baseline that a plan of one subgraph is."""
+    identical: list[tuple[str, int | None]] = field(default_factory=list)
+    """Name and index of plans and baselines that run the same compiled model."""
 
 
 class Benchmark:
@@ -91,7 +91,8 @@ class Benchmark:
             JobError: cancelled.
         """
         contenders: list[_Contender] = []
-        plans = [_entered(contenders, name, self._compile(name, p), i) for i, (name, p) in enumerate(self.placements.items())]
+        plans = [_contender_of(contenders, name, self._compile(name, placement), i)
+                 for i, (name, placement) in enumerate(self.placements.items())]
         baselines = self._baselines(contenders)
         self._phase("warming up")
         outputs = {id(c): self._warm_up(c) for c in contenders}
@@ -120,9 +121,9 @@ class Benchmark:
         return compile_placement(placement, self.threads, progress, overridden=self.overridden)
 
     def _whole(self, device: Device) -> CompiledPlan:
-        """The unsplit model on a device, compiled once: a plan of one subgraph and the baseline are the same thing.
+        """The unsplit model on a device, compiled once for the baseline and for plans of a single subgraph.
 
-        They are measured once, too. Two copies would differ by up to 5 % in time by where their memory happens to lie.
+        These are also measured once: two copies would differ by up to 5 % in time, depending on their memory addresses.
         """
         key = device.settings
         if key not in self._wholes:
@@ -130,29 +131,29 @@ class Benchmark:
         return self._wholes[key]
 
     def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
-        """The whole model on every real device that can run all of it; reasons for the others."""
-        found: dict[str, _Contender] = {}
+        """The unsplit model on every real device that can run all of it; records a reason for the others."""
+        baselines: dict[str, _Contender] = {}
         for device in self._real_devices():
             self._phase(f"compiling the unsplit model on {device.name}")
-            able = capability(self.graph, device)
-            stuck = np.flatnonzero(~able.mask & ~self.graph.op_is_constant).tolist()
-            if stuck:
-                self.baseline_problems[device.name] = f"cannot run the whole model: {able.reasons[stuck[0]]}"
+            answer = capability(self.graph, device)
+            refused = np.flatnonzero(~answer.mask & ~self.graph.op_is_constant).tolist()
+            if refused:
+                self.baseline_problems[device.name] = f"cannot run the whole model: {answer.reasons[refused[0]]}"
                 continue
             try:
-                found[device.name] = _entered(contenders, device.name, self._whole(device), None)
+                baselines[device.name] = _contender_of(contenders, device.name, self._whole(device), None)
             except ExecutionError as error:
                 self.baseline_problems[device.name] = str(error)
-        return found
+        return baselines
 
     def _real_devices(self) -> list[Device]:
-        """Real devices of all tables, each runtime and provider once."""
-        found: dict[tuple[object, ...], Device] = {}
+        """Real devices of all plans, without duplicates."""
+        devices: dict[tuple[object, ...], Device] = {}
         for placement in self.placements.values():
             for device in placement.devices:
                 if device.present:
-                    found.setdefault(device.settings, device)
-        return list(found.values())
+                    devices.setdefault(device.settings, device)
+        return list(devices.values())
 
     def _warm_up(self, contender: _Contender) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -169,18 +170,18 @@ class Benchmark:
             if contender.plan is not None:
                 self.plan_seconds = max(self.plan_seconds, times.total)
             elif times.total > SLOW_FACTOR * self.plan_seconds and times.total * MIN_ROUNDS > self.seconds / 2:
-                contender.times.append(times)  # one run must do: the others would wait for it in every round
+                contender.times.append(times)  # one run suffices: the others would wait for it in every round
                 contender.finished, contender.busy_seconds, contender.too_slow = 1, times.total, True
                 break
         return result
 
     def _measure_latency(self, contenders: Sequence[_Contender]) -> None:
-        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         begin = perf_counter()
         rounds = 0
         order = random.Random(0)
         while rounds < MIN_ROUNDS or perf_counter() - begin < self.seconds:
-            for contender in order.sample(racing, len(racing)):
+            for contender in order.sample(active, len(active)):
                 self._check_stop()
                 _, times = contender.compiled.run_timed(self.inputs)
                 contender.times.append(times)
@@ -190,17 +191,17 @@ class Benchmark:
             rounds += 1
 
     def _measure_throughput(self, contenders: Sequence[_Contender]) -> None:
-        racing = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
-        for contender in racing:
+        active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        for contender in active:
             contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
         begin = perf_counter()
-        while any(c.busy_seconds < self.seconds for c in racing):
-            for contender in racing:
+        while any(c.busy_seconds < self.seconds for c in active):
+            for contender in active:
                 self._check_stop()
                 self._saturate(contender, perf_counter() - begin)
 
     def _saturate(self, contender: _Contender, elapsed: float) -> None:
-        """Keeps all requests in flight for one slice."""
+        """Keeps all requests in flight for one turn."""
         deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds)
         failures: list[BaseException] = []
 
@@ -228,15 +229,15 @@ class Benchmark:
 
     def _reference(self, baselines: Mapping[str, _Contender],
                    outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
-        """Outputs of the unsplit model: on the stand-in where it is among the baselines, else on any of them."""
+        """(device, outputs, problem) of the unsplit model, on the stand-in runtime if possible, else on any baseline."""
         names = [n for n in baselines if n not in self.baseline_problems]
         by_device = {d.name: d for d in self._real_devices()}
-        own = stand_in()
-        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (own.runtime, own.provider))
+        preferred = stand_in()
+        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (preferred.runtime, preferred.provider))
         if names:
             return names[0], outputs[id(baselines[names[0]])], ""
         try:
-            return own.description, self._whole(own).run(self.inputs), ""
+            return preferred.description, self._whole(preferred).run(self.inputs), ""
         except EditorError as error:
             return "", None, str(error)
 
@@ -245,7 +246,7 @@ class Benchmark:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
         planned = {d.name for d in placement.devices if d.planned}
-        difference, first = self._explained(placement, difference)
+        difference, first = self._with_first_differences(placement, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times]),
@@ -259,31 +260,32 @@ class Benchmark:
             environment=environment(self.threads))
 
     def _difference(self, placement: Placement, name: str, expected: dict[str, Any] | None,
-                    found: dict[str, Any]) -> Difference | None:
+                    actual: dict[str, Any]) -> Difference | None:
         if expected is None:
             return None
-        home = next((d for d in self._real_devices() if d.name == name), stand_in())
-        return compare(name, expected, found, self._precision(placement, home))
+        reference = next((d for d in self._real_devices() if d.name == name), stand_in())
+        return compare(name, expected, actual, self._precision(placement, reference))
 
     def _precision(self, placement: Placement, reference: Device) -> str:
         used = {s.device for s in placement.subgraphs}
         return precision_of([reference, *(d for d in placement.devices if d.name in used)])
 
-    def _explained(self, placement: Placement, difference: Difference | None) -> tuple[Difference | None, str]:
-        """Each output outside its tolerance with where that starts, and the same in one line."""
+    def _with_first_differences(self, placement: Placement, difference: Difference | None) -> tuple[Difference | None, str]:
+        """The difference with the origin of each output outside its tolerance, and a one-line summary."""
         if difference is None or difference.within_tolerance:
             return difference, ""
         self._phase("looking for the difference")
-        home = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        reference = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
         wrong = [o.name for o in difference.outputs if not o.ok]
-        found: dict[str, FirstDifference] = {}
+        origins: dict[str, FirstDifference] = {}
         problem = "seen in the outputs only, not in any boundary tensor"
         try:
-            found = first_differences(placement, self.inputs, home, wrong, self.threads, self._precision(placement, home))
+            origins = first_differences(placement, self.inputs, reference, wrong, self.threads,
+                                        self._precision(placement, reference))
         except EditorError as error:
             problem = f"not found: {error}"
-        told = tuple(o if o.ok else replace(o, first=str(found.get(o.name, problem))) for o in difference.outputs)
-        return replace(difference, outputs=told), summary(found) or problem
+        outputs = tuple(o if o.ok else replace(o, first=str(origins.get(o.name, problem))) for o in difference.outputs)
+        return replace(difference, outputs=outputs), summary(origins) or problem
 
     def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")
@@ -293,7 +295,7 @@ class Benchmark:
         return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput, "")
 
     def _sample(self, contender: _Contender, times: RunTimes, at: float) -> None:
-        for name, plan in ((contender.name, contender.plan), *contender.also):
+        for name, plan in ((contender.name, contender.plan), *contender.identical):
             self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at,
                            "total": times.total, "subgraphs": times.subgraphs,
                            "transfers": sum(t.seconds for t in times.transfers),
@@ -308,18 +310,18 @@ class Benchmark:
             raise JobError("cancelled")
 
 
-def _entered(contenders: list[_Contender], name: str, compiled: CompiledPlan, plan: int | None) -> _Contender:
-    """The contender that runs this compiled model: a new one, or the one that runs it already."""
-    twin = next((c for c in contenders if c.compiled is compiled), None)
-    if twin is not None:
-        twin.also.append((name, plan))
-        return twin
+def _contender_of(contenders: list[_Contender], name: str, compiled: CompiledPlan, plan: int | None) -> _Contender:
+    """The contender that runs this compiled model, added if none does."""
+    same = next((c for c in contenders if c.compiled is compiled), None)
+    if same is not None:
+        same.identical.append((name, plan))
+        return same
     contenders.append(_Contender(name, compiled, plan))
     return contenders[-1]
 
 
 def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
-    graph, part = placement.graph, placement.division.part
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     steps = {step.id: step for step in contender.compiled.steps}
     figures = []
     for subgraph in placement.subgraphs:
@@ -328,10 +330,10 @@ def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: f
             continue
         spent = [t.subgraphs[subgraph.id] for t in contender.times]
         runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
-        first = next(graph.key_index[k] for k in subgraph.ops if part[graph.key_index[k]] >= 0)
-        also = tuple(f"{graph.display_name(op)} of subgraph {part[op]}" for op in step.part.absorbed_ops)
+        first = next(graph.key_index[k] for k in subgraph.ops if subgraph_of_op[graph.key_index[k]] >= 0)
+        absorbed = tuple(f"{graph.display_name(op)} of subgraph {subgraph_of_op[op]}" for op in step.submodel.absorbed_ops)
         figures.append(SubgraphFigures(
-            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), also,
+            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), absorbed,
             Spread.of(spent), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
             float(np.mean(spent)) / mean_total if mean_total else 0.0))
     return tuple(figures)
@@ -340,7 +342,7 @@ def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: f
 def _transfer_figures(placement: Placement, contender: _Contender, mean_total: float,
                       planned: set[str]) -> tuple[TransferFigures, ...]:
     device = {s.id: s.device for s in placement.subgraphs}
-    named = {made: name for step in contender.compiled.steps for made, name in step.part.model_names.items()}
+    named = {output: name for step in contender.compiled.steps for output, name in step.submodel.model_names.items()}
     spent: dict[tuple[str, int, int], list[float]] = {}
     sizes: dict[tuple[str, int, int], int] = {}
     for times in contender.times:
@@ -355,7 +357,7 @@ def _transfer_figures(placement: Placement, contender: _Contender, mean_total: f
 
 
 def _prediction(placement: Placement) -> dict[str, Any]:
-    """What the policies' costs say about a plan, from the profile where there is one."""
+    """Predicted latency of a plan, from profiles where they exist."""
     for source in ("measured", "estimate"):
         try:
             costs = costs_of(placement.graph, placement.devices, source)
@@ -366,14 +368,14 @@ def _prediction(placement: Placement) -> dict[str, Any]:
 
 
 def _ignore(_event: Event) -> None:
-    """Where nobody listens."""
+    """Default event handler."""
 
 
 def environment(threads: int) -> dict[str, str]:
-    """What the figures were measured on."""
-    found = {"CPU": cpu_name(),
-             "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
-             "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
+    """Hardware, software and settings of the measurement."""
+    result = {"CPU": cpu_name(),
+              "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
+              "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
     for device in available_devices():
-        found.setdefault(device.runtime, device.version)
-    return found
+        result.setdefault(device.runtime, device.version)
+    return result

@@ -1,4 +1,4 @@
-"""What a benchmark found out, as frozen values that turn into JSON and text."""
+"""Results of a benchmark, as frozen values with a JSON and a text form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from editor.text import counted
 
 _FEW = 4
-"""Ops to name in one line."""
+"""Most ops to name in one line."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,24 @@ class Spread:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Spread:
-        """From at least one duration."""
+        """Percentiles of at least one duration."""
         low, median, p90, p99, high = np.percentile(seconds, [0, 50, 90, 99, 100]).tolist()
         return cls(median, p90, p99, low, high, float(np.mean(seconds)), len(seconds))
 
 
 @dataclass(frozen=True)
 class SubgraphFigures:
-    """One subgraph over all runs."""
+    """Times of one subgraph over all runs."""
 
     id: int
     device: str
     runs_on: str
     estimated: bool
-    """The device is planned; the time is that of its stand-in."""
+    """Whether the device is planned, so that the time is that of its stand-in."""
     ops: int
     first_op: str
-    also: tuple[str, ...]
-    """Ops of other subgraphs that run here, in one kernel with its own"""
+    absorbed_ops: tuple[str, ...]
+    """Ops of other subgraphs that kernels of this subgraph compute."""
     time: Spread
     cpu: float
     """median CPU seconds"""
@@ -54,19 +54,20 @@ class SubgraphFigures:
 
     @property
     def fused_in(self) -> str:
-        """The first few of ``also``, in words; "" where there are none."""
-        more = len(self.also) - _FEW
-        return ", ".join(self.also[:_FEW]) + (f" and {more} more" if more > 0 else "")
+        """Text that names the first few of ``absorbed_ops``; "" where there are none."""
+        more = len(self.absorbed_ops) - _FEW
+        return ", ".join(self.absorbed_ops[:_FEW]) + (f" and {more} more" if more > 0 else "")
 
     @property
     def what(self) -> str:
-        """What runs, in words."""
-        return f"{counted(self.ops, 'op')} from {self.first_op}" + (f"; fused with them: {self.fused_in}" if self.also else "")
+        """Text that describes the ops of the subgraph."""
+        fused = f"; fused with them: {self.fused_in}" if self.absorbed_ops else ""
+        return f"{counted(self.ops, 'op')} from {self.first_op}{fused}"
 
 
 @dataclass(frozen=True)
 class TransferFigures:
-    """One boundary tensor handed over, over all runs."""
+    """Times of one transfer over all runs."""
 
     tensor: str
     source: int
@@ -81,7 +82,7 @@ class TransferFigures:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The unsplit model on one real device of the table."""
+    """Times of the unsplit model on one real device."""
 
     device: str
     description: str
@@ -94,19 +95,19 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Difference:
-    """Outputs of the plan against those of the unsplit model."""
+    """Difference between the outputs of the plan and of the unsplit model."""
 
     reference: str
     max_absolute: float
     max_relative: float
-    """largest absolute difference of an output over the largest magnitude in it"""
+    """largest absolute difference of an output divided by its largest magnitude"""
     outputs: tuple[OutputDifference, ...]
     within_tolerance: bool
 
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """One output."""
+    """Difference of one output."""
 
     name: str
     max_absolute: float
@@ -115,12 +116,12 @@ class OutputDifference:
     """relative"""
     ok: bool
     first: str = ""
-    """Where the difference first appears, for an output outside its tolerance; "" when that is not known."""
+    """Where the difference first appears, for an output outside its tolerance; "" when unknown."""
 
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """One plan, measured."""
+    """The benchmark of one plan."""
 
     plan: str
     mode: str
@@ -132,22 +133,22 @@ class BenchmarkResult:
     throughput: float
     """requests per second"""
     estimated: bool
-    """Some subgraph ran on a stand-in, so totals are estimates too."""
+    """Whether a subgraph ran on a stand-in, so that totals are estimates."""
     subgraphs: tuple[SubgraphFigures, ...]
     transfers: tuple[TransferFigures, ...]
     baselines: tuple[Baseline, ...]
     difference: Difference | None
     difference_problem: str
     first_difference: str
-    """Where a difference outside the tolerance first appears; "" when there is none or it is not known."""
+    """Where a difference outside the tolerance first appears; "" when there is none or it is unknown."""
     predicted: float | None
-    """seconds of one run by the costs that policies use; None when they cannot be had"""
+    """seconds of one run by the costs that policies use; None when they are not available"""
     predicted_from: str
     """``estimate`` or ``measured``"""
     environment: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; times in seconds."""
+        """Data for JSON; times in seconds."""
         return asdict(self)
 
     def text(self) -> str:
@@ -155,7 +156,7 @@ class BenchmarkResult:
         return "\n".join([*self._per_subgraph(), *self._totals(), *self._comparison()])
 
     def ratio_to(self, baseline: Baseline) -> str:
-        """How the plan compares with a baseline, in words; "" when that was not measured."""
+        """Text that compares the plan with a baseline; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
         ratio = self.total.median / baseline.time.median
@@ -175,7 +176,7 @@ class BenchmarkResult:
             lines.append(f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                          f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
                          f"cpu: {_us(t.time.median):>9}  execType: {t.from_device}->{t.to_device}{mark}")
-        lines += [f"subgraph{s.id} computes, fused with its own: {s.fused_in}" for s in self.subgraphs if s.also]
+        lines += [f"subgraph{s.id} computes, fused with its own: {s.fused_in}" for s in self.subgraphs if s.absorbed_ops]
         return lines
 
     def _totals(self) -> list[str]:
@@ -221,6 +222,6 @@ def _ms(seconds: float) -> str:
 
 
 def _label(prefix: str, name: str, width: int = 44) -> str:
-    """A name cut from the left: scoped names differ at their end."""
+    """A label of fixed width; long names lose their start, because scoped names differ at the end."""
     room = width - len(prefix)
     return (prefix + (name if len(name) <= room else "…" + name[1 - room:])).ljust(width)

@@ -1,9 +1,9 @@
-"""Where a difference to the unsplit model first appears: a look at the tensors that cross subgraphs.
+"""Finds the boundary tensor in which a difference to the unsplit model first appears.
 
-They are compared in the order of execution, so what is found is the first for certain. Bisecting would need fewer
-comparisons, but misses a difference that later ops hide (a Relu, a rounding) and that shows again behind them.
-Memory stays bounded: as many tensors at once as fit in ``MAX_BYTES`` are kept of the plan and of the unsplit
-model, which is compiled and run once for each such group, until the outputs in question are explained.
+Boundary tensors are compared in order of execution, so the result is the first one. Bisection would need fewer
+comparisons, but misses a difference that later ops hide (a Relu, a rounding). Memory is bounded: each pass keeps at
+most ``MAX_BYTES`` of tensors of the plan and as many of the unsplit model, which is recompiled for each pass, until
+all differing outputs are explained.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from editor.placement.placement import Placement
 from editor.runtimes.base import Value
 
 MAX_BYTES = 256 << 20
-"""Of the tensors that are compared at once; twice that is held, and a single larger tensor goes alone."""
+"""Bytes of the tensors compared in one pass; twice that is held. A larger tensor has a pass of its own."""
 _UNKNOWN_SHARE = 8
-"""A tensor of unknown size counts as this part of the limit."""
+"""A tensor of unknown size counts as the limit divided by this."""
 
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """The first tensor before an output, in the order of execution, that is outside its tolerance."""
+    """The first tensor outside its tolerance, in order of execution, on which an output depends."""
 
     tensor: str
     subgraph: int
@@ -41,58 +41,58 @@ class FirstDifference:
 
 def first_differences(placement: Placement, inputs: Mapping[str, Value], reference: Device, outputs: Sequence[str],
                       threads: int = 0, precision: str = "", limit: int = MAX_BYTES) -> dict[str, FirstDifference]:
-    """Runs the plan and the unsplit model, and compares what crosses subgraphs.
+    """Runs the plan and the unsplit model, and compares their boundary tensors.
 
     Args:
         placement: the plan.
-        inputs: by name.
-        reference: the device for the unsplit model.
+        inputs: values by name.
+        reference: the device that runs the unsplit model.
         outputs: graph outputs that differ.
-        threads: per subgraph; 0 leaves the choice to the runtime.
-        precision: see ``fidelity.precision_of``.
-        limit: bytes of the tensors that are compared at once.
+        threads: threads per subgraph; 0 leaves the choice to the runtime.
+        precision: see ``tolerances.precision_of``.
+        limit: bytes of the tensors compared in one pass.
 
     Returns:
-        Per output where its difference first appears; outputs for which nothing is found are left out.
+        output -> its first difference; without outputs whose boundary tensors all agree.
 
     Raises:
         ExecutionError: the plan or the unsplit model does not run.
     """
     graph, overridden = placement.graph, overridden_initializers(placement.graph, inputs)
-    before = {name: tensors_before(graph, name) for name in outputs}
-    asked = set().union(*before.values())
-    made = {name: (s.id, s.device) for s in placement.subgraphs for name in s.outputs if name in asked}
+    dependencies = {name: tensors_needed_by(graph, name) for name in outputs}
+    relevant = set().union(*dependencies.values())
+    source_of = {name: (s.id, s.device) for s in placement.subgraphs for name in s.outputs if name in relevant}
     plan = compile_placement(placement, threads, as_cut=True, overridden=overridden)
-    found: dict[str, FirstDifference] = {}
-    for group in in_groups(graph, list(made), limit):
-        names = [name for name in group if any(name in before[o] for o in outputs if o not in found)]
+    result: dict[str, FirstDifference] = {}
+    for group in in_groups(graph, list(source_of), limit):
+        names = [name for name in group if any(name in dependencies[o] for o in outputs if o not in result)]
         if not names:
             continue
-        actual = plan.keep(inputs, names)
-        expected = compile_whole(graph, reference, threads, names, overridden).keep(inputs, names)
+        actual = plan.capture(inputs, names)
+        expected = compile_whole(graph, reference, threads, names, overridden).capture(inputs, names)
         for name in (n for n in names if n in expected and n in actual):
             gap = compare("", {name: expected[name]}, {name: actual[name]}, precision)
             if not gap.within_tolerance:
                 for output in outputs:
-                    if name in before[output]:
-                        found.setdefault(output, FirstDifference(name, *made[name], gap.max_relative))
-    return found
+                    if name in dependencies[output]:
+                        result.setdefault(output, FirstDifference(name, *source_of[name], gap.max_relative))
+    return result
 
 
-def summary(found: Mapping[str, FirstDifference], most: int = 4) -> str:
-    """One line; outputs are named where their differences start at different tensors."""
+def summary(differences: Mapping[str, FirstDifference], most: int = 4) -> str:
+    """One line of text; names the outputs where their first differences are at different tensors."""
     places: dict[str, list[str]] = {}
-    for output, place in found.items():
+    for output, place in differences.items():
         places.setdefault(str(place), []).append(output)
     if len(places) <= 1:
         return next(iter(places), "")
-    told = [f"{text} (output{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:most]))}"
+    texts = [f"{text} (output{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:most]))}"
             f"{', ...' if len(names) > most else ''})" for text, names in places.items()]
-    return "; ".join(told[:most]) + (f"; {len(told) - most} more places" if len(told) > most else "")
+    return "; ".join(texts[:most]) + (f"; {len(texts) - most} more places" if len(texts) > most else "")
 
 
-def tensors_before(graph: Graph, output: str) -> set[str]:
-    """The output and every tensor that it depends on."""
+def tensors_needed_by(graph: Graph, output: str) -> set[str]:
+    """The output and every tensor on which it depends."""
     tensor = graph.tensor_index[output]
     seen, stack = {tensor}, [tensor]
     while stack:
@@ -104,7 +104,7 @@ def tensors_before(graph: Graph, output: str) -> set[str]:
 
 
 def in_groups(graph: Graph, names: Sequence[str], limit: int) -> Iterator[list[str]]:
-    """Runs of tensors that fit together."""
+    """Yields groups of consecutive tensors within the limit of bytes."""
     group: list[str] = []
     total = 0
     for name in names:

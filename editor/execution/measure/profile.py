@@ -1,8 +1,8 @@
-"""Measuring what each op takes on a real device, with the runtimes' own profilers.
+"""Measures the time of each op on a real device with the profiler of its runtime.
 
-Kernels are timed at the optimisation level that will run: the median of each over the quietest whole runs.
-Medians do not add up and the framework spends time between kernels, so all are scaled to the latency of the
-run without profiler. Devices are compared, and cuts priced, by runs in turns: see `_compare_devices` and `_split_cost`.
+Kernels are timed at the optimisation level of real runs: the median of each over the quietest runs. Medians do not add
+up, and runtimes spend time between kernels, so the times are scaled to the latency without profiler. Alternating runs
+compare devices and measure the cost of a cut: see `_compare_devices` and `_split_cost`.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
              threads: int) -> _Measured:
     """Profiles every op that a real device can run.
 
-    Ops that it cannot run go to the other devices of the table, as policy `priority` would do it.
+    Ops that it cannot run go to the other devices of the table, by policy `priority`.
 
     Raises:
-        ExecutionError: the device is planned, or nothing of the model runs on it.
+        ExecutionError: the device is planned, or it can run no op of the model.
     """
     if device.planned:
         raise ExecutionError(f"{device.name} is not on this machine, so there is nothing to measure")
-    table = [device, *(d for d in devices if d.name != device.name)]
-    placement = solve(graph, table, Settings())
+    priority = [device, *(d for d in devices if d.name != device.name)]
+    placement = solve(graph, priority, Settings())
     plan = compile_placement(placement, threads, as_cut=True)
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
-    kept = {**values, **plan.keep(values, {name for step in mine for name in step.part.inputs})}
+    kept = {**values, **plan.capture(values, {name for step in mine for name in step.submodel.inputs})}
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
     runs = 0
     for step in mine:
-        times, count = _profile_step(graph, step, [kept[n] for n in step.part.inputs], seconds / len(mine), threads)
+        times, count = _profile_step(graph, step, [kept[n] for n in step.submodel.inputs], seconds / len(mine), threads)
         runs = max(runs, count)
         for kernel in times:
             for op, share in zip(kernel.ops, _shares(graph, kernel.ops), strict=True):
@@ -76,7 +76,7 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
                 fused[graph.op_keys[op]] = len(kernels)
             kernels.append(kernel.type)
     for op in placement.ops_on(device.name):
-        taken.setdefault(op, 0.0)  # the optimiser removed it
+        taken.setdefault(op, 0.0)  # an optimisation removed it
     in_latency, in_per_byte = _transfer_cost(device, into=True)
     out_latency, out_seconds_per_byte = _transfer_cost(device, into=False)
     launch = _launch_cost(device)
@@ -89,8 +89,8 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
 
 def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
                 report: Report | None = None) -> dict[str, DeviceProfile | str]:
-    """Profiles every real device of a table and keeps the results; the reason in words for one that cannot be."""
-    found: dict[str, DeviceProfile | str] = {}
+    """Profiles every real device and stores the profiles; device name -> profile, or the reason why there is none."""
+    result: dict[str, DeviceProfile | str] = {}
     measured: dict[str, _Measured] = {}
     real = [d for d in devices if not d.planned]
     values: dict[str, Value] = {}
@@ -101,7 +101,7 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
             values = values or random_inputs(graph)
             measured[device.name] = _profile(graph, device, devices, values, seconds, threads)
         except EditorError as error:
-            found[device.name] = str(error)
+            result[device.name] = str(error)
     if report:
         report("comparing devices", len(real), len(real))
     totals = _compare_devices(measured, values, seconds)
@@ -109,39 +109,39 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
         if device.name in measured:
             profile = _scaled(measured[device.name].profile, totals.get(device.name))
             save_profile(graph, device, profile)
-            found[device.name] = profile
+            result[device.name] = profile
     if report:
         report("trying the best split", len(real), len(real))
     profiled = [d for d in real if d.name in measured]
-    found |= calibrate(graph, profiled, {n: p for n, p in found.items() if isinstance(p, DeviceProfile)},
+    result |= calibrate(graph, profiled, {n: p for n, p in result.items() if isinstance(p, DeviceProfile)},
                        {name: m.plan for name, m in measured.items() if len(m.plan.steps) == 1}, values, seconds / 2, threads)
-    return {device.name: found[device.name] for device in real}
+    return {device.name: result[device.name] for device in real}
 
 
 def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
-    """Seconds of each device, averaged over the same quiet rounds.
+    """Device name -> mean seconds per run, over the same quiet rounds.
 
-    Profiles are taken one after the other, and a machine that was busy meanwhile would make one device look slow. A
-    device that is too slow for a few rounds is left out: which is faster is no question then.
+    Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
+    device that is too slow for a few rounds is omitted: its profile shows that it is slower.
     """
-    racing = [name for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds]
-    if len(racing) < 2:
+    compared = [name for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds]
+    if len(compared) < 2:
         return {}
     order = random.Random(0)
     rounds: list[dict[str, float]] = []
     begin = perf_counter()
     while len(rounds) < MIN_RUNS + 2 or (perf_counter() - begin < seconds and len(rounds) < MAX_RUNS):
         row = {}
-        for name in order.sample(racing, len(racing)):
+        for name in order.sample(compared, len(compared)):
             _, times = measured[name].plan.run_timed(values)
             row[name] = sum(times.subgraphs[i] for i in measured[name].mine)
         rounds.append(row)
     quiet = sorted(rounds[2:], key=lambda row: sum(row.values()))[:max(1, int(len(rounds) * QUIET_SHARE))]
-    return {name: float(np.mean([row[name] for row in quiet])) for name in racing}
+    return {name: float(np.mean([row[name] for row in quiet])) for name in compared}
 
 
 def _scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
-    """The same shares of another total."""
+    """The profile scaled to another total time."""
     if total is None or not profile.total:
         return profile
     factor = total / profile.total
@@ -150,7 +150,7 @@ def _scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
 
 def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds: float,
                   threads: int) -> tuple[list[KernelTime], int]:
-    """Average kernels of the quietest runs of one sub-model, scaled to its true latency."""
+    """Kernel times of one sub-model, scaled to its latency without profiler; and the number of runs."""
     executable = step.executable
     spent: list[float] = []
     begin = perf_counter()
@@ -161,17 +161,17 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
         executable.run(arguments)
         spent.append(perf_counter() - start)
     latency = float(np.mean(np.sort(spent)[:max(1, int(len(spent) * QUIET_SHARE))]))
-    ops = tuple(int(node.name[2:]) for node in step.part.model.graph.node)
+    ops = tuple(int(node.name[2:]) for node in step.submodel.model.graph.node)
     runtime = runtime_of(step.runs_on.runtime)
-    kernels = [k for k in runtime.profile(graph, step.part, step.runs_on, arguments, seconds / 2, threads) if k.ops]
+    kernels = [k for k in runtime.profile(graph, step.submodel, step.runs_on, arguments, seconds / 2, threads) if k.ops]
     total = sum(k.seconds for k in kernels)
-    if not total:  # no profiler, or no kernel that could be mapped to ops: divided by estimated work
+    if not total:  # no profiler, or no kernel maps to ops: divided by estimated work
         return [KernelTime(step.runs_on.runtime, ops, latency)], len(spent)
     return [replace(k, seconds=k.seconds * latency / total) for k in kernels], len(spent)
 
 
 def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
-    """How the time of one kernel is shared out over its ops: by a rough count of their work."""
+    """Share of each op in the time of its kernel, in proportion to its estimated work."""
     if len(ops) == 1:
         return [1.0]
     work = op_flops(graph)[list(ops)] + 4.0 * op_bytes(graph)[list(ops)] + 1.0
@@ -180,19 +180,19 @@ def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
 
 def _split_cost(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str, Value], seconds: float,
          threads: int) -> float:
-    """Seconds that one more subgraph costs: the model in a few parts on the same device against the model in one.
+    """Seconds that one more subgraph costs: the model cut into a few subgraphs of one device, against the unsplit model.
 
-    Far more than the call itself: fusions across the cut are lost, and values change their layout. Both run in turns,
-    because on a busy machine figures from different moments say nothing about each other.
+    It exceeds the launch overhead, because a cut prevents fusions and values change their layout. The runs alternate,
+    because times measured at different moments on a busy machine are not comparable.
     """
-    part = np.full(len(graph), -1, np.int64)
+    group = np.full(len(graph), -1, np.int64)
     placed = graph.order[~graph.op_is_constant[graph.order]]
-    part[placed] = np.arange(len(placed)) * _CUTS // len(placed)
-    count = int(part.max()) + 1
+    group[placed] = np.arange(len(placed)) * _CUTS // len(placed)
+    count = int(group.max()) + 1
     if count < 2:
         return 0.0
-    devices = [device, replace(device, name=f"{device.name} again")]
-    placement = placement_of_groups(graph, devices, np.maximum(part, 0) % 2, part)
+    devices = [device, replace(device, name=f"{device.name} copy")]
+    placement = placement_of_groups(graph, devices, np.maximum(group, 0) % 2, group)
     try:
         cut = compile_placement(placement, threads, as_cut=True)
         more: list[float] = []
@@ -209,7 +209,7 @@ def _split_cost(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mappi
 
 
 def _launch_cost(device: Device) -> float:
-    """Seconds to start a subgraph: the median of a model that computes nothing to speak of."""
+    """Seconds of launch overhead: the median run of a model with negligible work."""
     executable, value = _tiny(device, 16)
     spent = []
     for _ in range(60):
@@ -243,5 +243,5 @@ def _tiny(device: Device, count: int) -> tuple[Any, Value]:
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [count]) for n in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "op0")], "tiny", info[:1], info[1:])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
-    part = SubModel(model, ("x",), ("y",), Path(), "a tiny model")
-    return runtime_of(device.runtime).compile(part, device, CompileOptions(1)), np.ones(count, np.float32)
+    submodel = SubModel(model, ("x",), ("y",), Path(), "a tiny model")
+    return runtime_of(device.runtime).compile(submodel, device, CompileOptions(1)), np.ones(count, np.float32)

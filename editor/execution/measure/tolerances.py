@@ -1,4 +1,4 @@
-"""Comparing the outputs of a plan with those of the unsplit model."""
+"""Compares the outputs of a plan with those of the unsplit model."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from editor.devices.device import Device
 from editor.execution.measure.figures import Difference, OutputDifference
 from editor.runtimes.registry import runtime_of
 
-# Relative to the largest magnitude of an output: what reordering sums costs in each type.
+# Relative to the largest magnitude of an output; reordered sums differ by less than this.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-2, "complex64": 1e-3,
               "complex128": 1e-9}
 
 
-# What float32 is worth on a device that was told to compute with less.
+# Tolerance of float32 on a device that computes with a lower precision.
 _PRECISIONS = {"bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
 
 
 def precision_of(devices: Iterable[Device]) -> str:
     """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
-    found = ""
+    lowest = ""
     for device in devices:
-        mine = "" if device.planned else runtime_of(device.runtime).precision(device)
-        if mine and _PRECISIONS[mine] > _PRECISIONS.get(found, 0.0):
-            found = mine
-    return found
+        own = "" if device.planned else runtime_of(device.runtime).precision(device)
+        if own and _PRECISIONS[own] > _PRECISIONS.get(lowest, 0.0):
+            lowest = own
+    return lowest
 
 
 def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any],
@@ -35,10 +35,10 @@ def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[st
     """Differences per output; integers, booleans and strings must be equal.
 
     Args:
-        reference_name: what computed the expected values.
+        reference_name: name of the device that computed the expected values.
         expected: values by name.
         actual: values by name.
-        precision: what float32 was computed with, see ``precision_of``.
+        precision: precision of float32 computations, see ``precision_of``.
     """
     wide = {"float32": _PRECISIONS[precision]} if precision else {}
     outputs = tuple(_compare(name, expected[name], actual[name], {**_TOLERANCE, **wide}) for name in expected)
@@ -62,9 +62,9 @@ def _compare(name: str, expected: Any, actual: Any, tolerances: Mapping[str, flo
         return _exact(name, bool((expected == actual).all()))
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     e, a = expected.astype(wide), actual.astype(wide)
-    both_odd = (np.isnan(e) & np.isnan(a)) | (e == a)
+    equal_or_nan = (np.isnan(e) & np.isnan(a)) | (e == a)
     with np.errstate(invalid="ignore"):
-        gaps = np.where(both_odd, 0.0, np.abs(e - a))
+        gaps = np.where(equal_or_nan, 0.0, np.abs(e - a))
     largest = float(np.max(gaps, initial=0.0))
     largest = float("inf") if np.isnan(largest) else largest
     scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=0.0))

@@ -1,7 +1,7 @@
-"""Trying the best few candidate plans for real, and keeping the fastest.
+"""Measures the most promising candidate plans and returns them by speed.
 
-Predictions come from parts measured by themselves, so they flatter plans with many cuts; only a run
-decides. Every candidate is a complete set of decisions, so the outcome can be edited on.
+Predictions add up costs of single ops, so they underestimate plans with many cuts; only a run decides.
+Every candidate is a complete set of decisions, so the result can be edited further.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 
-MOST = 5
-"""Candidates that run; each takes its share of the time."""
+MAX_CANDIDATES = 5
+"""Candidates to measure; they share the time."""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The outcome, fastest first."""
+    """The measured candidates, fastest first."""
 
     results: tuple[BenchmarkResult, ...]
     settings: Mapping[str, Settings]
-    """by the name of the candidate"""
+    """candidate name -> its settings"""
 
     @property
     def best(self) -> str:
@@ -36,7 +36,7 @@ class Tuned:
 
 
 def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str) -> dict[str, Placement]:
-    """Different plans worth a run: the present one, `priority`, `optimal`, and each device wherever it can.
+    """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
 
     Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first.
     """
@@ -46,7 +46,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
                                                 policy_options={"objective": objective, "costs": source})
     for device in devices:
         tries[f"mostly {device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
-    found: dict[str, Placement] = {}
+    result: dict[str, Placement] = {}
     seen: set[bytes] = set()
     predicted: dict[str, float] = {}
     costs = costs_of(graph, devices, source)
@@ -54,15 +54,15 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
         try:
             placement = solve(graph, devices, trial)
         except EditorError:
-            continue  # this policy finds nothing under these constraints
-        identity = placement.device_of_op.tobytes() + placement.division.part.tobytes()
+            continue  # this policy has no solution under these constraints
+        identity = placement.device_of_op.tobytes() + placement.division.subgraph_of_op.tobytes()
         if identity in seen:
             continue
         seen.add(identity)
-        found[name] = placement
+        result[name] = placement
         predicted[name] = placement.price(costs).total
-    ranked = sorted(found, key=lambda name: (name != "this plan", predicted[name]))[:MOST]
-    return {name: found[name] for name in ranked}
+    ranked = sorted(result, key=lambda name: (name != "this plan", predicted[name]))[:MAX_CANDIDATES]
+    return {name: result[name] for name in ranked}
 
 
 def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: float = 4.0, mode: str = "latency",
@@ -71,7 +71,7 @@ def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: f
     """Benchmarks the candidates side by side.
 
     Raises:
-        EditorError: the model has not been profiled, or nothing runs.
+        EditorError: the model has no profile, or no candidate runs.
     """
     plans = candidates(graph, devices, settings, source)
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()

@@ -1,8 +1,8 @@
-"""One block of memory for the tensors of a plan.
+"""Packs the tensors of a plan into one block of memory.
 
-Tensors that never live at the same time share memory, so that what one subgraph wrote is still in the
-cache when the next reads it. Offsets by greedy best fit, largest tensor first (Pisarchyk and Lee,
-"Efficient memory management for deep neural net inference", 2020).
+Tensors with disjoint lifetimes share memory, so that a subgraph's outputs are still in the cache when the
+next subgraph reads them. Offsets by greedy best fit, largest tensor first (Pisarchyk and Lee, "Efficient
+memory management for deep neural net inference", 2020).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import host_view, is_array, to_numpy
 
 _ALIGNMENT = 64
-"""Bytes: a cache line, and what vector instructions like."""
+"""Bytes of a cache line; vector instructions are fastest at this alignment."""
 _MAX_GROUPS = 4096
-"""The smaller tensors of larger plans get memory of their own: every two groups are compared."""
+"""Most groups to pack, because every pair is compared; the smallest others keep separate buffers."""
 
 
 def pack(sizes: Sequence[int], interferes: Bools) -> tuple[list[int], int]:
-    """Offset of every tensor, and bytes in all; tensors that interfere do not overlap.
+    """[tensor] byte offset, and total bytes; tensors that interfere do not overlap.
 
     Args:
-        sizes: bytes of each.
-        interferes: [tensor, tensor] the interference graph: True where both may hold values at the same time.
+        sizes: [tensor] bytes.
+        interferes: [tensor, tensor] the interference graph: True where lifetimes may overlap.
     """
     offsets = [0] * len(sizes)
     packed = np.zeros(len(sizes), bool)
@@ -53,13 +53,13 @@ def pack(sizes: Sequence[int], interferes: Bools) -> tuple[list[int], int]:
 
 
 def allocate_before_run(steps: Sequence[Step], outputs: Sequence[str]) -> bool:
-    """Gives the tensors of optimized parts their buffers before the first run; False where some shape is not known yet."""
+    """Allocates buffers before the first run; False where that is impossible, because a shape is unknown."""
     specs: dict[str, _Spec] = {}
     for step in steps:
-        for info in step.part.model.graph.output:
+        for info in step.submodel.model.graph.output:
             if info.name in outputs:
                 continue
-            if not step.part.optimized or not byte_size(info):
+            if not step.submodel.optimized or not byte_size(info):
                 return False
             specs[info.name] = _Spec.of(info)
     _allocate(steps, specs)
@@ -67,24 +67,24 @@ def allocate_before_run(steps: Sequence[Step], outputs: Sequence[str]) -> bool:
 
 
 def allocate_after_run(steps: Sequence[Step], outputs: Sequence[str]) -> None:
-    """Moves boundary tensors into one block of host memory, after a first run has told their shapes.
+    """Moves boundary tensors into one block of host memory; the first run has determined their shapes.
 
-    Only those that executables with bound buffers make and read in one memory space: a tensor that another runtime
-    reads may live on as a view in that runtime's outputs.
+    Only tensors that bound executables of one memory space produce and read: another runtime may return a view of
+    its input as an output.
     """
     readers_of: dict[str, list[Step]] = {}
     for step in steps:
-        for name in step.part.inputs:
+        for name in step.submodel.inputs:
             readers_of.setdefault(name, []).append(step)
     specs = {}
     for step in steps:
         if not isinstance(step.executable, BoundExecutable):
             continue
         space = _space(step)
-        for name, value in zip(step.part.outputs, step.executable.fixed_outputs(), strict=False):
+        for name, value in zip(step.submodel.outputs, step.executable.fixed_outputs(), strict=False):
             readers = readers_of.get(name, [])
-            alike = all(isinstance(r.executable, BoundExecutable) and _space(r) == space for r in readers)
-            if name in outputs or not alike or not (readers or name in step.part.internal):
+            same_space = all(isinstance(r.executable, BoundExecutable) and _space(r) == space for r in readers)
+            if name in outputs or not same_space or not (readers or name in step.submodel.internal):
                 continue
             view = host_view(value) if is_array(value) else None
             if view is not None:
@@ -108,7 +108,7 @@ class _Spec:
 
 
 def _allocate(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
-    """Packs tensors into one block, and has the runtimes write there."""
+    """Packs tensors into one block and binds them as output buffers."""
     groups = sorted(_groups(steps, tensors), key=lambda names: -max(tensors[name].bytes for name in names))[:_MAX_GROUPS]
     sizes = [max(tensors[name].bytes for name in names) for names in groups]
     offsets, size = pack(sizes, Lifetimes(steps).interference(groups))
@@ -120,15 +120,15 @@ def _allocate(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> None:
             spec = tensors[name]
             buffers[name] = raw[shift + offset:shift + offset + spec.bytes].view(spec.dtype).reshape(spec.shape)
     for step in steps:
-        mine = {name: buffers[name] for name in step.part.outputs if name in buffers}
-        if mine and isinstance(step.executable, BoundExecutable):  # without buffers the runtime would choose all again
-            step.executable.bind_output_buffers(mine)
+        own = {name: buffers[name] for name in step.submodel.outputs if name in buffers}
+        if own and isinstance(step.executable, BoundExecutable):  # an empty mapping would reset the buffers
+            step.executable.bind_output_buffers(own)
 
 
 def _groups(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> list[list[str]]:
-    """Tensors by the memory that they share: results of in-place kernels lie where their operands lay."""
+    """Groups of tensors with one buffer: the result of an in-place kernel has the buffer of its operand."""
     group = {name: [name] for name in tensors}
-    for operand, result in (pair for step in steps for pair in step.part.in_place):
+    for operand, result in (pair for step in steps for pair in step.submodel.in_place):
         if operand in tensors and result in tensors and tensors[operand].bytes == tensors[result].bytes:
             for name in group[result]:
                 group[operand].append(name)
@@ -137,24 +137,24 @@ def _groups(steps: Sequence[Step], tensors: Mapping[str, _Spec]) -> list[list[st
 
 
 class FixedRun:
-    """A plan whose every tensor has a fixed buffer: a run is one call per subgraph and nothing else.
+    """A plan in which every tensor has a fixed buffer, so that a run is one call per subgraph.
 
-    Between two runs the caches belong to the kernels: every line of Python costs microseconds then. So an array that comes
-    again is not bound again, and results are read through views that were made once.
+    Each line of Python costs microseconds when its data is not in the cache. So an input array that is already bound
+    is not bound a second time, and results are read through views created once.
     """
 
     def __init__(self, launches: Sequence[Callable[[], None]], inputs: Mapping[str, Sequence[BoundExecutable]],
                  results: Mapping[str, Value]) -> None:
         self._launches, self._inputs = launches, inputs
         self._bound: dict[str, Value] = dict.fromkeys(inputs)
-        """Arrays whose memory the executables read."""
+        """Input name -> array whose memory the executables read; None when they hold a copy."""
         self._results = results
         self._views = {name: host_view(value) for name, value in results.items()}
-        """None for results that the host cannot see: in the memory of a GPU."""
+        """Output name -> view of it; None for results in device memory."""
 
     @classmethod
     def of(cls, steps: Sequence[Step], outputs: Sequence[str]) -> FixedRun | None:
-        """After a first run, when every buffer is fixed; None unless all is in one memory space, with fixed shapes."""
+        """The fixed run of steps that have run once; None unless all buffers are fixed and in one memory space."""
         values: dict[str, Value] = {}
         inputs: dict[str, list[BoundExecutable]] = {}
         launches = []
@@ -163,20 +163,20 @@ class FixedRun:
             if not isinstance(executable, BoundExecutable) or _space(step) != _space(steps[0]):
                 return None
             fixed = executable.fixed_outputs()
-            launch = executable.bind_inputs({name: values[name] for name in step.part.inputs if name in values})
+            launch = executable.bind_inputs({name: values[name] for name in step.submodel.inputs if name in values})
             if not fixed or launch is None:
                 return None
             launches.append(launch)
-            for name in step.part.inputs:
+            for name in step.submodel.inputs:
                 if name not in values:
                     inputs.setdefault(name, []).append(executable)
-            values.update(zip(step.part.outputs, fixed, strict=True))
+            values.update(zip(step.submodel.outputs, fixed, strict=True))
         if any(name not in values or not is_array(values[name]) for name in outputs):
             return None
         return cls(launches, inputs, {name: values[name] for name in outputs})
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
-        """Graph outputs by name, as arrays of their own."""
+        """Runs the plan; returns copies of the graph outputs by name."""
         for name, value in self._bound.items():
             if inputs[name] is not value:
                 self._rebind(name, inputs[name])

@@ -1,10 +1,9 @@
-"""Positions for drawing a graph from top to bottom, in O(V + E) per sweep.
+"""Layered layout of a graph from top to bottom, in O(V + E) per sweep.
 
-A layered layout after Sugiyama, Tagawa and Toda (1981): longest-path layers, with sources pulled down
-to just above their first consumer; barycentre sweeps for the order within layers; then x by isotonic
-regression (pool adjacent violators), which keeps the order and the gaps and straightens long edges.
-Edges that span several layers get lanes. Hubs (read by many ops far apart) get none, or they would
-paint a grey wall over the graph.
+After Sugiyama, Tagawa and Toda (1981): longest-path layers, with sources moved to just above their first
+consumer; barycentre sweeps for the order within layers; then x by isotonic regression (pool adjacent
+violators), which keeps order and gaps and straightens long edges. Edges that span several layers are
+routed along lanes, except those of hubs (nodes with many distant consumers), which would cover the graph.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _STRAIGHTENING = 8
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """Where things are; units are pixels at zoom 1."""
+    """Positions in pixels at zoom 1."""
 
     x: Floats
     y: Floats
     bends: dict[int, list[tuple[float, float]]]
-    """Edge number -> points that the edge passes, for edges that span layers."""
+    """Edge number -> points on the edge, for edges that span layers"""
     faint: frozenset[int]
     """Edges of hubs, drawn faint and straight."""
 
@@ -46,10 +45,10 @@ def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: 
     Args:
         count: number of nodes.
         source, target: the edges.
-        width: width of every node, or of each.
-        taller: by how much each node is higher than a usual one, which a layer has room for; it grows downwards.
-        above, below: nodes without predecessors, and without successors, that get the first and the last layer for
-            themselves; they have no say in the layers of the others.
+        width: one width for all nodes, or [node] width.
+        taller: [node] extra height beyond the usual one; its layer grows downwards.
+        above, below: nodes without predecessors for a first layer of their own, and nodes without successors for a
+            last layer of their own; they do not affect the layers of other nodes.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
@@ -68,47 +67,48 @@ def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: 
 
 
 def _layers(count: int, source: Ints, target: Ints, above: Collection[int], below: Collection[int]) -> Floats:
-    after: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
-    apart = {*above, *below}
+    successors: list[list[int]] = [[] for _ in range(count)]
+    predecessors: list[list[int]] = [[] for _ in range(count)]
+    excluded = {*above, *below}
     for s, t in zip(source.tolist(), target.tolist(), strict=True):
-        if s not in apart and t not in apart:
-            after[s].append(t)
-            before[t].append(s)
-    waiting = [len(b) for b in before]
+        if s not in excluded and t not in excluded:
+            successors[s].append(t)
+            predecessors[t].append(s)
+    waiting = [len(b) for b in predecessors]
     order = [v for v in range(count) if not waiting[v]]
     layer = [0] * count
-    for v in order:  # grows while it is walked
-        for t in after[v]:
+    for v in order:  # the loop body appends to the list
+        for t in successors[v]:
             layer[t] = max(layer[t], layer[v] + 1)
             waiting[t] -= 1
             if not waiting[t]:
                 order.append(t)
     for v in reversed(order):
-        if after[v] and len(before[v]) <= min(1, len(after[v])) and (not before[v] or len(after[v]) == 1):
-            lowest = min(layer[t] for t in after[v]) - 1
+        incoming, outgoing = len(predecessors[v]), len(successors[v])
+        if outgoing and incoming <= min(1, outgoing) and (not incoming or outgoing == 1):
+            lowest = min(layer[t] for t in successors[v]) - 1
             # A source, or a link of a chain that starts at one, moves down to its consumer.
-            if not before[v] or (lowest > layer[v] and _starts_at_source(v, before)):
+            if not incoming or (lowest > layer[v] and _starts_at_source(v, predecessors)):
                 layer[v] = lowest
-    found = np.array(layer, np.float64) + bool(above)
-    if apart:
-        found[list(above)] = 0
-        found[list(below)] = found.max() + 1
-    return found
+    result = np.array(layer, np.float64) + bool(above)
+    if excluded:
+        result[list(above)] = 0
+        result[list(below)] = result.max() + 1
+    return result
 
 
-def _starts_at_source(v: int, before: list[list[int]], limit: int = 16) -> bool:
+def _starts_at_source(v: int, predecessors: list[list[int]], limit: int = 16) -> bool:
     for _ in range(limit):
-        if not before[v]:
+        if not predecessors[v]:
             return True
-        if len(before[v]) > 1:
+        if len(predecessors[v]) > 1:
             return False
-        v = before[v][0]
+        v = predecessors[v][0]
     return False
 
 
 class _Lanes:
-    """The graph with a dummy node on every layer that a long edge crosses; edges of one source share lanes."""
+    """The graph with a dummy node on every layer that a long edge crosses; edges of one source share these nodes."""
 
     def __init__(self, count: int, source: Ints, target: Ints, layer: Floats) -> None:
         self.layer: list[int] = layer.astype(int).tolist()
@@ -128,7 +128,7 @@ class _Lanes:
 
     def _route(self, edge: int, s: int, t: int, lane: dict[tuple[int, int], int]) -> None:
         chain: list[int] = []
-        here = s
+        previous = s
         for level in range(self.layer[s] + 1, self.layer[t]):
             dummy = lane.get((s, level))
             if dummy is None:
@@ -136,10 +136,10 @@ class _Lanes:
                 self.layer.append(level)
                 self.up.append([])
                 self.down.append([])
-                self._link(here, dummy, 4.0 if here >= self.real else 1.0)
+                self._link(previous, dummy, 4.0 if previous >= self.real else 1.0)
             chain.append(dummy)
-            here = dummy
-        self._link(here, t, 1.0)
+            previous = dummy
+        self._link(previous, t, 1.0)
         self.chain_of_edge[edge] = chain
 
     def _link(self, s: int, t: int, weight: float) -> None:
@@ -152,23 +152,24 @@ def _order(lanes: _Lanes) -> list[list[int]]:
     rows: list[list[int]] = [[] for _ in range(max(lanes.layer) + 1)]
     for v, level in enumerate(lanes.layer):
         rows[level].append(v)
-    place = [0.0] * len(lanes.layer)
+    position = [0.0] * len(lanes.layer)
     for row in rows:
-        _number(row, place)
+        _number(row, position)
     for sweep in range(_SWEEPS):
         downward = sweep % 2 == 0
-        near = lanes.up if downward else lanes.down
+        neighbours = lanes.up if downward else lanes.down
         for row in rows if downward else reversed(rows):
-            wish = {v: sum(place[u] for u, _ in near[v]) / len(near[v]) if near[v] else place[v] for v in row}
+            wish = {v: sum(position[u] for u, _ in neighbours[v]) / len(neighbours[v]) if neighbours[v] else position[v]
+                    for v in row}
             row.sort(key=lambda v: wish[v])
-            _number(row, place)
+            _number(row, position)
     return rows
 
 
-def _number(row: Sequence[int], place: list[float]) -> None:
+def _number(row: Sequence[int], position: list[float]) -> None:
     middle = (len(row) - 1) / 2
     for i, v in enumerate(row):
-        place[v] = i - middle
+        position[v] = i - middle
 
 
 def _positions(lanes: _Lanes, rows: list[list[int]], width: Floats) -> Floats:
@@ -188,15 +189,15 @@ def _positions(lanes: _Lanes, rows: list[list[int]], width: Floats) -> Floats:
     return np.array(x)
 
 
-def _settle(row: list[int], near: list[list[tuple[int, float]]], lanes: _Lanes, half: list[float],
+def _settle(row: list[int], neighbours: list[list[tuple[int, float]]], lanes: _Lanes, half: list[float],
             x: list[float]) -> None:
-    """Moves a layer as close to its neighbours as order and gaps allow."""
+    """Moves the nodes of a layer as close to their neighbours as order and gaps allow."""
     offset, shift, wishes, weights = 0.0, [], [], []
     for i, v in enumerate(row):
         if i:
             offset += half[row[i - 1]] + half[v]
-        total = sum(w for _, w in near[v])
-        wish = sum(x[u] * w for u, w in near[v]) / total if total else x[v]
+        total = sum(w for _, w in neighbours[v])
+        wish = sum(x[u] * w for u, w in neighbours[v]) / total if total else x[v]
         shift.append(offset)
         wishes.append(wish - offset)
         weights.append(total * (4.0 if v >= lanes.real else 1.0) if total else 0.05)

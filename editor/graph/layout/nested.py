@@ -1,8 +1,8 @@
-"""Positions for a graph whose nodes lie in boxes inside boxes.
+"""Layout of a graph whose nodes are in nested boxes.
 
-Every box is drawn by itself, innermost first, and then is one large node of the drawing around it. So a box holds
-its own nodes and no others, whatever the graph is like (compound graphs after Sugiyama and Misue, 1991, one level
-at a time). Edges come into a box through its upper border and leave it through the lower one, in lanes of their own.
+Every box is laid out separately, innermost first, and is then one large node of the enclosing layout. So a box
+contains only its own nodes (compound graphs after Sugiyama and Misue, 1991, one level at a time). Edges enter a box
+through its upper border and leave it through the lower one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from editor.graph.graph import Ints
 from editor.graph.layout.layered import Drawing, Floats, draw
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
-"""Room between a box and what it holds: at the sides, above and below, and above that for its name."""
+"""Padding inside a box in pixels: at the sides, above and below, and for the label above."""
 _LANE = 6.0
 _MODEL = -1
-"""Number of the box around everything, which is not drawn."""
+"""Number of the outermost box, which is not drawn."""
 
 Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle by its middle."""
+    """A rectangle given by its centre."""
 
     x: float
     y: float
@@ -36,16 +36,16 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class NestedDrawing:
-    """Where things are; units are pixels at zoom 1."""
+    """Positions in pixels at zoom 1."""
 
     x: Floats
     y: Floats
     bends: dict[int, Points]
-    """Edge number -> points that the edge passes."""
+    """Edge number -> points on the edge"""
     faint: frozenset[int]
     """Edges of hubs."""
     boxes: dict[int, Box]
-    """Outer ones first."""
+    """Number -> box, outer boxes first"""
 
 
 def draw_nested(rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]],
@@ -53,10 +53,10 @@ def draw_nested(rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[i
     """Lays out a graph.
 
     Args:
-        rank: of each node in an order of execution. Edges run with it, or are drawn as if they did: nodes
-            may stand for several ops.
+        rank: [node] rank in a topological order. Edges against it are drawn reversed; they exist where a node
+            represents several ops.
         source, target: the edges; none from a node to itself.
-        around: per node the numbers (0 and up) of the boxes around it, outermost first. A box is always in the same box.
+        around: [node] numbers (from 0) of its enclosing boxes, outermost first. A box always has the same parent.
         size: width and height of a node.
     """
     return _Nested(rank, source, target, around, size).draw()
@@ -64,32 +64,32 @@ def draw_nested(rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[i
 
 @dataclass
 class _Inside:
-    """What a box holds, relative to its middle."""
+    """Contents of a box, relative to its centre."""
 
     width: float
     height: float
     at: dict[int, tuple[float, float]] = field(default_factory=dict)
     boxes: dict[int, Box] = field(default_factory=dict)
     bends: dict[int, Points] = field(default_factory=dict)
-    """Of edges that begin and end in the box."""
+    """Points of edges that begin and end in the box."""
     leaving: dict[int, Points] = field(default_factory=dict)
     entering: dict[int, Points] = field(default_factory=dict)
 
     def add(self, other: _Inside, x: float, y: float) -> None:
-        """Takes over what an inner box holds, with that box's middle at a point."""
+        """Adds the contents of an inner box whose centre is at (x, y)."""
         self.at |= {node: (x + px, y + py) for node, (px, py) in other.at.items()}
         self.boxes |= {n: Box(x + b.x, y + b.y, b.width, b.height) for n, b in other.boxes.items()}
-        for mine, its in ((self.bends, other.bends), (self.leaving, other.leaving), (self.entering, other.entering)):
-            mine |= {edge: moved(points, x, y) for edge, points in its.items()}
+        for own, inner in ((self.bends, other.bends), (self.leaving, other.leaving), (self.entering, other.entering)):
+            own |= {edge: moved(points, x, y) for edge, points in inner.items()}
 
 
 def moved(points: Points, x: float, y: float) -> Points:
-    """Points that far away."""
+    """The points, moved by (x, y)."""
     return [(x + px, y + py) for px, py in points]
 
 
 class _Tree:
-    """Which boxes and edges are where; edges by the innermost box around both ends, and by the borders that they cross."""
+    """Nodes, boxes and edges by box; an edge belongs to the innermost box around both ends and to each border it crosses."""
 
     def __init__(self, rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]]) -> None:
         self.rank, self.source, self.target, self.around = rank.tolist(), source.tolist(), target.tolist(), around
@@ -125,7 +125,7 @@ class _Tree:
                 self.entering.setdefault(box, []).append(edge)
 
     def _begin(self, node: int, depth: int) -> int:
-        """Rank of a node, or of the box at a depth that it is in."""
+        """Rank of a node, or of its enclosing box at a depth."""
         boxes = self.around[node]
         return self.first[boxes[depth]] if len(boxes) > depth else int(self.rank[node])
 
@@ -138,74 +138,74 @@ class _Nested:
         self.faint: set[int] = set()
 
     def draw(self) -> NestedDrawing:
-        """The whole drawing."""
+        """Lays out the whole graph."""
         everything = self._inside(_MODEL)
-        places = np.array([everything.at[node] for node in range(len(self.tree.around))]).reshape(-1, 2)
-        return NestedDrawing(places[:, 0], places[:, 1], everything.bends, frozenset(self.faint), everything.boxes)
+        positions = np.array([everything.at[node] for node in range(len(self.tree.around))]).reshape(-1, 2)
+        return NestedDrawing(positions[:, 0], positions[:, 1], everything.bends, frozenset(self.faint), everything.boxes)
 
     def _inside(self, box: int) -> _Inside:
-        """Draws a box with all that is in it."""
+        """Lays out a box with its contents."""
         nodes, inner = self.tree.nodes[box], [self._inside(number) for number in self.tree.inner[box]]
         level = _Level(self.tree, box)
         wide = np.array([self.width] * len(nodes) + [one.width for one in inner] + [0.0] * level.ports)
         high = np.array([self.height] * len(nodes) + [one.height for one in inner] + [self.height] * level.ports)
         drawing = level.draw(wide, high - self.height)
-        real = len(wide) - level.ports
-        x, y, wide, high = drawing.x[:real], drawing.y[:real], wide[:real], high[:real]
-        lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[real:].tolist()
+        count = len(wide) - level.ports
+        x, y, wide, high = drawing.x[:count], drawing.y[:count], wide[:count], high[:count]
+        lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[count:].tolist()
         left = min([*(x - wide / 2).tolist(), *(px - _LANE for px in lanes)], default=0.0) - SIDE
         right = max([*(x + wide / 2).tolist(), *(px + _LANE for px in lanes)], default=0.0) + SIDE
         top = float((y - high / 2).min(initial=np.inf)) - PAD - LABEL
         bottom = float((y + high / 2).max(initial=-np.inf)) + PAD
-        if not real:
+        if not count:
             top = bottom = 0.0
-        found = _Inside(right - left, bottom - top)
+        inside = _Inside(right - left, bottom - top)
         if box != _MODEL:
-            found.boxes[box] = Box(0.0, 0.0, found.width, found.height)
+            inside.boxes[box] = Box(0.0, 0.0, inside.width, inside.height)
         dx, dy = -(left + right) / 2, -(top + bottom) / 2
         for i, node in enumerate(nodes):
-            found.at[node] = (float(x[i]) + dx, float(y[i]) + dy)
+            inside.at[node] = (float(x[i]) + dx, float(y[i]) + dy)
         for i, one in enumerate(inner, len(nodes)):
-            found.add(one, float(x[i]) + dx, float(y[i]) + dy)
-        self._route(level, drawing, found, (dx, dy))
-        return found
+            inside.add(one, float(x[i]) + dx, float(y[i]) + dy)
+        self._route(level, drawing, inside, (dx, dy))
+        return inside
 
-    def _route(self, level: _Level, drawing: Drawing, found: _Inside, move: tuple[float, float]) -> None:
-        """Points of the edges on this level, joined with those further in."""
+    def _route(self, level: _Level, drawing: Drawing, inside: _Inside, move: tuple[float, float]) -> None:
+        """Joins the points of edges on this level with those of inner levels."""
         for number, (key, edges) in enumerate(level.edges.items()):
             points = moved(drawing.bends.get(number, []), *move)
             if number in drawing.faint:
                 self.faint.update(edges)
             for edge in edges:
                 if key[0] in level.above:
-                    port = (float(drawing.x[key[0]]) + move[0], -found.height / 2)
-                    found.entering[edge] = [port, *points, *found.entering.get(edge, [])]
+                    port = (float(drawing.x[key[0]]) + move[0], -inside.height / 2)
+                    inside.entering[edge] = [port, *points, *inside.entering.get(edge, [])]
                 elif key[1] in level.below:
-                    port = (float(drawing.x[key[1]]) + move[0], found.height / 2)
-                    found.leaving[edge] = [*found.leaving.get(edge, []), *points, port]
+                    port = (float(drawing.x[key[1]]) + move[0], inside.height / 2)
+                    inside.leaving[edge] = [*inside.leaving.get(edge, []), *points, port]
                 else:
                     along = points if level.start[edge] == key[0] else points[::-1]
-                    whole = [*found.leaving.pop(edge, []), *along, *found.entering.pop(edge, [])]
+                    whole = [*inside.leaving.pop(edge, []), *along, *inside.entering.pop(edge, [])]
                     if whole:
-                        found.bends[edge] = whole
+                        inside.bends[edge] = whole
 
 
 class _Level:
-    """The graph of what lies directly in a box: its nodes, its inner boxes, and ports for edges that cross its border."""
+    """The graph directly in a box: its nodes, its inner boxes, and ports for edges that cross its border."""
 
     def __init__(self, tree: _Tree, box: int) -> None:
         nodes, inner, depth = tree.nodes[box], tree.inner[box], tree.depth[box]
-        place = {node: i for i, node in enumerate(nodes)}
-        place_of_box = {number: i for i, number in enumerate(inner, len(nodes))}
+        index = {node: i for i, node in enumerate(nodes)}
+        index_of_box = {number: i for i, number in enumerate(inner, len(nodes))}
         first = [tree.rank[node] for node in nodes] + [tree.first[number] for number in inner]
         self.edges: dict[tuple[int, int], list[int]] = {}
-        """By their ends on this level, in an order without cycles."""
+        """Ends on this level, in rank order -> edges"""
         self.start: dict[int, int] = {}
         ports: dict[tuple[str, int], int] = {}
 
         def at(node: int) -> int:
             boxes = tree.around[node]
-            return place_of_box[boxes[depth]] if len(boxes) > depth else place[node]
+            return index_of_box[boxes[depth]] if len(boxes) > depth else index[node]
 
         for edge in tree.edges.get(box, ()):
             a, b = at(tree.source[edge]), at(tree.target[edge])
@@ -222,7 +222,7 @@ class _Level:
         self.below = frozenset(ports.values()) - self.above
 
     def draw(self, wide: Floats, taller: Floats) -> Drawing:
-        """Nodes, boxes and ports in layers."""
+        """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
         return draw(len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below)
 

@@ -1,4 +1,4 @@
-"""Repeated blocks of a model, and bundles of the loose ops around them: masks, position ids, rotary tables."""
+"""Repeated blocks of a model, and groups for the ops outside them (masks, position ids, rotary tables)."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Mapping, Sequence
 from editor.graph.graph import Graph
 from editor.graph.scopes.paths import Path, is_numbered, pattern_of
 
-_FEWEST_MEMBERS, _SMALLEST_MEMBER = 3, 4
-_UNLIKE = 2.0
-"""Members of one list differ at most so much in size; stages of different depth are no repetition, their blocks are."""
+_MIN_MEMBERS, _MIN_MEMBER_OPS = 3, 4
+_MAX_SIZE_RATIO = 2.0
+"""Largest ratio of the sizes of repeated blocks: stages of different depth are not a repetition, but their blocks are."""
 _LEAST_SHARE = 0.3
-"""Of the model's ops that the repetitions must hold."""
-_MOST_LOOSE = 12
-"""Ops beside the repeated blocks that are shown by themselves."""
+"""Least share of the model's ops in repeated blocks."""
+_MAX_LOOSE_OPS = 12
+"""Most ops outside the repeated blocks that are not grouped."""
 _SHARED, _FIRST, _LAST = "shared ops", "first ops", "last ops"
 
 
 def repeated_blocks(sizes: Mapping[Path, int], total: int) -> set[Path]:
-    """The outermost blocks that repeat (the layers), of blocks with the number of ops in each."""
+    """The outermost repeated blocks (the layers), given the number of ops of every block."""
     lists: dict[str, list[Path]] = {}
     for path in sizes:
         if path and is_numbered(path[-1]):
             lists.setdefault(pattern_of(path), []).append(path)
-    found: set[Path] = set()
+    repeated: set[Path] = set()
     for members in sorted(lists.values(), key=lambda paths: len(paths[0])):
         counts = [sizes[path] for path in members]
-        if (len(members) >= _FEWEST_MEMBERS and min(counts) >= _SMALLEST_MEMBER and max(counts) <= _UNLIKE * min(counts)
-                and not any(path[:depth] in found for path in members for depth in range(len(path)))):
-            found.update(members)
-    return found if sum(sizes[path] for path in found) >= _LEAST_SHARE * total else set()
+        if (len(members) >= _MIN_MEMBERS and min(counts) >= _MIN_MEMBER_OPS and max(counts) <= _MAX_SIZE_RATIO * min(counts)
+                and not any(path[:depth] in repeated for path in members for depth in range(len(path)))):
+            repeated.update(members)
+    return repeated if sum(sizes[path] for path in repeated) >= _LEAST_SHARE * total else set()
 
 
 def bundled(graph: Graph, placed: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Path]:
-    """Paths in which ops beside the repeated blocks share a few blocks of their own, where there are many such ops.
+    """Op -> path, with new blocks for the ops outside the repeated blocks where these are many.
 
-    Those that feed several blocks form one, of the others those before the first repeated block and those after the last.
+    Ops that feed several blocks form one new block; the others form one before and one after the repeated blocks.
     """
     sizes: dict[Path, int] = {}
     for path in paths.values():
@@ -44,22 +44,22 @@ def bundled(graph: Graph, placed: Sequence[int], paths: Mapping[int, Path]) -> d
     members = repeated_blocks(sizes, len(placed))
     around = {path[:depth] for path in members for depth in range(len(path))}
     loose = [op for op in placed if paths[op] in around]
-    if len(loose) <= _MOST_LOOSE:
+    if len(loose) <= _MAX_LOOSE_OPS:
         return dict(paths)
     shared = _feeding_several(graph, loose, paths, around)
     rest = [op for op in loose if op not in shared]
     inside = [i for i, op in enumerate(placed) if any(paths[op][:depth] in members for depth in range(len(paths[op]) + 1))]
     position = {op: i for i, op in enumerate(placed)}
-    found = dict(paths)
-    _bundle(found, [op for op in loose if op in shared], _SHARED)
-    if len(rest) > _MOST_LOOSE:
-        _bundle(found, [op for op in rest if position[op] < inside[0]], _FIRST)
-        _bundle(found, [op for op in rest if position[op] > inside[-1]], _LAST)
-    return found
+    result = dict(paths)
+    _bundle(result, [op for op in loose if op in shared], _SHARED)
+    if len(rest) > _MAX_LOOSE_OPS:
+        _bundle(result, [op for op in rest if position[op] < inside[0]], _FIRST)
+        _bundle(result, [op for op in rest if position[op] > inside[-1]], _LAST)
+    return result
 
 
 def _feeding_several(graph: Graph, loose: Sequence[int], paths: Mapping[int, Path], around: set[Path]) -> set[int]:
-    """Loose ops whose results reach more than one block through loose ops; asking for a shape is no use of data."""
+    """Loose ops whose results reach more than one block through loose ops; reading only a shape does not count."""
     reached: dict[int, frozenset[Path]] = {op: frozenset() for op in loose}
     for op in reversed(loose):
         readers = [r for r in graph.successors[op].tolist() if r in paths]

@@ -1,4 +1,4 @@
-"""The block that each op belongs to, as a path: from its name, from the weights it reads, or from its surroundings."""
+"""The block of each op, as a path: from its name, the weights that it reads, or its neighbours."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ Path = tuple[str, ...]
 
 _TRACED_SHARE = 0.05
 _NUMBERED_SHARE = 0.3
-"""Of the order of execution that a numbered repetition must span for a few traces to count."""
-_FEWEST_MEMBERS = 3
+"""Least share of the topological order that a numbered repetition must span for a few traces to count."""
+_MIN_MEMBERS = 3
 _RUN = 48
-"""Ops of a block in a model without traces."""
+"""Ops per block in a model without traces."""
 
-_MADE_UP = re.compile(
+_GENERATED = re.compile(
     r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)")
-"""Names that exporters make up; they say nothing about modules."""
+"""Names that exporters generate; they contain no module name."""
 _NUMBER = re.compile(r"(|.*[._])(\d+)")
 
 
 def paths_of(graph: Graph, placed: Sequence[int]) -> dict[int, Path]:
-    """Path of each op; ops are given in an order of execution."""
+    """Op -> path; ops are given in topological order."""
     traces = [_trace(graph, op) for op in placed]
-    found = _completed(graph, placed, traces) if _tell(traces) else _structural(graph, placed)
-    return dict(zip(placed, found, strict=True))
+    paths = _completed(graph, placed, traces) if _are_sufficient(traces) else _structural(graph, placed)
+    return dict(zip(placed, paths, strict=True))
 
 
 def is_numbered(part: str) -> bool:
-    """A part of a path that is one of a list: ``3``, ``layer.3``, ``layer_3``."""
+    """Whether a path component numbers a member of a list: ``3``, ``layer.3``, ``layer_3``."""
     return _NUMBER.fullmatch(part) is not None
 
 
@@ -40,8 +40,8 @@ def pattern_of(path: Path) -> str:
     return re.sub(r"\d+", "#", "/".join(path))
 
 
-def _tell(traces: list[Path]) -> bool:
-    """Whether the traces say enough: there are many, or a few that number a repetition."""
+def _are_sufficient(traces: list[Path]) -> bool:
+    """Whether the traces suffice: there are many, or a few that number a repetition."""
     where = [i for i, path in enumerate(traces) if path]
     if len(where) >= _TRACED_SHARE * len(traces):
         return bool(where)
@@ -51,7 +51,7 @@ def _tell(traces: list[Path]) -> bool:
             if number := _NUMBER.fullmatch(part):
                 members = lists.setdefault((*traces[i][:depth], number[1]), {})
                 members.setdefault(int(number[2]), []).append(i)
-    return any(len(members) >= _FEWEST_MEMBERS and list(members) == sorted(members)
+    return any(len(members) >= _MIN_MEMBERS and list(members) == sorted(members)
                and max(map(max, members.values())) - min(map(min, members.values())) >= _NUMBERED_SHARE * len(traces)
                for members in lists.values())
 
@@ -63,47 +63,47 @@ def _trace(graph: Graph, op: int) -> Path:
     if name.count(".") > 1:
         return tuple(name.split(".")[:-1])
     weights = [graph.tensor_names[t] for t in _weights(graph, op)]
-    named = (w for w in weights if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _MADE_UP.match(w))
+    named = (w for w in weights if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _GENERATED.match(w))
     best = max(named, key=len, default="")
     return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
 
 
 def _weights(graph: Graph, op: int, depth: int = 3) -> list[int]:
-    """Constants that an op reads, and those that they are made of (a weight that is transposed first)."""
-    found = []
+    """Constants that an op reads, and those from which they are computed (a transposed weight)."""
+    weights = []
     for tensor in graph.reads[op].tolist():
         producer = int(graph.tensor_producer[tensor])
         if graph.tensor_kind[tensor] == TensorKind.INITIALIZER:
-            found.append(tensor)
+            weights.append(tensor)
         elif producer >= 0 and depth and graph.op_is_constant[producer]:
-            found += [tensor, *_weights(graph, producer, depth - 1)]
-    return found
+            weights += [tensor, *_weights(graph, producer, depth - 1)]
+    return weights
 
 
 def _completed(graph: Graph, placed: Sequence[int], traces: list[Path]) -> list[Path]:
-    """Paths for the ops between traced ones.
+    """[op] path, also for the ops between traced ones (a gap).
 
-    They belong where both neighbours belong. Between two members of a list (layer 3 and layer 4) the fewest tensors
-    cross where one ends and the next begins. The ends of the list have no such neighbour: there as many ops belong to
-    it as look like those of the other members.
+    An op in a gap belongs to the common block of both neighbours. Between two members of a list (layer 3 and layer 4),
+    the boundary is where the fewest tensors cross. At the ends of the list, as many ops belong to the first or last
+    member as match the op types of the other members.
     """
     gaps = _Gaps([graph.op_types[op] for op in placed], traces, cut_costs(graph, placed))
-    found = list(traces)
+    paths = list(traces)
     for begin, end, before, after in gaps.between:
         head, tail = gaps.shares(begin, end, before, after)
         shared = _common(before, after)
         for i in range(begin, end):
-            found[i] = gaps.home(before) if i < begin + head else gaps.home(after) if i >= end - tail else shared
-    return found
+            paths[i] = gaps.list_member(before) if i < begin + head else gaps.list_member(after) if i >= end - tail else shared
+    return paths
 
 
 class _Gaps:
-    """Runs of ops without traces, and how they fall to their neighbours."""
+    """Runs of ops without traces, and their division among the neighbours."""
 
     def __init__(self, kinds: list[str], traces: list[Path], costs: Sequence[int]) -> None:
         self.kinds, self.costs = kinds, costs
         self.members = {path[:depth + 1] for path in set(traces) for depth in range(len(path) - 1) if is_numbered(path[depth])}
-        """Numbered modules with modules of their own."""
+        """Numbered modules that contain modules."""
         self.between: list[tuple[int, int, Path, Path]] = []
         """(begin, end, path before, path after), empty paths at the ends of the model."""
         start, last = 0, Path()
@@ -113,9 +113,9 @@ class _Gaps:
                     self.between.append((start, i, last, path))
                 start, last = i + 1, path
         self.heads: dict[str, list[str]] = {}
-        """What follows the last trace of a list, by the pattern of that trace."""
+        """Pattern of the last trace of a list -> op types after it."""
         self.tails: dict[str, list[str]] = {}
-        """What precedes the first one."""
+        """Pattern of the first trace of a list -> op types before it."""
         for begin, end, before, after in self.between:
             if not self._siblings(before, after):
                 self.heads.setdefault(pattern_of(before), kinds[begin:end])
@@ -129,20 +129,21 @@ class _Gaps:
                 self.known_heads.setdefault(pattern_of(before), set()).add(tuple(kinds[begin:cut]))
                 self.known_tails.setdefault(pattern_of(after), set()).add(tuple(kinds[cut:end]))
 
-    def home(self, path: Path) -> Path:
+    def list_member(self, path: Path) -> Path:
         """The innermost member of a list around a path."""
         return next((path[:depth] for depth in range(len(path), 0, -1) if path[:depth] in self.members), ())
 
     def shares(self, begin: int, end: int, before: Path, after: Path) -> tuple[int, int]:
-        """How many ops of a gap belong to the member before it, and how many to the one after it."""
+        """Number of ops of a gap that belong to the member before it, and to the member after it."""
         if begin in self.cuts:
             return self.cuts[begin] - begin, end - self.cuts[begin]
         shared, kinds = len(_common(before, after)), self.kinds[begin:end]
         head = tail = 0
-        if len(self.home(before)) > shared:
-            head = max((_alike(kinds, known) for known in self.known_heads.get(pattern_of(before), ())), default=0)
-        if len(self.home(after)) > shared:
-            tail = max((_alike(kinds[::-1], known[::-1]) for known in self.known_tails.get(pattern_of(after), ())), default=0)
+        if len(self.list_member(before)) > shared:
+            head = max((_common_length(kinds, known) for known in self.known_heads.get(pattern_of(before), ())), default=0)
+        if len(self.list_member(after)) > shared:
+            tail = max((_common_length(kinds[::-1], known[::-1]) for known in self.known_tails.get(pattern_of(after), ())),
+                       default=0)
         return head, min(tail, end - begin - head)
 
     def _siblings(self, before: Path, after: Path) -> bool:
@@ -152,36 +153,37 @@ class _Gaps:
         return pattern_of(before[:depth + 1]) == pattern_of(after[:depth + 1])
 
     def _cut(self, begin: int, end: int, before: Path, after: Path) -> int:
-        """Where the second member begins; of equal places the one that the ends of the list agree with, then the last."""
+        """Index where the second member begins; ties go to the index that matches the ends of the list, then the last."""
         least = min(self.costs[begin:end + 1])
-        places = [i for i in range(begin, end + 1) if self.costs[i] == least]
-        if len(places) == 1:
-            return places[0]
+        candidates = [i for i in range(begin, end + 1) if self.costs[i] == least]
+        if len(candidates) == 1:
+            return candidates[0]
         head, tail = self.heads.get(pattern_of(before), []), self.tails.get(pattern_of(after), [])
-        return max(places, key=lambda i: (_alike(head, self.kinds[begin:i]) + _alike(tail[::-1], self.kinds[i:end][::-1]), i))
+        return max(candidates, key=lambda i: (_common_length(head, self.kinds[begin:i])
+                                              + _common_length(tail[::-1], self.kinds[i:end][::-1]), i))
 
 
-def _alike(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the beginning that both share."""
+def _common_length(a: Sequence[str], b: Sequence[str]) -> int:
+    """Length of the common prefix."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _common(a: Path, b: Path) -> Path:
-    return a[:_alike(a, b)]
+    return a[:_common_length(a, b)]
 
 
 def _structural(graph: Graph, placed: Sequence[int]) -> list[Path]:
-    """Repeated runs of op types are layers; what lies between is cut into runs of one length."""
+    """Paths without traces: repeated runs of op types are layers, and the rest is cut into runs of equal length."""
     layer = {}
     for number, (begin, end) in enumerate(repeated_runs([graph.op_types[op] for op in placed], cut_costs(graph, placed))):
         layer.update(dict.fromkeys(range(begin, end), number))
-    found: list[Path] = []
+    paths: list[Path] = []
     for i in range(len(placed)):
         if i in layer:
-            found.append(("layers", str(layer[i])))
+            paths.append(("layers", str(layer[i])))
         elif len(placed) > 2 * _RUN:
             begin = i // _RUN * _RUN
-            found.append((f"ops {begin} to {min(begin + _RUN, len(placed)) - 1}",))
+            paths.append((f"ops {begin} to {min(begin + _RUN, len(placed)) - 1}",))
         else:
-            found.append(())
-    return found
+            paths.append(())
+    return paths

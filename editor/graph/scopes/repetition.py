@@ -1,4 +1,4 @@
-"""Layers of a model that does not name them: the repetition that covers most of its order of execution."""
+"""Finds the layers of a model without module names: the repetition that covers most of the topological order."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ import numpy as np
 from editor.graph.graph import Graph
 
 _SHORTEST, _LONGEST = 8, 1024
-"""Ops of a repeated block."""
+"""Least and most ops of a repeated block."""
 _COVERED = 0.3
 _HEAD = 4
-"""Ops by which the beginning of a layer that differs in its middle is recognised."""
-_MOST_WAYS = 8
-"""Phases that are compared in full."""
+"""Number of op types that identify the beginning of a layer."""
+_MAX_PHASES = 8
+"""Most phases to compare in full."""
 _SLACK = 0.3
-"""By how much the first layer may be longer or shorter."""
+"""Share by which the first layer may be longer or shorter."""
 
 
 def cut_costs(graph: Graph, placed: Sequence[int]) -> list[int]:
-    """How many tensors cross each place of an order of execution: ``costs[i]`` is for a cut before ``placed[i]``."""
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last entry stands for "no op"
+    """[i] number of tensors that cross a cut before ``placed[i]``; ``placed`` is in topological order."""
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last entry is for "no producer"
     position[list(placed)] = np.arange(len(placed))
     first = position[graph.tensor_producer]
     last = np.full(len(graph.tensor_names), -1, np.int64)
     np.maximum.at(last, graph.reads.values, position[graph.reads.row_of_value])
-    real = (first >= 0) & (last > first)
-    change = np.bincount(first[real] + 1, minlength=len(placed) + 2) - np.bincount(last[real] + 1, minlength=len(placed) + 2)
+    crossing = (first >= 0) & (last > first)
+    size = len(placed) + 2
+    change = np.bincount(first[crossing] + 1, minlength=size) - np.bincount(last[crossing] + 1, minlength=size)
     costs: list[int] = np.cumsum(change)[:len(placed) + 1].tolist()
     return costs
 
 
 def repeated_runs(kinds: Sequence[str], costs: Sequence[int]) -> list[tuple[int, int]]:
-    """(begin, end) of each layer, empty where nothing repeats.
+    """(begin, end) of each layer; empty where nothing repeats.
 
-    A repetition can be cut at any phase. The right one is where the fewest tensors cross; a residual network has several
-    such places per layer, of which the one that makes most whole layers is taken.
+    A repetition can start at any phase. The best phase is where the fewest tensors cross; a residual network has several
+    such phases per layer, of which the one with the most complete layers is chosen.
     """
     start, period, length = _longest(kinds)
     if not length:
@@ -45,26 +46,26 @@ def repeated_runs(kinds: Sequence[str], costs: Sequence[int]) -> list[tuple[int,
     phases = range(start, start + period)
     crossing = [sum(costs[phase:start + length + 1:period]) / len(costs[phase:start + length + 1:period]) for phase in phases]
     least = min(crossing)
-    ways = [_layers(kinds, costs, phase, period, start + length)
+    candidates = [_layers(kinds, costs, phase, period, start + length)
             for phase, cost in zip(phases, crossing, strict=True) if cost <= least + 0.01]
-    ways = sorted(filter(None, ways), key=len)[-_MOST_WAYS:]
-    return max(ways, default=[], key=lambda layers: (len(layers), _likeness(kinds, layers)))
+    candidates = sorted(filter(None, candidates), key=len)[-_MAX_PHASES:]
+    return max(candidates, default=[], key=lambda layers: (len(layers), _similarity(kinds, layers)))
 
 
-def _likeness(kinds: Sequence[str], layers: list[tuple[int, int]]) -> int:
-    """Ops that the first layer has in common with the last."""
+def _similarity(kinds: Sequence[str], layers: list[tuple[int, int]]) -> int:
+    """Number of ops that the first and the last layer have in common."""
     (a, b), (c, d) = layers[0], layers[-1]
     return sum(m.size for m in SequenceMatcher(None, kinds[a:b], kinds[c:d], autojunk=False).get_matching_blocks())
 
 
 def _layers(kinds: Sequence[str], costs: Sequence[int], phase: int, period: int, end: int) -> list[tuple[int, int]]:
-    """Whole periods from a phase on, and the first layer before them where it only differs a little."""
+    """Complete periods from a phase on, preceded by the first layer where it differs only a little."""
     whole = [(begin, begin + period) for begin in range(phase, end - period + 1, period)]
     head = kinds[phase:phase + _HEAD]
     low, high = phase - int(period * (1 + _SLACK)), phase - int(period * (1 - _SLACK))
-    places = [i for i in range(max(low, 0), max(high + 1, 0)) if kinds[i:i + _HEAD] == head]
-    if places and whole:
-        first = min(places, key=lambda i: (costs[i], abs(phase - i - period)))
+    candidates = [i for i in range(max(low, 0), max(high + 1, 0)) if kinds[i:i + _HEAD] == head]
+    if candidates and whole:
+        first = min(candidates, key=lambda i: (costs[i], abs(phase - i - period)))
         return [(first, phase), *whole]
     return whole
 

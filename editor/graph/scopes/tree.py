@@ -1,8 +1,8 @@
-"""Where ops belong: blocks inside blocks, from names, from the weights they read, or by structure.
+"""The nested blocks of a model, derived from op names, weight names or structure.
 
-Exporters leave traces of a model's modules: op names with slashes or dots, or at least the names of
-weights ("model.layers.3.mlp.down_proj.weight"). An op without a trace belongs where the ops before and
-after it both belong, see ``paths``. A model without any traces is cut into runs of its order of execution.
+Exporters leave traces of a model's modules: op names with slashes or dots, or the names of weights
+("model.layers.3.mlp.down_proj.weight"). An op without a trace belongs to the common block of its
+neighbours, see ``paths``. A model without traces is cut into runs of its topological order.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.bundles import bundled, repeated_blocks
 from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
 
-_WIDEST, _SMALLEST_RUN = 96, 16
-"""Members of a block that are shown side by side; more are bundled in runs of at least so many."""
+_MAX_CHILDREN, _MIN_RUN = 96, 16
+"""Most children of a block; more are grouped in runs of at least ``_MIN_RUN``."""
 _RUN_OF_BLOCKS = "blocks "
-_DEEPEST = 24
-"""Levels of a path; hostile names may have thousands."""
-_ALIKE, _LONGEST_ALIGNED = 0.6, 2000
-"""Share of the ops that blocks of one list have in common, and up to how many ops they are compared."""
+_MAX_DEPTH = 24
+"""Most levels of a path; hostile names may have thousands."""
+_MIN_COMMON_SHARE, _MAX_ALIGNED_OPS = 0.6, 2000
+"""Least share of common ops in corresponding blocks, and most ops of a block to compare."""
 
 
 @dataclass(eq=False)
 class Scope:
-    """One block."""
+    """A block: a set of ops, usually one module of the model."""
 
     number: int
     path: Path
     parent: int
-    """Number of the block around it, -1 for the whole model."""
+    """Number of the enclosing block; -1 for the whole model."""
     ops: list[int] = field(default_factory=list)
-    """Every op in it, deeper ones included, in an order of execution."""
+    """Its ops in topological order, those of inner blocks included."""
     children: list[int] = field(default_factory=list)
-    twins: tuple[int, ...] = ()
-    """Blocks with the same ops in the same order whose paths differ in numbers only, itself included."""
+    identical: tuple[int, ...] = ()
+    """Blocks of the same op types in the same order whose paths differ only in numbers, itself included."""
 
     @property
     def pattern(self) -> str:
@@ -47,7 +47,7 @@ class Scope:
 
     @property
     def label(self) -> str:
-        """The block's own name after that of the nearest numbered one around it: "layers.3", "layers.3 / attention"."""
+        """The block's name after that of the nearest enclosing numbered block: "layers.3", "layers.3 / attention"."""
         if not self.path:
             return "model"
         own, rest = _named(self.path)
@@ -56,7 +56,7 @@ class Scope:
 
 
 def _named(path: Path) -> tuple[str, Path]:
-    """What a block is called, and the path around it; a mere number brings the name of its list along."""
+    """(name, enclosing path) of a block; the name of a number includes that of its list."""
     own, rest = path[-1], path[:-1]
     while own.isdigit() and rest and rest[-1].startswith(_RUN_OF_BLOCKS):  # a run of a long list
         rest = rest[:-1]
@@ -69,28 +69,28 @@ class Scopes:
 
     scopes: tuple[Scope, ...]
     of_op: dict[int, int]
-    """Innermost block of each op that has a place."""
+    """Op -> innermost block; without constants."""
     types: tuple[str, ...]
     _aligned: dict[tuple[int, ...], dict[int, int]] = field(default_factory=dict)
     _families: dict[int, dict[int, dict[int, int]]] = field(default_factory=dict)
 
     @cached_property
-    def like(self) -> dict[str, list[int]]:
-        """Blocks by the pattern of their path."""
-        found: dict[str, list[int]] = {}
+    def by_pattern(self) -> dict[str, list[int]]:
+        """Pattern of a path -> numbers of the blocks with such a path."""
+        result: dict[str, list[int]] = {}
         for scope in self.scopes[1:]:
-            found.setdefault(scope.pattern, []).append(scope.number)
-        return found
+            result.setdefault(scope.pattern, []).append(scope.number)
+        return result
 
     @cached_property
     def repeated(self) -> frozenset[int]:
-        """The outermost blocks that repeat: the layers."""
+        """The outermost repeated blocks: the layers."""
         numbers = {scope.path: scope.number for scope in self.scopes[1:]}
-        found = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
-        return frozenset(numbers[path] for path in found)
+        paths = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
+        return frozenset(numbers[path] for path in paths)
 
     def layers_in(self, number: int) -> int:
-        """How many of the model's layers lie directly in a block, where they are most of it; else 0."""
+        """Number of layers among the children of a block where they are most of its ops; else 0."""
         block = self.scopes[number]
         kinds: dict[str, list[int]] = {}
         for child in block.children:
@@ -99,20 +99,20 @@ class Scopes:
         most = max(kinds.values(), key=len, default=[])
         held = sum(len(self.scopes[child].ops) for child in most)
         layers = len(most) > 2 and not self.repeated.isdisjoint(most)
-        return len(most) if layers and held >= _ALIKE * len(block.ops) else 0
+        return len(most) if layers and held >= _MIN_COMMON_SHARE * len(block.ops) else 0
 
     def ancestors(self, number: int) -> list[int]:
-        """The block and those around it, innermost first, without the model itself."""
-        found = []
+        """The block and its enclosing blocks, innermost first, without the model itself."""
+        result = []
         while number > 0:
-            found.append(number)
+            result.append(number)
             number = self.scopes[number].parent
-        return found
+        return result
 
     def corresponding_ops(self, op: int) -> list[int]:
-        """The same op in every repetition of its block: in every layer, else of nested repetitions in the largest.
+        """The corresponding ops in all repetitions of the op's block: in all layers, or else in the largest repetition.
 
-        An op that belongs to no block (a constant, even where it is pinned) corresponds to none but itself.
+        An op outside all blocks (a constant, even a pinned one) corresponds only to itself.
         """
         if op not in self.of_op:
             return [op]
@@ -120,51 +120,52 @@ class Scopes:
         for number in self.ancestors(self.of_op[op]):
             family = self._family(number)
             if len(family) > 1:
-                place = self.scopes[number].ops.index(op)
-                found = [self.scopes[twin].ops[at] for twin, places in family.items() if (at := places.get(place)) is not None]
-                best = found if len(found) > 1 else best
-                if number in self.repeated and len(found) > 1:
+                position = self.scopes[number].ops.index(op)
+                ops = [self.scopes[other].ops[at] for other, positions in family.items()
+                       if (at := positions.get(position)) is not None]
+                best = ops if len(ops) > 1 else best
+                if number in self.repeated and len(ops) > 1:
                     break
-        return best if len(best) > 1 else self._at_like_places(op)
+        return best if len(best) > 1 else self._same_position_by_type(op)
 
     def _family(self, number: int) -> dict[int, dict[int, int]]:
-        """Blocks that repeat a block, each with the places there of this one's ops; the first and last may differ a little."""
+        """Corresponding block -> (position of an op here -> there); the first and last block may differ a little."""
         if number in self._families:
             return self._families[number]
         scope = self.scopes[number]
-        rivals = [] if scope.path[-1].startswith(_RUN_OF_BLOCKS) else list(scope.twins)
-        if rivals and any(map(is_numbered, scope.path)):
-            rivals = sorted({*rivals, *self.like.get(scope.pattern, ())})
-        family = {twin: self._alignment(number, twin) for twin in rivals}
-        self._families[number] = {twin: places for twin, places in family.items()
-                                  if len(places) >= _ALIKE * max(len(scope.ops), len(self.scopes[twin].ops))}
+        others = [] if scope.path[-1].startswith(_RUN_OF_BLOCKS) else list(scope.identical)
+        if others and any(map(is_numbered, scope.path)):
+            others = sorted({*others, *self.by_pattern.get(scope.pattern, ())})
+        family = {other: self._alignment(number, other) for other in others}
+        self._families[number] = {other: positions for other, positions in family.items()
+                                  if len(positions) >= _MIN_COMMON_SHARE * max(len(scope.ops), len(self.scopes[other].ops))}
         return self._families[number]
 
     def _alignment(self, one: int, other: int) -> dict[int, int]:
-        """Places of one block's ops in another: by type and order."""
-        key = tuple(self.scopes[n].twins[0] if self.scopes[n].twins else n for n in (one, other))
+        """Position in one block -> position in the other, aligned by op type and order."""
+        key = tuple(self.scopes[n].identical[0] if self.scopes[n].identical else n for n in (one, other))
         if key not in self._aligned:
             a, b = ([self.types[op] for op in self.scopes[n].ops] for n in key)
             if a == b:
                 self._aligned[key] = {i: i for i in range(len(a))}
-            elif max(len(a), len(b)) > _LONGEST_ALIGNED:
+            elif max(len(a), len(b)) > _MAX_ALIGNED_OPS:
                 self._aligned[key] = {}
             else:
                 blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
                 self._aligned[key] = {m.a + i: m.b + i for m in blocks for i in range(m.size)}
         return self._aligned[key]
 
-    def _at_like_places(self, op: int) -> list[int]:
-        """First and last layers often differ a little: then the op of the same type and number in blocks alike by name."""
-        home = self.scopes[self.of_op[op]]
-        own = self._own_of_type(home, self.types[op])
-        place = own.index(op)
-        found = []
+    def _same_position_by_type(self, op: int) -> list[int]:
+        """The ops of the same type and rank in all blocks of one pattern; first and last layers may differ a little."""
+        block = self.scopes[self.of_op[op]]
+        own = self._own_of_type(block, self.types[op])
+        rank = own.index(op)
+        result = []
         for scope in self.scopes[1:]:
-            if scope.pattern == home.pattern:
-                rivals = self._own_of_type(scope, self.types[op])
-                found += rivals[place:place + 1] if len(rivals) == len(own) else []
-        return found or [op]
+            if scope.pattern == block.pattern:
+                others = self._own_of_type(scope, self.types[op])
+                result += others[rank:rank + 1] if len(others) == len(own) else []
+        return result or [op]
 
     def _own_of_type(self, scope: Scope, kind: str) -> list[int]:
         return [op for op in scope.ops if self.types[op] == kind and self.of_op[op] == scope.number]
@@ -176,20 +177,20 @@ def scopes_of(graph: Graph) -> Scopes:
     placed = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
     paths = bundled(graph, placed, paths_of(graph, placed))
     tree = _Tree()
-    tree.add((), -1, [(op, paths[op][:_DEEPEST]) for op in placed])
-    _find_twins(graph, tree.scopes)
+    tree.add((), -1, [(op, paths[op][:_MAX_DEPTH]) for op in placed])
+    _set_identical(graph, tree.scopes)
     return Scopes(tuple(tree.scopes), tree.of_op, graph.op_types)
 
 
 class _Tree:
-    """Blocks under construction, parents before children."""
+    """Builds the blocks, parents before children."""
 
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
         self.of_op: dict[int, int] = {}
 
     def add(self, path: Path, parent: int, items: list[tuple[int, Path]]) -> None:
-        """A block of ops, each with the rest of its path."""
+        """Adds a block; items are ops with the rest of their path."""
         scope = Scope(len(self.scopes), path, parent, [op for op, _ in items])
         self.scopes.append(scope)
         if parent >= 0:
@@ -199,32 +200,31 @@ class _Tree:
         for op, rest in items:
             if rest:
                 inner.setdefault(rest[0], []).append((op, rest[1:]))
-        if len(own) > _WIDEST:
+        if len(own) > _MAX_CHILDREN:
             self._add_runs(scope, "ops", [[item] for item in own])
         else:
             self.of_op.update(dict.fromkeys((op for op, _ in own), scope.number))
-        if len(inner) > _WIDEST:
-            self._add_runs(scope, "blocks", [[(op, (name, *rest)) for op, rest in found] for name, found in inner.items()])
+        if len(inner) > _MAX_CHILDREN:
+            self._add_runs(scope, "blocks", [[(op, (name, *rest)) for op, rest in items] for name, items in inner.items()])
         else:
-            for name, found in inner.items():
-                self.add((*path, name), scope.number, found)
+            for name, members in inner.items():
+                self.add((*path, name), scope.number, members)
 
     def _add_runs(self, scope: Scope, what: str, members: list[list[tuple[int, Path]]]) -> None:
-        """Too many members to look at: runs of them become blocks of their own."""
-        size = max(-(-len(members) // _WIDEST), _SMALLEST_RUN)
+        """Groups too many members in runs, which become blocks."""
+        size = max(-(-len(members) // _MAX_CHILDREN), _MIN_RUN)
         for begin in range(0, len(members), size):
             run = members[begin:begin + size]
             name = f"{what} {begin} to {begin + len(run) - 1}"
-            self.add((*scope.path, name), scope.number, [item for found in run for item in found])
+            self.add((*scope.path, name), scope.number, [item for member in run for item in member])
 
 
-def _find_twins(graph: Graph, scopes: list[Scope]) -> None:
-    alike: dict[tuple[str, bytes], list[int]] = {}
+def _set_identical(graph: Graph, scopes: list[Scope]) -> None:
+    groups: dict[tuple[str, bytes], list[int]] = {}
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(graph.op_types))}
     kind = np.array([kinds[name] for name in graph.op_types], np.int32)
     for scope in scopes[1:]:
-        alike.setdefault((scope.pattern, kind[scope.ops].tobytes()), []).append(scope.number)
-    for numbers in alike.values():
-        twins = tuple(numbers)
+        groups.setdefault((scope.pattern, kind[scope.ops].tobytes()), []).append(scope.number)
+    for numbers in groups.values():
         for number in numbers:
-            scopes[number].twins = twins
+            scopes[number].identical = tuple(numbers)

@@ -1,9 +1,9 @@
 """Contiguous placements by dynamic programming over an order of the nodes.
 
-For a fixed topological order every device gets one segment of it. The costs of all O(n²) segments come from
-two-dimensional difference arrays: a tensor adds a constant to O(its readers) rectangles of (begin, end).
-Devices with equal costs form a class, and the state is how many of each class are used. After the
-formulation of Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators" (2020).
+For a fixed topological order, every device runs one segment of it. Two-dimensional difference arrays give
+the costs of all O(n²) segments: a tensor adds a constant to O(number of its readers) rectangles of (begin,
+end). Devices with equal costs form a class, and the state is the number of used devices per class. After
+Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators" (2020).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Combine = Callable[[Floats, Floats], Floats]
 
 
 def segment_costs(problem: Problem, order: Ints, device: int) -> Floats:
-    """[begin, end] seconds of the segment order[begin:end] on a device; infinite where it may not run or fit."""
+    """[begin, end] seconds of the segment order[begin:end] on a device; infinite where not allowed or too large."""
     n = len(order)
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
+    position = np.empty(n, np.int64)
+    position[order] = np.arange(n)
     diff = np.zeros((n + 2, n + 2))
 
     def add(first: int, last: int, low: int, high: int, value: float) -> None:
@@ -35,13 +35,13 @@ def segment_costs(problem: Problem, order: Ints, device: int) -> Floats:
             diff[last + 1, high + 1] += value
 
     for t in problem.tensors:
-        source = int(place[t.source])
-        readers = sorted({int(place[r]) for r in t.readers})
-        add(0, source, source + 1, readers[-1], t.leave[device])  # made inside, read beyond the end
-        before = source
-        for reader in readers:  # made before the segment; the first reader in it brings it in
-            add(before + 1, reader, reader + 1, n, t.enter[device])
-            before = reader
+        source = int(position[t.source])
+        readers = sorted({int(position[r]) for r in t.readers})
+        add(0, source, source + 1, readers[-1], t.leave[device])  # produced inside, read after the end
+        previous = source
+        for reader in readers:  # produced before; the first reader in the segment pays
+            add(previous + 1, reader, reader + 1, n, t.enter[device])
+            previous = reader
     cost: Floats = diff.cumsum(axis=0).cumsum(axis=1)[:n + 1, :n + 1]
     compute = np.concatenate([[0.0], np.cumsum(problem.time[order, device])])
     cost = cost + compute[None, :] - compute[:, None]
@@ -55,7 +55,7 @@ def segment_costs(problem: Problem, order: Ints, device: int) -> Floats:
 
 
 def device_classes(problem: Problem) -> list[list[int]]:
-    """Devices that are the same to the solver, in table order."""
+    """Devices grouped by equal costs, limits and allowed nodes, in table order."""
     leave = np.array([t.leave for t in problem.tensors]).reshape(-1, problem.time.shape[1])
     enter = np.array([t.enter for t in problem.tensors]).reshape(-1, problem.time.shape[1])
     classes: list[list[int]] = []
@@ -81,14 +81,14 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
         combine: how the costs of segments add up: ``np.maximum`` for the busiest device, ``np.add`` for the sum.
 
     Returns:
-        (objective, [node] device); an infinite objective when nothing is allowed.
+        (objective, [node] device); an infinite objective when no placement is allowed.
     """
     n = len(order)
     classes = device_classes(problem)
     costs = [segment_costs(problem, order, members[0]) for members in classes]
     states = list(product(*(range(len(members) + 1) for members in classes)))
     value = {s: np.full(n + 1, np.inf) for s in states}
-    come_from: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
+    backpointers: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
     for s in states:  # product() yields smaller states first
         if not any(s):
             value[s][0] = 0.0
@@ -105,14 +105,14 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
                 options.append(np.full(n + 1, np.inf))
         which = np.argmin(options, axis=0)
         value[s] = np.choose(which, options)
-        come_from[s] = (which, np.choose(which, begins))
+        backpointers[s] = (which, np.choose(which, begins))
     best = min(states, key=lambda s: (value[s][n], sum(s)))
     label = np.zeros(n, np.int64)
     if not np.isfinite(value[best][n]):
         return float("inf"), label
     objective, end = float(value[best][n]), n
     while any(best) and end > 0:
-        which, begins_of = come_from[best]
+        which, begins_of = backpointers[best]
         c, begin = int(which[end]), int(begins_of[end])
         label[order[begin:end]] = classes[c][best[c] - 1]
         best, end = (*best[:c], best[c] - 1, *best[c + 1:]), begin
@@ -120,39 +120,39 @@ def best_chain(problem: Problem, order: Ints, combine: Combine = np.maximum) -> 
 
 
 def orders(problem: Problem, seed: int = 0, count: int = 8) -> list[Ints]:
-    """Several topological orders: by layers, depth first, and depth first at random."""
+    """Several topological orders: breadth first, depth first, and depth first with random priorities."""
     n = len(problem)
-    after: list[list[int]] = [[] for _ in range(n)]
-    before = [0] * n
+    successors: list[list[int]] = [[] for _ in range(n)]
+    indegree = [0] * n
     for t in problem.tensors:
         for r in set(t.readers):
-            after[t.source].append(r)
-            before[r] += 1
+            successors[t.source].append(r)
+            indegree[r] += 1
     rng = np.random.default_rng(seed)
-    found = [_kahn(after, before)]
+    result = [_kahn(successors, indegree)]
     for i in range(count):
         keys = np.arange(n) if i == 0 else -np.arange(n) if i == 1 else rng.permutation(n)
-        found.append(_depth_first(after, before, keys.tolist()))
-    return found
+        result.append(_depth_first(successors, indegree, keys.tolist()))
+    return result
 
 
-def _kahn(after: list[list[int]], before: list[int]) -> Ints:
-    waiting, queue = before.copy(), [v for v, b in enumerate(before) if not b]
-    for v in queue:  # grows while it is walked
-        for t in after[v]:
+def _kahn(successors: list[list[int]], indegree: list[int]) -> Ints:
+    waiting, queue = indegree.copy(), [v for v, b in enumerate(indegree) if not b]
+    for v in queue:  # the loop body appends to the queue
+        for t in successors[v]:
             waiting[t] -= 1
             if not waiting[t]:
                 queue.append(t)
     return np.array(queue, np.int64)
 
 
-def _depth_first(after: list[list[int]], before: list[int], keys: list[int]) -> Ints:
-    waiting, order = before.copy(), []
-    stack = sorted((v for v, b in enumerate(before) if not b), key=lambda v: keys[v])
+def _depth_first(successors: list[list[int]], indegree: list[int], keys: list[int]) -> Ints:
+    waiting, order = indegree.copy(), []
+    stack = sorted((v for v, b in enumerate(indegree) if not b), key=lambda v: keys[v])
     while stack:
         v = stack.pop()
         order.append(v)
-        for t in sorted(after[v], key=lambda t: keys[t]):
+        for t in sorted(successors[v], key=lambda t: keys[t]):
             waiting[t] -= 1
             if not waiting[t]:
                 stack.append(t)

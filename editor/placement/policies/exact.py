@@ -1,4 +1,4 @@
-"""Least latency of small problems, starts of subgraphs included, by looking at every placement."""
+"""Least latency of small problems, launch overhead included, by exhaustive search."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from editor.placement.policies.problem import Floats, Problem
 
 Labels = npt.NDArray[np.uint8]
 
-MOST = 1 << 14
-"""Placements that are looked at (14 ops with two choices each); decided ops do not count."""
-_MOST_NODES, _MOST_PRICED = 512, 300
+MAX_PLACEMENTS = 1 << 14
+"""Most placements to enumerate: 14 ops with two allowed devices each."""
+_MAX_NODES, _MAX_PRICED = 512, 300
 
 
 def least_latency(graph: Graph, problem: Problem, costs: Costs, placed: Ints, best: float) -> tuple[Ints | None, bool]:
-    """A placement that costs less than ``best``, and whether it is known that nothing costs less.
+    """A placement that costs less than ``best``, and whether it is proved optimal.
 
-    All placements are valued at once with the fewest starts they can have, then priced from the
-    cheapest on until no other can win.
+    All placements get a lower bound, from the least launch overhead they can have; they are then priced
+    in the order of this bound until no other can be better.
 
     Args:
         graph: the model.
-        problem: its placed ops.
+        problem: its placed ops as nodes.
         costs: times.
         placed: [node] op.
         best: seconds of the best placement known so far.
 
     Returns:
-        ([node] device, or None where nothing was found that beats ``best``; True when that is proved).
+        ([node] device, or None where no placement beats ``best``; True when the result is proved optimal).
     """
     choices = problem.allowed.sum(axis=1).astype(np.float64)
-    if not 0 < len(problem) <= _MOST_NODES or np.log2(choices).sum() > np.log2(MOST) + 1e-9:
+    if not 0 < len(problem) <= _MAX_NODES or np.log2(choices).sum() > np.log2(MAX_PLACEMENTS) + 1e-9:
         return None, False
-    labels = _every(problem)
-    value = _cut(problem, labels) + _starts(graph, problem, labels, placed, costs.launch)
-    found, device = None, np.zeros(len(graph), np.int64)
-    order = np.argsort(value, kind="stable").tolist()
-    for row in order[:_MOST_PRICED]:
-        if value[row] >= best * (1 - 1e-12):
-            return found, True
+    labels = _all_placements(problem)
+    bound = _op_and_transfer_seconds(problem, labels) + _least_launch_seconds(graph, problem, labels, placed, costs.launch)
+    result, device = None, np.zeros(len(graph), np.int64)
+    order = np.argsort(bound, kind="stable").tolist()
+    for row in order[:_MAX_PRICED]:
+        if bound[row] >= best * (1 - 1e-12):
+            return result, True
         device[placed] = labels[row]
         total = price(graph, costs, device, placed).total
         if total < best * (1 - 1e-12):
-            found, best = labels[row].astype(np.int64), total
-    return found, len(order) <= _MOST_PRICED
+            result, best = labels[row].astype(np.int64), total
+    return result, len(order) <= _MAX_PRICED
 
 
-def _every(problem: Problem) -> Labels:
-    """[placement, node] every way to choose allowed devices."""
+def _all_placements(problem: Problem) -> Labels:
+    """[placement, node] device, for every combination of allowed devices."""
     choices = [np.flatnonzero(row).astype(np.uint8) for row in problem.allowed]
     count = int(np.prod([len(c) for c in choices]))
     labels, row, stride = np.empty((count, len(choices)), np.uint8), np.arange(count), 1
@@ -62,23 +62,23 @@ def _every(problem: Problem) -> Labels:
     return labels
 
 
-def _cut(problem: Problem, labels: Labels) -> Floats:
+def _op_and_transfer_seconds(problem: Problem, labels: Labels) -> Floats:
     """[placement] seconds of ops and transfers."""
     total: Floats = np.zeros(len(labels))
     for node, label in enumerate(labels.T):
         total += problem.time[node][label]
     for tensor in problem.tensors:
-        home, leaves = labels[:, tensor.source], np.zeros(len(labels), bool)
+        source_device, leaves = labels[:, tensor.source], np.zeros(len(labels), bool)
         for device, enter in enumerate(tensor.enter):
-            arrives = (labels[:, list(tensor.readers)] == device).any(axis=1) & (home != device)
+            arrives = (labels[:, list(tensor.readers)] == device).any(axis=1) & (source_device != device)
             total += arrives * enter
             leaves |= arrives
-        total += leaves * np.array(tensor.leave)[home]
+        total += leaves * np.array(tensor.leave)[source_device]
     return total
 
 
-def _starts(graph: Graph, problem: Problem, labels: Labels, placed: Ints, launch: Floats) -> Floats:
-    """[placement] the least seconds of starts: exact for two devices, where subgraphs take turns."""
+def _least_launch_seconds(graph: Graph, problem: Problem, labels: Labels, placed: Ints, launch: Floats) -> Floats:
+    """[placement] lower bound of the launch overhead; exact for two devices, whose subgraphs alternate."""
     node = np.full(len(graph), -1, np.int64)
     node[placed] = np.arange(len(placed))
     producer, consumer, _ = graph.edges
@@ -96,7 +96,7 @@ def _starts(graph: Graph, problem: Problem, labels: Labels, placed: Ints, launch
 
 
 def _turns(labels: Labels, edges: Iterable[tuple[int, int]], first: npt.NDArray[np.int16]) -> Ints:
-    """[placement] changes of device along the longest path, plus one; ``first``: [placement, node] at the sources."""
+    """[placement] most device changes along any path, plus one; ``first`` is the [placement, node] start value."""
     turn = first
     for source, target in sorted(edges, key=lambda edge: edge[1]):  # nodes are numbered in a topological order
         np.maximum(turn[:, target], turn[:, source] + (labels[:, source] != labels[:, target]), out=turn[:, target])

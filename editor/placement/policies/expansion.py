@@ -1,6 +1,6 @@
-"""Least total time by minimum cuts.
+"""Least total time by minimum cuts (expansion moves).
 
-One expansion move decides for every op at once whether to switch to one device, optimally, as a minimum
+One expansion move decides optimally, for all ops at once, which of them switch to a device: a minimum
 cut (Boykov, Veksler and Zabih, "Fast approximate energy minimization via graph cuts", 2001). With two
 devices, a single move from "all on the first" reaches every placement, so it is exact (the s-t cut
 formulation of Stone, 1977). Tensors read by several ops are charged once, through an auxiliary node.
@@ -14,22 +14,22 @@ from editor.graph.graph import Bools, Ints
 from editor.placement.policies.problem import Floats, Problem
 
 _UNITS_PER_SECOND = 1e12
-"""Capacities are integers: picoseconds, so that rounding stays far below what anything costs."""
+"""Capacities are integers; picoseconds keep rounding errors far below any cost."""
 _NEVER = 1 << 60
 _MAX_ROUNDS = 6
 
 
 class Expansion:
-    """A placement problem, ready for moves."""
+    """A placement problem prepared for expansion moves."""
 
     def __init__(self, problem: Problem, per_cut: float = 0.0, per_byte: Floats | None = None) -> None:
-        """Prepares the arcs.
+        """Prepares the integer costs.
 
         Args:
             problem: what to place.
-            per_cut: extra seconds for every tensor that arrives on another device: the usual stand-in for
-                the cost of starting subgraphs, which no cut can express.
-            per_byte: [device] extra seconds for every byte of weights, to steer away from full devices.
+            per_cut: extra seconds for every transfer: approximates launch overhead, which no cut can
+                express.
+            per_byte: [device] extra seconds for every byte of weights; a price on full devices.
         """
         unit = _UNITS_PER_SECOND
         time = problem.time if per_byte is None else problem.time + problem.size[:, None] * per_byte
@@ -58,14 +58,14 @@ class Expansion:
         return label
 
     def value(self, label: Ints) -> int:
-        """Objective of a placement, in units."""
+        """Objective of a placement, in picoseconds."""
         leaving, tensor, device = self.problem.crossings(label)
-        home = label[self.problem.source[leaving]]
-        return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, home].sum()
+        source_device = label[self.problem.source[leaving]]
+        return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, source_device].sum()
                    + self.enter[tensor, device].sum())
 
     def seconds(self, label: Ints) -> float:
-        """Objective of a placement."""
+        """Objective of a placement, in seconds."""
         return self.value(label) / _UNITS_PER_SECOND
 
     def move(self, label: Ints, device: int) -> Ints:
@@ -84,12 +84,11 @@ class Expansion:
         switched = cut.solve()
         return np.where(switched | settled, device, label)
 
-
-    def _uniform_terms(self, cut: _Cut, home: int, device: int) -> None:
-        """All tensors at once, for a move away from a placement on a single device."""
+    def _uniform_terms(self, cut: _Cut, source_device: int, device: int) -> None:
+        """Adds the transfers of all tensors, for a move away from a placement on a single device."""
         readers = self.problem.readers
-        out = self.leave[:, home] + self.enter[:, device]  # the source stays, some reader switches
-        back = self.leave[:, device] + self.enter[:, home]  # the source switches, some reader stays
+        out = self.leave[:, source_device] + self.enter[:, device]  # the source stays, some reader switches
+        back = self.leave[:, device] + self.enter[:, source_device]  # the source switches, some reader stays
         count = np.diff(readers.ptr)
         one = np.flatnonzero(count == 1)
         reader = readers.values[readers.ptr[one]]
@@ -111,38 +110,38 @@ class Expansion:
 
 def _tensor_terms(cut: _Cut, of: list[int], device: int, source: int, readers: list[int], leave: list[int],
                   enter: list[int]) -> None:
-    """Adds the transfers of one tensor, as functions of who switches (x = 1) to the device."""
-    home = of[source]
+    """Adds the transfers of one tensor, as functions of which ops switch (x = 1) to the device."""
+    source_device = of[source]
     others = [r for r in readers if of[r] != device]
-    if home == device:  # the source is there already: pays for every reader that stays away
+    if source_device == device:  # the source is on the device already: each other device that keeps a reader costs a transfer
         if others:
             cut.any_stays(others, leave[device])
             for d in {of[r] for r in others}:
                 cut.any_stays([r for r in others if of[r] == d], enter[d])
         return
-    here_already = len(others) < len(readers)
-    strangers = [r for r in others if of[r] != home]
-    family = [r for r in others if of[r] == home]
-    # The source stays: it pays to leave home if any reader is elsewhere, and to enter the device if any is there.
-    if here_already or strangers:
-        cut.stays(source, leave[home])
+    device_has_reader = len(others) < len(readers)
+    third_party = [r for r in others if of[r] != source_device]
+    same_device = [r for r in others if of[r] == source_device]
+    # The source stays: it costs a transfer out if any reader is elsewhere, and one in if any reader is on the device.
+    if device_has_reader or third_party:
+        cut.stays(source, leave[source_device])
     else:
-        cut.stays_while_any_switches(source, family, leave[home])
-    if here_already:
+        cut.stays_while_any_switches(source, same_device, leave[source_device])
+    if device_has_reader:
         cut.stays(source, enter[device])
     else:
         cut.stays_while_any_switches(source, others, enter[device])
-    # The source switches: it pays to leave the device if any reader stays elsewhere.
+    # The source switches: it costs a transfer out of the device if any reader stays elsewhere.
     if others:
         cut.switches_while_any_stays(source, others, leave[device])
-    if family:
-        cut.switches_while_any_stays(source, family, enter[home])
-    for d in {of[r] for r in strangers}:  # on other devices the tensor must arrive in either case
-        cut.any_stays([r for r in strangers if of[r] == d], enter[d])
+    if same_device:
+        cut.switches_while_any_stays(source, same_device, enter[source_device])
+    for d in {of[r] for r in third_party}:  # other devices need the tensor in either case
+        cut.any_stays([r for r in third_party if of[r] == d], enter[d])
 
 
 class _Cut:
-    """A network whose source side keeps (x = 0) and whose sink side switches (x = 1)."""
+    """A flow network: ops on the source side of the cut stay (x = 0), those on the sink side switch (x = 1)."""
 
     def __init__(self, count: int) -> None:
         self.count, self.nodes = count, count + 2
@@ -153,27 +152,27 @@ class _Cut:
         self.blocks: list[tuple[Ints, Ints, Ints]] = []
 
     def terminals(self, stay: Ints, switch: Ints) -> None:
-        """Costs of each op by itself."""
+        """Adds the cost of each op that stays and of each that switches."""
         ops = np.arange(self.count)
         self.blocks.append((ops, np.full(self.count, self.sink), stay))
         self.blocks.append((np.full(self.count, self.source), ops, switch))
 
     def arcs(self, tails: Ints, heads: Ints, costs: Ints) -> None:
-        """Many arcs at once."""
+        """Adds many arcs."""
         self.blocks.append((tails, heads, costs))
 
     def helpers(self, count: int) -> Ints:
-        """New nodes of the network."""
+        """Adds auxiliary nodes; returns their numbers."""
         first = self.nodes
         self.nodes += count
         return np.arange(first, first + count)
 
     def stays(self, op: int, cost: int) -> None:
-        """Paid when the op stays."""
+        """Charges the cost when the op stays."""
         self._arc(op, self.sink, cost)
 
     def any_stays(self, ops: list[int], cost: int) -> None:
-        """Paid once when any of the ops stays."""
+        """Charges the cost once when any of the ops stays."""
         if len(ops) == 1:
             self._arc(ops[0], self.sink, cost)
         elif cost:
@@ -183,7 +182,7 @@ class _Cut:
             self._arc(helper, self.sink, cost)
 
     def stays_while_any_switches(self, op: int, others: list[int], cost: int) -> None:
-        """Paid once when the op stays and any of the others switches."""
+        """Charges the cost once when the op stays and any of the others switches."""
         if len(others) == 1:
             self._arc(op, others[0], cost)
         elif others and cost:
@@ -193,7 +192,7 @@ class _Cut:
                 self._arc(helper, other, _NEVER)
 
     def switches_while_any_stays(self, op: int, others: list[int], cost: int) -> None:
-        """Paid once when the op switches and any of the others stays."""
+        """Charges the cost once when the op switches and any of the others stays."""
         if len(others) == 1:
             self._arc(others[0], op, cost)
         elif others and cost:
@@ -203,8 +202,8 @@ class _Cut:
             self._arc(helper, op, cost)
 
     def solve(self) -> Bools:
-        """[op] whether it switches, in a cut of least cost."""
-        from ortools.graph.python import max_flow  # a tenth of a second, and most policies do without
+        """[op] whether it switches in a minimum cut."""
+        from ortools.graph.python import max_flow  # importing takes 0.1 s, and most policies do not need it
 
         flow = max_flow.SimpleMaxFlow()
         tails = np.concatenate([np.array(self.tails, np.int64), *(b[0] for b in self.blocks)])

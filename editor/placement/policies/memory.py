@@ -22,34 +22,35 @@ _SHRINK = 8
 
 
 def memory(task: Task) -> Assignment:
-    """The cheapest of many placements that fit.
+    """The cheapest of several candidate placements that fit.
 
-    Weights get a price per byte on full devices, raised until they fit (Lagrangian relaxation); a walk
-    in topological order that fills one device after the other competes. What is left over after the
-    weights must hold the buffers of the largest subgraph, so the room for weights shrinks until it does.
+    Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other
+    candidates fill one device after the other in topological order. Beside its weights, a device must
+    hold the buffers of its largest subgraph, so the capacity for weights shrinks until both fit.
 
     Raises:
-        EditorError: nothing fits; the message says by how many bytes which device is over, and what weighs most.
+        EditorError: nothing fits; the message names the excess bytes per device and the largest constants.
     """
-    costs, placed, table = task.costs(), task.placed, task.table
-    limits = np.array([np.inf if d.memory is None else float(d.memory) for d in table.devices])
-    size = weight_bytes(table.graph, placed)
+    costs, placed, constraints = task.costs(), task.placed, task.constraints
+    limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
+    size = weight_bytes(constraints.graph, placed)
     room = limits.copy()
     over: Floats = np.zeros(len(limits))
     for _ in range(_SHRINK):
-        problem = Problem.of(table.graph, costs, table.allowed, placed, room, size)
-        found = []
+        problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size)
+        fitting = []
         for label in _fitting(problem, costs):
-            device = table.allowed.argmax(axis=1).astype(np.int64)
+            device = constraints.allowed.argmax(axis=1).astype(np.int64)
             device[placed] = label
-            found.append((price(table.graph, costs, device, placed).total, device))
+            fitting.append((price(constraints.graph, costs, device, placed).total, device))
         excess = []
-        for total, device in sorted(found, key=lambda item: item[0]):
-            subgraphs = divide(table.graph, table.devices, device, minimal(table.graph, device, placed)).subgraphs
-            used = device_bytes(table.devices, subgraphs)
-            excess.append(np.array([used[d.name] for d in table.devices]) - limits)
+        for total, device in sorted(fitting, key=lambda item: item[0]):
+            groups = minimal(constraints.graph, device, placed)
+            subgraphs = divide(constraints.graph, constraints.devices, device, groups).subgraphs
+            used = device_bytes(constraints.devices, subgraphs)
+            excess.append(np.array([used[d.name] for d in constraints.devices]) - limits)
             if (excess[-1] <= 0).all():
-                bound = min(lower_bound(problem, costs), total)  # that of more memory holds for less
+                bound = min(lower_bound(problem, costs), total)  # a bound for more memory holds for less memory
                 return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory",
                                   costs.estimated)
         if not excess:
@@ -62,7 +63,7 @@ def memory(task: Task) -> Assignment:
 
 
 def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
-    """Placements whose weights fit."""
+    """Yields placements whose weights fit."""
     for label in (*candidates(problem, costs), *_filled(problem)):
         if problem.fits(label):
             yield label
@@ -79,17 +80,17 @@ def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
 
 
 def _filled(problem: Problem) -> Iterable[Ints]:
-    """Fills devices one after the other in topological order, in table order and in the reverse."""
+    """Yields placements that fill one device after the other, in table order and in reverse."""
     devices = problem.time.shape[1]
     for order in (list(range(devices)), list(range(devices))[::-1]):
         label, left = np.zeros(len(problem), np.int64), problem.capacity.copy()
         current = 0
         for node in range(len(problem)):
-            may = [d for d in order if problem.allowed[node, d] and problem.size[node] <= left[d]]
-            if not may:
+            usable = [d for d in order if problem.allowed[node, d] and problem.size[node] <= left[d]]
+            if not usable:
                 break
-            later = [d for d in may if order.index(d) >= current]
-            chosen = later[0] if later else may[0]
+            later = [d for d in usable if order.index(d) >= current]
+            chosen = later[0] if later else usable[0]
             if problem.size[node] > 0:
                 current = max(current, order.index(chosen))
             label[node] = chosen
@@ -99,21 +100,21 @@ def _filled(problem: Problem) -> Iterable[Ints]:
 
 
 def _too_large(task: Task, placed: Ints, size: Floats, limits: Floats, over: Floats) -> str:
-    table = task.table
-    names = [d.name for d in table.devices]
+    constraints = task.constraints
+    names = [d.name for d in constraints.devices]
     lines = ["The model does not fit into the memory of its devices."]
     needed, room = float(size[placed].sum()), float(limits.sum())
     if needed > room:
         lines.append(f"Its constants take {int(needed):,} bytes, all devices together have {int(room):,}: "
                      f"{int(needed - room):,} bytes too few.")
-    only = table.allowed & (table.allowed.sum(axis=1) == 1)[:, None]
+    only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     for d, name in enumerate(names):
         forced = float(size[only[:, d]].sum())
         if forced > limits[d]:
-            lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that may only run there.")
+            lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
         elif over[d] > 0:
             lines.append(f"{name} is over by {int(over[d]):,} bytes (limit {int(limits[d]):,}), buffers included.")
-    mask = np.zeros(len(table.graph), bool)
+    mask = np.zeros(len(constraints.graph), bool)
     mask[placed] = True
-    lines.append(f"Heaviest: {', '.join(heaviest(table.graph, mask, size))}.")
+    lines.append(f"Heaviest: {', '.join(heaviest(constraints.graph, mask, size))}.")
     return "\n".join(lines)

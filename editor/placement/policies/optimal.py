@@ -19,20 +19,20 @@ from editor.placement.policies.problem import Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 
 _SPLIT_MARGIN = 1.1
-"""How much better a split must promise to be than a single device, by profiled costs."""
-_MOVES, _MOST_WALKED = 20_000, 3_000
-"""Of the walk for throughput: moves, and ops above which it would take too long to be felt as instant."""
+"""By profiled costs, a split must beat a single device by this factor."""
+_MOVES, _MAX_ANNEALED_OPS = 20_000, 3_000
+"""Moves of the simulated annealing for throughput, and the most ops for which it is fast enough to be interactive."""
 
 
 def optimal(task: Task) -> Assignment:
-    """Minimises the objective that the options name, ``latency`` unless told otherwise.
+    """Minimises the objective of the options, ``latency`` by default.
 
-    ``latency`` counts every op, every transfer once per tensor and destination, and the start of every
-    subgraph. Compute and transfers are minimised by cuts, exactly for two devices; starts of subgraphs
-    have no exact cut, so cuts with several prices per transfer compete, together with `priority` and
-    every single device, and the true cost decides (by profiled costs a split must win by a tenth). The
-    bound is the exact cut without starts, plus one. Where few ops are left open, every placement is
-    looked at and the bound is the optimum, starts included.
+    ``latency`` is the sum of every op, every transfer (once per tensor and destination device) and the
+    launch overhead of every subgraph. Minimum cuts minimise compute and transfers, exactly for two
+    devices. No cut expresses launch overhead, so the candidates are cuts with several extra prices per
+    transfer, `priority` and every single device; the full cost decides (by profiled costs a split must
+    win by a tenth). The bound is the minimum cut without launch overhead, plus one launch. Where few ops
+    have a choice, exhaustive search proves the optimum.
 
     Raises:
         EditorError: the objective is unknown.
@@ -45,22 +45,22 @@ def optimal(task: Task) -> Assignment:
 
 
 def _least_latency(task: Task) -> Assignment:
-    costs, placed, graph = task.costs(), task.placed, task.table.graph
-    problem = Problem.of(graph, costs, task.table.allowed, placed)
+    costs, placed, graph = task.costs(), task.placed, task.constraints.graph
+    problem = Problem.of(graph, costs, task.constraints.allowed, placed)
     best, best_price, best_value = None, None, float("inf")
     for label in candidates(problem, costs):
-        device = _spread(task, placed, label)
-        found = price(graph, costs, device, placed)
-        # Profiles are of whole runs on one device: parts cut out of them flatter every split (the winner's curse).
+        device = _device_of_all_ops(task, placed, label)
+        full = price(graph, costs, device, placed)
+        # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
         margin = 1.0 if costs.estimated or (label == label[:1]).all() else _SPLIT_MARGIN
-        if best_price is None or found.total * margin < best_value - 1e-15:
-            best, best_price, best_value = device, found, found.total * margin
+        if best_price is None or full.total * margin < best_value - 1e-15:
+            best, best_price, best_value = device, full, full.total * margin
     assert best is not None and best_price is not None
     bound = lower_bound(problem, costs)
     if costs.estimated:
         better, proved = least_latency(graph, problem, costs, placed, best_price.total)
         if better is not None:
-            best = _spread(task, placed, better)
+            best = _device_of_all_ops(task, placed, better)
             best_price = price(graph, costs, best, placed)
         bound = best_price.total if proved else bound
     return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total), "latency",
@@ -68,24 +68,24 @@ def _least_latency(task: Task) -> Assignment:
 
 
 def _least_busy(task: Task, start: Assignment) -> Assignment:
-    """The busiest device made as idle as can be: stages of a pipeline, then moves of single ops.
+    """Least load of the busiest device: contiguous pipeline stages, improved by moves of single ops.
 
-    Where the constraints leave no contiguous stages, the walk begins at the placement of least latency.
+    Where the constraints allow no contiguous stages, annealing starts from the placement of least latency.
     """
     costs, placed = task.costs(), task.placed
-    problem = Problem.of(task.table.graph, costs, task.table.allowed, placed)
+    problem = Problem.of(task.constraints.graph, costs, task.constraints.allowed, placed)
     try:
         start = pipeline(task)
     except EditorError:
         pass  # no contiguous stages
-    label = balance(problem, start.device[placed], _MOVES) if len(problem) <= _MOST_WALKED else start.device[placed]
-    device = _spread(task, placed, label)
+    label = balance(problem, start.device[placed], _MOVES) if len(problem) <= _MAX_ANNEALED_OPS else start.device[placed]
+    device = _device_of_all_ops(task, placed, label)
     return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max(initial=0.0)),
                       busiest_bound(problem), "busiest device", costs.estimated)
 
 
 def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
-    """Different placements worth pricing, `priority` first so that nothing worse is ever chosen."""
+    """Yields distinct placements to price; `priority` comes first, so the result is never worse."""
     seen: set[bytes] = set()
     for label in _candidates(problem, costs):
         if label.tobytes() not in seen:
@@ -107,11 +107,11 @@ def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
 
 
 def lower_bound(problem: Problem, costs: Costs) -> float:
-    """Seconds that no placement can beat: exact for two devices but for the starts of subgraphs.
+    """Lower bound of the latency in seconds; for two devices exact apart from launch overhead.
 
-    With more devices, the best of k relaxations: one device against the cheapest of all others for every
-    op and transfer. Any placement is one of each relaxation at no higher cost, and with two classes the
-    minimum cut is exact.
+    With k devices, the best of k relaxations: one device against the cheapest of all others for every op
+    and transfer. Every placement maps to one of each relaxation at no higher cost, and with two classes
+    the minimum cut is exact.
     """
     if not len(problem):
         return 0.0
@@ -124,7 +124,7 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
 
 def _exact(problem: Problem) -> float:
     cut = Expansion(problem)
-    # Rounding to the solver's unit may have raised every term by half of it.
+    # Rounding to the solver's unit can raise every term by half a unit.
     return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0)
 
 
@@ -138,8 +138,8 @@ def _one_against_rest(problem: Problem, device: int) -> Problem:
                    enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1))
 
 
-def _spread(task: Task, placed: Ints, label: Ints) -> Ints:
-    """[op] device; ops without a place get their first allowed one, which nothing looks at."""
-    device: Ints = task.table.allowed.argmax(axis=1).astype(np.int64)
+def _device_of_all_ops(task: Task, placed: Ints, label: Ints) -> Ints:
+    """[op] device; constants that follow their consumers have their first allowed device, which is not used."""
+    device: Ints = task.constraints.allowed.argmax(axis=1).astype(np.int64)
     device[placed] = label
     return device

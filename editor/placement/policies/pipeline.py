@@ -12,21 +12,21 @@ from editor.placement.policies.problem import Problem, Tensor
 from editor.placement.policies.task import Assignment, Task, reasons
 
 _MAX_NODES = 360
-"""Larger graphs are cut into this many blocks of about equal time first."""
+"""Larger graphs are first merged into this many blocks of about equal time."""
 
 
 def pipeline(task: Task) -> Assignment:
-    """Minimises the time of the busiest device; every device holds one stage of a topological order.
+    """Minimises the load of the busiest device; every device runs one stage of a topological order.
 
-    The bound is the largest of: the mean load if ops could be spread at will, and the slowest single op.
+    The bound is the larger of the mean load with every op on its fastest device and the slowest single op.
 
     Raises:
-        EditorError: the constraints leave no contiguous stages.
+        EditorError: the constraints allow no contiguous stages.
     """
-    costs, placed, table = task.costs(), task.placed, task.table
-    limits = [np.inf if d.memory is None else float(d.memory) for d in table.devices]
-    problem = Problem.of(table.graph, costs, table.allowed, placed, limits, weight_bytes(table.graph, placed))
-    device = table.allowed.argmax(axis=1).astype(np.int64)
+    costs, placed, constraints = task.costs(), task.placed, task.constraints
+    limits = [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
+    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits, weight_bytes(constraints.graph, placed))
+    device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)
     best, label = float("inf"), device[placed]
@@ -36,15 +36,15 @@ def pipeline(task: Task) -> Assignment:
         if value < best:
             best, label = value, of_block[block]
     if not np.isfinite(best):
-        raise EditorError("no way to give every device one contiguous stage: capability, rules, pins or memory forbid "
-                          "it; use the policy `optimal` or `memory`, or ease the constraints")
+        raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
+                          "use the policy `optimal` or `memory`, or relax the constraints")
     device[placed] = label
     return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max()),
                       busiest_bound(problem), "busiest device", costs.estimated)
 
 
 def busiest_bound(problem: Problem) -> float:
-    """Seconds that the busiest device cannot go below: mean load at best speed, and the slowest single op."""
+    """Lower bound in seconds of the busiest device's load: mean load at best speed, or the slowest single op."""
     if not len(problem):
         return 0.0
     fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)
@@ -52,7 +52,7 @@ def busiest_bound(problem: Problem) -> float:
 
 
 def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
-    """Merges runs of an order into blocks; returns the smaller problem and [node] block."""
+    """Merges consecutive nodes of an order into blocks; returns the smaller problem and [node] block."""
     n = len(order)
     block = np.empty(n, np.int64)
     if n <= _MAX_NODES:

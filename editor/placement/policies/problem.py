@@ -1,4 +1,4 @@
-"""The placement problem in plain arrays: what solvers see, whatever it was made from."""
+"""The placement problem as plain arrays, the input of the solvers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value made by one node and read by others."""
+    """A value that one node produces and others read."""
 
     source: int
     readers: tuple[int, ...]
@@ -29,18 +29,18 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Nodes in a topological order, devices, and what each choice costs."""
+    """Nodes in a topological order, devices, and the cost of each choice."""
 
     time: Floats
     """[node, device] seconds"""
     allowed: Bools
     """[node, device]"""
     size: Floats
-    """[node] bytes that the node brings to its device (weights)"""
+    """[node] bytes of weights that the node needs on its device"""
     capacity: Floats
     """[device] bytes; infinite where there is no limit"""
     source: Ints
-    """[tensor] node that makes it"""
+    """[tensor] node that produces it"""
     readers: Rows
     """[tensor] nodes that read it"""
     leave: Floats
@@ -54,31 +54,31 @@ class Problem:
     @classmethod
     def of(cls, graph: Graph, costs: Costs, allowed: Bools, placed: Ints, capacity: Sequence[float] | Floats | None = None,
            size: Floats | None = None) -> Problem:
-        """From a graph; nodes are the placed ops in the graph's topological order.
+        """Builds the problem of a graph; nodes are the placed ops in topological order.
 
         Args:
             graph: the model.
             costs: times.
             allowed: [op, device].
-            placed: ops that have a place, in topological order.
+            placed: ops with a device of their own, in topological order.
             capacity: [device] bytes.
             size: [op] bytes of weights.
         """
         node = np.full(len(graph), -1, np.int64)
         node[placed] = np.arange(len(placed))
         producer, consumer, tensor = graph.edges
-        real = (node[producer] >= 0) & (node[consumer] >= 0)
-        order = np.argsort(tensor[real], kind="stable")
-        ids, starts = np.unique(tensor[real][order], return_index=True)
-        readers = Rows(np.append(starts, int(real.sum())).astype(np.int64), node[consumer[real][order]])
+        inside = (node[producer] >= 0) & (node[consumer] >= 0)
+        order = np.argsort(tensor[inside], kind="stable")
+        ids, starts = np.unique(tensor[inside][order], return_index=True)
+        readers = Rows(np.append(starts, int(inside.sum())).astype(np.int64), node[consumer[inside][order]])
         devices = costs.op.shape[1]
         return cls(costs.op[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
                    np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
-                   node[producer[real][order][starts]], readers, costs.leave[ids], costs.enter[ids])
+                   node[producer[inside][order][starts]], readers, costs.leave[ids], costs.enter[ids])
 
     @classmethod
     def build(cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]) -> Problem:
-        """From a list of tensors."""
+        """Builds a problem from a list of tensors."""
         devices = time.shape[1]
         return cls(time, allowed, size, capacity, np.array([t.source for t in tensors], np.int64),
                    Rows.of([t.readers for t in tensors]),
@@ -87,12 +87,12 @@ class Problem:
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors one by one, for solvers that walk over them."""
+        """The tensors as objects, for solvers that iterate over them."""
         return tuple(Tensor(s, tuple(self.readers[i].tolist()), tuple(out), tuple(into)) for i, (s, out, into) in
                      enumerate(zip(self.source.tolist(), self.leave.tolist(), self.enter.tolist(), strict=True)))
 
     def crossings(self, label: Ints) -> tuple[Ints, Ints, Ints]:
-        """Transfers of a placement: tensors that leave their device, and (tensor, device) of every arrival."""
+        """Transfers of a placement: the tensors that leave their device, and tensor and device of every arrival."""
         devices = self.time.shape[1]
         tensor = self.readers.row_of_value
         away = label[self.readers.values] != label[self.source[tensor]]
@@ -100,12 +100,12 @@ class Problem:
         return np.unique(tensor[away]), arrivals // devices, arrivals % devices
 
     def loads(self, label: Ints) -> Floats:
-        """[device] busy seconds of one run: its nodes, what it sends and what it receives, once per tensor."""
+        """[device] busy seconds of one run: its nodes, and each tensor that it sends or receives once."""
         devices = self.time.shape[1]
         leaving, tensor, device = self.crossings(label)
-        home = label[self.source[leaving]]
+        source_device = label[self.source[leaving]]
         load = (np.bincount(label, self.time[np.arange(len(label)), label], devices)
-                + np.bincount(home, self.leave[leaving, home], devices)
+                + np.bincount(source_device, self.leave[leaving, source_device], devices)
                 + np.bincount(device, self.enter[tensor, device], devices))
         return np.asarray(load, np.float64)
 
@@ -114,5 +114,5 @@ class Problem:
         return np.bincount(label, self.size, self.time.shape[1]).astype(np.float64)
 
     def fits(self, label: Ints) -> bool:
-        """Whether every node may be where it is and no device holds too much."""
+        """Whether every node is on an allowed device and all weights fit."""
         return bool(self.allowed[np.arange(len(label)), label].all() and (self.used(label) <= self.capacity + 1e-6).all())

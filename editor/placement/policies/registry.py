@@ -1,4 +1,4 @@
-"""Policies: the automatic mode. Each chooses one allowed device for every op."""
+"""Policies by name. Each chooses one allowed device for every op (automatic mode)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from editor.placement.policies.task import Assignment, Task
 
 Policy = Callable[[Task], Assignment]
 
-# `rules` is `priority` for whatever the rules leave open; rules themselves hold for every policy.
+# Rules apply under every policy; `rules` places the remaining ops by `priority`.
 POLICIES: dict[str, Policy] = {"priority": priority, "rules": priority, "optimal": optimal, "memory": memory,
                                "pipeline": pipeline}
 
 
 def policy_of(name: str) -> Policy:
-    """The policy of a name.
+    """Returns the policy of this name.
 
     Raises:
-        EditorError: there is none.
+        EditorError: no policy has this name.
     """
     if name not in POLICIES:
         raise EditorError(f"unknown policy {name!r}; choose one of: {', '.join(POLICIES)}")
@@ -32,7 +32,7 @@ def policy_of(name: str) -> Policy:
 
 
 OPTIONS = ("objective", "costs", "codegen", "first")
-"""Options of all policies; a policy ignores those of the others, so that they outlive a change of policy."""
+"""Options of all policies; a policy ignores those of the others, so they survive a change of policy."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a policy gets, and what it gives back."""
+"""Input and result of a policy."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from editor.text import human_seconds
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """What a policy decided."""
+    """The result of a policy."""
 
     device: Ints
     """[op] index of the device."""
     because: Callable[[int], str]
-    """Op -> why this device; pins and rules aside."""
+    """Op -> reason of the policy for its device, without pins and rules."""
     objective: float | None = None
-    """Seconds, as the policy counts them; None when it optimises nothing."""
+    """Value of the objective in seconds; None when the policy optimises nothing."""
     bound: float | None = None
-    """Seconds that no placement can beat, where that is proved."""
+    """Proved lower bound of the objective in seconds, or None."""
     objective_name: str = ""
     estimated: bool = True
-    """The costs were estimates, not a profile."""
+    """Whether the costs are estimates instead of a profile."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a policy gets."""
+    """The input of a policy."""
 
-    table: Constraints
+    constraints: Constraints
     costs: Callable[[], Costs]
-    """Made on demand: some policies need none."""
+    """Computed on demand: some policies need no costs."""
     options: Mapping[str, Any]
 
     @property
     def placed(self) -> Ints:
-        """Ops with a place, in topological order."""
-        order = self.table.graph.order
-        return order[self.table.placed[order]]
+        """Ops with a device of their own, in topological order."""
+        order = self.constraints.graph.order
+        return order[self.constraints.placed[order]]
 
 
 def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
-    """Why an op is on its device, in times."""
-    names, word = [d.name for d in task.table.devices], "estimated" if costs.estimated else "measured"
+    """Op -> reason for its device, in times per device."""
+    names, word = [d.name for d in task.constraints.devices], "estimated" if costs.estimated else "measured"
 
     def because(op: int) -> str:
         chosen = int(device[op])
-        times = {d: float(costs.op[op, d]) for d in range(len(names)) if task.table.allowed[op, d]}
+        times = {d: float(costs.op[op, d]) for d in range(len(names)) if task.constraints.allowed[op, d]}
         here = f"{human_seconds(times[chosen])} here" if chosen in times else "here"
         others = ", ".join(f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen)
         if not others:
             return "the only device that may run it"
         if times[chosen] <= min(times.values()):
             return f"fastest for this op: {here}, {others} ({word})"
-        return f"saves transfers or starts of subgraphs: {here}, {others} by itself ({word})"
+        return f"saves transfers or launches: {here}, {others} for this op alone ({word})"
     return because

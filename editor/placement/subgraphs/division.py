@@ -1,4 +1,4 @@
-"""Subgraphs with what crosses their borders and what they need in memory."""
+"""Subgraphs, their boundary tensors and their memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Memory:
     input: int
     input_count: int
     input_from_peers: int
-    """Inputs made by another subgraph of the same device: a boundary, but no transfer."""
+    """Inputs that another subgraph of the same device produces: boundary tensors without a transfer."""
     output: int
     constants: int
     unknown: int
@@ -37,7 +37,7 @@ class Subgraph:
     id: int
     device: str
     ops: tuple[str, ...]
-    """Keys in an order of execution; constants are repeated in every subgraph that reads them."""
+    """Keys in topological order; every subgraph that reads a constant contains it."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     depends_on: tuple[int, ...]
@@ -54,7 +54,7 @@ class Boundary:
     source: int
     targets: tuple[int, ...]
     to_devices: tuple[str, ...]
-    """Other devices that read it: one transfer each. Empty: it stays on its device."""
+    """Other devices that read the tensor: one transfer each. Empty when it stays on its device."""
     bytes: int
     """``UNKNOWN_BYTES`` (-1) when not known before a run"""
     shape: str
@@ -65,72 +65,71 @@ class Boundary:
 class Division:
     """All subgraphs of a plan."""
 
-    part: Ints
+    subgraph_of_op: Ints
     """[op] number of the subgraph, -1 for constants"""
     subgraphs: tuple[Subgraph, ...]
     boundaries: tuple[Boundary, ...]
 
     @property
     def transfers(self) -> tuple[Boundary, ...]:
-        """Boundary tensors that change device."""
+        """Boundary tensors that another device reads."""
         return tuple(b for b in self.boundaries if b.to_devices)
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of all transfers of one run: once per tensor and device that it goes to."""
+        """Bytes of all transfers of one run: each tensor once per destination device."""
         return sum(max(b.bytes, 0) * len(b.to_devices) for b in self.boundaries)
 
 
-def divide(graph: Graph, devices: Sequence[Device], device: Ints, part: Ints) -> Division:
-    """Describes the subgraphs of a grouping.
+def divide(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> Division:
+    """Returns the subgraphs of a grouping with their boundary tensors and memory.
 
     Args:
         graph: the model.
         devices: the device table.
         device: [op] index of the device.
-        part: [op] number of the subgraph in an order of execution, negative for constants.
+        subgraph_of_op: [op] number of the subgraph in topological order, negative for constants.
     """
-    return _Divider(graph, devices, device, part).division()
+    return _Divider(graph, devices, device, subgraph_of_op).division()
 
 
 class _Divider:
-    def __init__(self, graph: Graph, devices: Sequence[Device], device: Ints, part: Ints) -> None:
-        self.graph, self.devices, self.part = graph, devices, part
-        self.count = int(part.max()) + 1 if len(part) else 0
-        self.device_of_part = np.zeros(self.count, np.int64)
-        self.device_of_part[part[part >= 0]] = device[part >= 0]
+    def __init__(self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> None:
+        self.graph, self.devices, self.subgraph_of_op = graph, devices, subgraph_of_op
+        self.count = int(subgraph_of_op.max()) + 1 if len(subgraph_of_op) else 0
+        self.device_of_subgraph = np.zeros(self.count, np.int64)
+        self.device_of_subgraph[subgraph_of_op[subgraph_of_op >= 0]] = device[subgraph_of_op >= 0]
         producer = graph.tensor_producer
-        makers_part = np.full(len(graph.tensor_names), -1, np.int64)
-        made = producer >= 0
-        makers_part[made] = part[producer[made]]
-        self.source = makers_part
-        # What is known before the first run is a constant, unless a pin gave its op a place.
-        self.constant: Bools = graph.tensor_is_constant & (makers_part < 0)
+        self.source = np.full(len(graph.tensor_names), -1, np.int64)
+        has_producer = producer >= 0
+        self.source[has_producer] = subgraph_of_op[producer[has_producer]]
+        # A pinned constant belongs to a subgraph, so its value crosses boundaries as a tensor.
+        self.constant: Bools = graph.tensor_is_constant & (self.source < 0)
 
     def division(self) -> Division:
-        """Everything at once."""
-        reads = self._reads_by_part()
+        """All subgraphs and boundary tensors."""
+        reads = self._reads_by_subgraph()
         inputs: list[list[int]] = [[] for _ in range(self.count)]
         constants: list[list[int]] = [[] for _ in range(self.count)]
         targets: dict[int, list[int]] = {}
-        for part, tensor in reads:
+        for subgraph, tensor in reads:
             if self.constant[tensor]:
-                constants[part].append(tensor)
-            elif self.source[tensor] != part:
-                inputs[part].append(tensor)
+                constants[subgraph].append(tensor)
+            elif self.source[tensor] != subgraph:
+                inputs[subgraph].append(tensor)
                 if self.source[tensor] >= 0:
-                    targets.setdefault(tensor, []).append(part)
+                    targets.setdefault(tensor, []).append(subgraph)
         outputs = self._outputs(targets)
         ops = self._ops()
         subgraphs = tuple(self._subgraph(p, ops[p], inputs[p], outputs[p], constants[p]) for p in range(self.count))
         boundaries = tuple(self._boundary(t, targets[t]) for t in sorted(targets, key=lambda t: (self.source[t], t)))
-        return Division(self.part, subgraphs, boundaries)
+        return Division(self.subgraph_of_op, subgraphs, boundaries)
 
-    def _reads_by_part(self) -> list[tuple[int, int]]:
-        """Distinct (part, tensor) pairs of all placed ops, sorted."""
+    def _reads_by_subgraph(self) -> list[tuple[int, int]]:
+        """Distinct (subgraph, tensor) pairs of all reads, sorted."""
         reads, width = self.graph.reads, max(len(self.graph.tensor_names), 1)
-        part = self.part[reads.row_of_value]
-        codes = distinct(part[part >= 0] * width + reads.values[part >= 0])
+        subgraph = self.subgraph_of_op[reads.row_of_value]
+        codes = distinct(subgraph[subgraph >= 0] * width + reads.values[subgraph >= 0])
         return list(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))
 
     def _outputs(self, targets: dict[int, list[int]]) -> list[list[int]]:
@@ -141,49 +140,51 @@ class _Divider:
         return outputs
 
     def _ops(self) -> list[list[int]]:
-        """Ops of each part in an order of execution, with the constants it reads."""
+        """[subgraph] its ops in topological order, with the constants that it reads."""
         graph = self.graph
-        wanted: dict[int, set[int]] = {}
-        constant_ops = [op for op in graph.order.tolist() if self.part[op] < 0]
+        reading_subgraphs: dict[int, set[int]] = {}
+        constant_ops = [op for op in graph.order.tolist() if self.subgraph_of_op[op] < 0]
         readers, results = graph.readers, graph.results
         for op in reversed(constant_ops):
-            parts: set[int] = set()
+            subgraphs: set[int] = set()
             for tensor in results[op].tolist():
                 if tensor < 0:
                     continue
                 for reader in readers[tensor].tolist():
-                    parts.update({int(self.part[reader])} if self.part[reader] >= 0 else wanted.get(reader, ()))
-            wanted[op] = parts
+                    own = int(self.subgraph_of_op[reader])
+                    subgraphs.update({own} if own >= 0 else reading_subgraphs.get(reader, ()))
+            reading_subgraphs[op] = subgraphs
         ops: list[list[int]] = [[] for _ in range(self.count)]
-        part = self.part.tolist()
+        subgraph_of_op = self.subgraph_of_op.tolist()
         for op in graph.order.tolist():
-            if part[op] >= 0:
-                ops[part[op]].append(op)
+            if subgraph_of_op[op] >= 0:
+                ops[subgraph_of_op[op]].append(op)
             else:
-                for p in wanted[op]:
-                    ops[p].append(op)
+                for subgraph in reading_subgraphs[op]:
+                    ops[subgraph].append(op)
         return ops
 
-    def _subgraph(self, part: int, ops: list[int], inputs: list[int], outputs: list[int],
+    def _subgraph(self, number: int, ops: list[int], inputs: list[int], outputs: list[int],
                   constants: list[int]) -> Subgraph:
         graph = self.graph
-        device = self.devices[self.device_of_part[part]]
+        device = self.devices[self.device_of_subgraph[number]]
         sources = sorted({int(self.source[t]) for t in inputs if self.source[t] >= 0})
         sizes = graph.tensor_bytes
         in_bytes, out_bytes, constant_bytes = (int(np.maximum(sizes[t], 0).sum()) for t in (inputs, outputs, constants))
         peers = sum(1 for t in inputs if self.source[t] >= 0
-                    and self.device_of_part[self.source[t]] == self.device_of_part[part])
-        index = self.device_of_part[part] if device.logical_id is None else device.logical_id
+                    and self.device_of_subgraph[self.source[t]] == self.device_of_subgraph[number])
+        index = self.device_of_subgraph[number] if device.logical_id is None else device.logical_id
         memory = Memory(1, in_bytes + out_bytes + constant_bytes, in_bytes, len(inputs), peers, out_bytes,
                         constant_bytes, int((sizes[inputs + outputs] == UNKNOWN_BYTES).sum()), (int(index),))
         names = graph.tensor_names
-        return Subgraph(part, device.name, tuple(graph.op_keys[op] for op in ops), tuple(names[t] for t in inputs),
+        return Subgraph(number, device.name, tuple(graph.op_keys[op] for op in ops), tuple(names[t] for t in inputs),
                         tuple(names[t] for t in outputs), tuple(sources), memory,
-                        int((self.part[ops] >= 0).sum()) if ops else 0)
+                        int((self.subgraph_of_op[ops] >= 0).sum()) if ops else 0)
 
     def _boundary(self, tensor: int, targets: list[int]) -> Boundary:
         graph, source = self.graph, int(self.source[tensor])
-        home = self.device_of_part[source]
-        away = sorted({int(self.device_of_part[t]) for t in targets} - {int(home)})
-        return Boundary(graph.tensor_names[tensor], source, tuple(targets), tuple(self.devices[d].name for d in away),
-                        int(graph.tensor_bytes[tensor]), graph.shape_label(tensor), graph.tensor_types[tensor])
+        source_device = self.device_of_subgraph[source]
+        other_devices = sorted({int(self.device_of_subgraph[t]) for t in targets} - {int(source_device)})
+        return Boundary(graph.tensor_names[tensor], source, tuple(targets),
+                        tuple(self.devices[d].name for d in other_devices), int(graph.tensor_bytes[tensor]),
+                        graph.shape_label(tensor), graph.tensor_types[tensor])

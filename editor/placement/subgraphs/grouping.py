@@ -1,7 +1,7 @@
-"""What every rule that forms subgraphs has in common.
+"""The interface of the rules that form subgraphs.
 
-A group of ops is a subgraph; the graph of subgraphs must be acyclic, else no order of execution
-exists. Groups are numbered in such an order.
+The graph of subgraphs must be acyclic, else no order of execution exists. Subgraphs are numbered in
+topological order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from editor.graph.graph import Graph, Ints
 
 UNPLACED = -1
-"""Group of an op without a place of its own (a constant)."""
+"""Number for an op without a subgraph of its own: a constant, copied into each subgraph that reads it."""
 
 Grouping = Callable[[Graph, Ints, Ints], Ints]
-"""(graph, [op] device, placed ops) -> [op] number of the subgraph, in an order of execution."""
+"""(graph, [op] device, placed ops) -> [op] number of the subgraph, in topological order."""

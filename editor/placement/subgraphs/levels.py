@@ -11,25 +11,25 @@ from editor.placement.subgraphs.grouping import UNPLACED
 def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
     """Glow's rule (Glow ``lib/Partitioner``, ``selectPartitions`` over the breadth-first levels).
 
-    The level of an op is its longest distance to an output. Levels are walked from the farthest to the
+    The level of an op is its longest distance to an output. Levels are visited from the farthest to the
     nearest, and a new subgraph starts whenever the device changes; within a level the ops of the current
     device come first.
     """
-    here = np.zeros(len(graph), bool)
-    here[placed] = True
+    is_placed = np.zeros(len(graph), bool)
+    is_placed[placed] = True
     distance = [0] * len(graph)
     for op in reversed(graph.order.tolist()):
-        if here[op]:
-            distance[op] = max((distance[s] + 1 for s in graph.successors[op].tolist() if here[s]), default=0)
+        if is_placed[op]:
+            distance[op] = max((distance[s] + 1 for s in graph.successors[op].tolist() if is_placed[s]), default=0)
     by_level: dict[int, list[int]] = {}
     for op in graph.order.tolist():
-        if here[op]:
+        if is_placed[op]:
             by_level.setdefault(distance[op], []).append(op)
-    part = np.full(len(graph), UNPLACED, np.int64)
+    subgraph_of_op = np.full(len(graph), UNPLACED, np.int64)
     current, number = -1, -1
     for level in sorted(by_level, reverse=True):
         for op in sorted(by_level[level], key=lambda op: (device[op] != current, device[op])):
             if device[op] != current:
                 current, number = int(device[op]), number + 1
-            part[op] = number
-    return part
+            subgraph_of_op[op] = number
+    return subgraph_of_op

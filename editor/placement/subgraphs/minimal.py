@@ -1,4 +1,4 @@
-"""Fewest subgraphs, by draining one device after the other."""
+"""Rule ``minimal``: fewest subgraphs, by draining one device after the other."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from editor.placement.subgraphs.grouping import UNPLACED
 def minimal(graph: Graph, device: Ints, placed: Ints) -> Ints:
     """Fewest subgraphs: ops of one device share a subgraph even where they are not connected.
 
-    Draining: take every op of one device that is ready until none is left, then switch device. For
-    two devices the better of the two starting devices is the exact minimum (groups must alternate,
-    and taking more now never hurts). For more devices the next one is chosen by looking ahead, from
-    the inputs and from the outputs, and the best of these runs is kept; O(V + E) each.
+    Draining takes every ready op of one device until none is left, then switches device. For two
+    devices, the better of the two starting devices gives the exact minimum (subgraphs must alternate,
+    and taking more ops early never hurts). For more devices, look-ahead chooses the next device, once
+    from the inputs and once from the outputs, and the better result is kept; O(V + E) each.
 
     Args:
         graph: the model.
         device: [op] index of the device.
-        placed: ops that have a place of their own.
+        placed: ops that belong to a subgraph; not the constants that follow their consumers.
 
     Returns:
-        [op] number of the subgraph, in an order of execution; ``UNPLACED`` for the other ops.
+        [op] number of the subgraph, in topological order; ``UNPLACED`` for the other ops.
     """
     if not len(placed):
         return np.full(len(graph), UNPLACED, np.int64)
     forward = _Drain(graph, device, placed, backward=False)
-    best = min((forward.run(start) for start in forward.starts), key=_parts)
+    best = min((forward.run(start) for start in forward.starts), key=_count)
     if len(distinct(device[placed])) > 2:
         backward = _Drain(graph, device, placed, backward=True)
         for start in backward.starts:
-            parts = backward.run(start)
-            if _parts(parts) < _parts(best):
-                best = [_parts(parts) - 1 - p if p >= 0 else p for p in parts]
+            reverse = backward.run(start)
+            if _count(reverse) < _count(best):
+                best = [_count(reverse) - 1 - s if s >= 0 else s for s in reverse]
     return np.array(best, np.int64)
 
 
-def _parts(parts: list[int]) -> int:
-    return max(parts) + 1
+def _count(subgraph_of_op: list[int]) -> int:
+    return max(subgraph_of_op) + 1
 
 
 class _Drain:
@@ -46,13 +46,15 @@ class _Drain:
 
     def __init__(self, graph: Graph, device: Ints, placed: Ints, backward: bool) -> None:
         count = len(graph)
-        here = np.zeros(count, bool)
-        here[placed] = True
-        before, after = (graph.successors, graph.predecessors) if backward else (graph.predecessors, graph.successors)
-        edge_is_placed = here[before.values] & here[before.row_of_value]
-        self.waiting = np.bincount(before.row_of_value[edge_is_placed], minlength=count).tolist()
-        values, ptr, mask = after.values.tolist(), after.ptr.tolist(), here.tolist()
-        self.after = [[v for v in values[ptr[i]:ptr[i + 1]] if mask[v]] if mask[i] else [] for i in range(count)]
+        is_placed = np.zeros(count, bool)
+        is_placed[placed] = True
+        predecessors, successors = graph.predecessors, graph.successors
+        if backward:
+            predecessors, successors = successors, predecessors
+        edge_is_placed = is_placed[predecessors.values] & is_placed[predecessors.row_of_value]
+        self.waiting = np.bincount(predecessors.row_of_value[edge_is_placed], minlength=count).tolist()
+        values, ptr, mask = successors.values.tolist(), successors.ptr.tolist(), is_placed.tolist()
+        self.successors = [[v for v in values[ptr[i]:ptr[i + 1]] if mask[v]] if mask[i] else [] for i in range(count)]
         self.device: list[int] = device.tolist()
         self.placed = placed.tolist()
         self.ready_first = [op for op in self.placed if self.waiting[op] == 0]
@@ -60,47 +62,49 @@ class _Drain:
         self.devices: list[int] = sorted({self.device[op] for op in self.placed})
 
     def run(self, start: int) -> list[int]:
-        """Groups when ``start`` is drained first."""
-        parts = [UNPLACED] * len(self.device)
+        """[op] number of the subgraph when device ``start`` is drained first."""
+        subgraph_of_op = [UNPLACED] * len(self.device)
         waiting = self.waiting.copy()
         ready: dict[int, list[int]] = {d: [] for d in self.devices}
         for op in self.ready_first:
             ready[self.device[op]].append(op)
-        part, left, current = 0, len(self.placed), start
+        subgraph, left, current = 0, len(self.placed), start
         while True:
-            left -= self._drain(ready, current, waiting, parts, part)
+            left -= self._drain(ready, current, waiting, subgraph_of_op, subgraph)
             if not left:
-                return parts
+                return subgraph_of_op
             current = self._next(ready, waiting)
-            part += 1
+            subgraph += 1
 
-    def _drain(self, ready: dict[int, list[int]], current: int, waiting: list[int], parts: list[int], part: int) -> int:
+    def _drain(self, ready: dict[int, list[int]], current: int, waiting: list[int], subgraph_of_op: list[int],
+               subgraph: int) -> int:
+        """Assigns the ready ops of a device, and those that become ready, to a subgraph; returns their number."""
         queue, device, taken = ready[current], self.device, 0
         while queue:
             op = queue.pop()
-            parts[op] = part
+            subgraph_of_op[op] = subgraph
             taken += 1
-            for reader in self.after[op]:
+            for reader in self.successors[op]:
                 waiting[reader] -= 1
                 if not waiting[reader]:
                     ready[device[reader]].append(reader)
         return taken
 
     def _next(self, ready: dict[int, list[int]], waiting: list[int]) -> int:
-        """The device whose draining would take the most ops; the earlier one in the table on a tie."""
+        """Returns the device with the most ops to drain; on a tie the earlier one in the table."""
         candidates: list[int] = [d for d in self.devices if ready[d]]
         if len(candidates) == 1:
             return candidates[0]
-        return max(candidates, key=lambda d: (self._would_take(ready, d, waiting), -d))
+        return max(candidates, key=lambda d: (self._drainable(ready, d, waiting), -d))
 
-    def _would_take(self, ready: dict[int, list[int]], current: int, waiting: list[int], limit: int = 256) -> int:
-        """Ops that draining a device would take, counted up to a limit to stay linear."""
+    def _drainable(self, ready: dict[int, list[int]], current: int, waiting: list[int], limit: int = 256) -> int:
+        """Counts the ops that draining a device would take; stops at a limit to stay linear."""
         lowered: dict[int, int] = {}
         queue, taken = list(ready[current]), 0
         while queue and taken < limit:
             op = queue.pop()
             taken += 1
-            for reader in self.after[op]:
+            for reader in self.successors[op]:
                 lowered[reader] = lowered.get(reader, waiting[reader]) - 1
                 if not lowered[reader] and self.device[reader] == current:
                     queue.append(reader)

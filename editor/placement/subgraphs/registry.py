@@ -12,10 +12,10 @@ GROUPINGS: dict[str, Grouping] = {"minimal": minimal, "connected": connected, "l
 
 
 def grouping_of(name: str) -> Grouping:
-    """The rule of a name.
+    """Returns the rule of this name.
 
     Raises:
-        EditorError: there is none.
+        EditorError: no rule has this name.
     """
     if name not in GROUPINGS:
         raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {', '.join(GROUPINGS)}")

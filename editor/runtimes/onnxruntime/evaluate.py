@@ -28,13 +28,13 @@ def output_types(model: ModelProto, folder: Path) -> list[tuple[str, str, list[i
     return [(output.name, output.type, output.shape) for output in session.get_outputs()]
 
 
-def optimized_graph(part: SubModel, threads: int = 1) -> ModelProto:
+def optimized_graph(submodel: SubModel, threads: int = 1) -> ModelProto:
     """The graph that ONNX Runtime would execute on its CPU provider; weights in other files stay there."""
-    options = session_options(part.folder, threads or 1)
+    options = session_options(submodel.folder, threads or 1)
     with tempfile.TemporaryDirectory(prefix="hetero-optimized-") as folder:
         path = Path(folder) / "model.onnx"
         options.optimized_model_filepath = str(path)
-        ort.InferenceSession(part.model.SerializeToString(), options, providers=[CPU])
+        ort.InferenceSession(submodel.model.SerializeToString(), options, providers=[CPU])
         return onnx.load(path, load_external_data=False)
 
 

@@ -29,7 +29,7 @@ class Kernel:
     ops: tuple[int, ...]
     """Ops of the model that it computes, in an order of execution; none for what the optimizer added."""
     reads: tuple[str, ...]
-    makes: tuple[str, ...]
+    writes: tuple[str, ...]
 
 
 def lineage(graph: Graph, optimized: ModelProto) -> list[Kernel]:
@@ -65,7 +65,7 @@ def model_names(graph: Graph, kernels: Sequence[Kernel]) -> dict[str, str]:
             results = [graph.tensor_names[t] for t in graph.results[kernel.ops[-1]].tolist()]
         else:  # added by the optimizer: what it reads, laid out for the next kernel
             results = [found.get(name, name) for name in kernel.reads[:1]]
-        found.update((made, result) for made, result in zip(kernel.makes, results, strict=False)
+        found.update((made, result) for made, result in zip(kernel.writes, results, strict=False)
                      if made not in graph.tensor_index and result in graph.tensor_index)
     return found
 

@@ -24,21 +24,21 @@ from editor.runtimes.values import to_numpy
 _SUFFIX = "_kernel_time"
 
 
-def kernel_times(graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                  threads: int) -> list[KernelTime]:
     """Median time of each kernel of a sub-model over the quietest runs."""
     with tempfile.TemporaryDirectory(prefix="hetero-profile-") as folder:
-        options = session_options(part.folder, threads, entries={
+        options = session_options(submodel.folder, threads, entries={
             "session.intra_op.allow_spinning": "0",
             "session.optimized_model_external_initializers_file_name": "weights.bin"})
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "trace")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        session = ort.InferenceSession(part.model.SerializeToString(), options, providers=provider_list(device))
-        feeds = {name: to_numpy(v) for name, v in zip(part.inputs, inputs, strict=True)}
+        session = ort.InferenceSession(submodel.model.SerializeToString(), options, providers=provider_list(device))
+        feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
         begin, count = perf_counter(), 0
         while count < MIN_RUNS or (perf_counter() - begin < seconds and count < MAX_RUNS):
-            session.run(list(part.outputs), feeds)
+            session.run(list(submodel.outputs), feeds)
             count += 1
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         optimized = onnx.load(folder + "/optimized.onnx", load_external_data=False)

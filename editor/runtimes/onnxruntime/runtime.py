@@ -95,11 +95,11 @@ class OnnxRuntime(RuntimeDefaults):
                     return f"{device.provider} leaves {node.op_type} to {part.ep_name}"
         return ""
 
-    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+    def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Creates a session."""
         from editor.runtimes.onnxruntime.session import compile_session
 
-        return compile_session(part, device, options)
+        return compile_session(submodel, device, options)
 
     def memory_space(self, device: Device) -> MemorySpace:
         """The provider's memory where values can stay in it, else host memory."""
@@ -116,12 +116,12 @@ class OnnxRuntime(RuntimeDefaults):
             return value
         return to_ort(value, space) if can_be_ort_value(value) else to_numpy(value)
 
-    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                 threads: int) -> list[KernelTime]:
         """From the runtime's own profiler; see ``profiling``."""
         from editor.runtimes.onnxruntime.profiling import kernel_times
 
-        return kernel_times(graph, part, device, inputs, seconds, threads)
+        return kernel_times(graph, submodel, device, inputs, seconds, threads)
 
     def precision(self, device: Device) -> str:
         """CUDA computes float32 in TF32 unless told otherwise."""

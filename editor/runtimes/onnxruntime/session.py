@@ -35,7 +35,7 @@ def _share_arena() -> None:
     ort.create_and_register_allocator(info, None)
 
 
-def compile_session(part: SubModel, device: Device, options: CompileOptions) -> Session:
+def compile_session(submodel: SubModel, device: Device, options: CompileOptions) -> Session:
     """Creates a session; weights in other files are mapped, not read.
 
     Raises:
@@ -45,23 +45,23 @@ def compile_session(part: SubModel, device: Device, options: CompileOptions) -> 
     # Spinning thread pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
     entries = {"session.use_env_allocators": "1", "session.intra_op.allow_spinning": "0",
                "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k}}
-    settings = session_options(part.folder, options.threads, not part.optimized, entries)
+    settings = session_options(submodel.folder, options.threads, not submodel.optimized, entries)
     # Looking up the places of a few tensors costs each run more than it saves.
-    settings.enable_mem_pattern = part.internal_tensor_count is None or part.internal_tensor_count > _FEW_TENSORS
+    settings.enable_mem_pattern = submodel.internal_tensor_count is None or submodel.internal_tensor_count > _FEW_TENSORS
     try:
-        session = ort.InferenceSession(part.model.SerializeToString(), settings, providers=provider_list(device))
+        session = ort.InferenceSession(submodel.model.SerializeToString(), settings, providers=provider_list(device))
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
-        raise ExecutionError(f"{part.label} on {device.name}: {reason_of(error)}") from error
-    return Session(session, part, device)
+        raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
+    return Session(session, submodel, device)
 
 
 class Session:
     """One binding of a session: an ``Executable`` and a ``BoundExecutable``."""
 
-    def __init__(self, session: Any, part: SubModel, device: Device) -> None:
-        self.session, self.part, self.device = session, part, device
+    def __init__(self, session: Any, submodel: SubModel, device: Device) -> None:
+        self.session, self.submodel, self.device = session, submodel, device
         self._binding = session.io_binding()
-        self._bound: list[Value] = [None] * len(part.inputs)
+        self._bound: list[Value] = [None] * len(submodel.inputs)
         self._kept: list[Value] = []
         """Outputs of the first run, whose buffers all later runs write to."""
         self._chosen: dict[str, Value] = {}
@@ -81,16 +81,16 @@ class Session:
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
             feeds = {name: as_ort(v) if can_be_ort_value(v) else to_numpy(v)
-                     for name, v in zip(self.part.inputs, inputs, strict=True)}
-            return list(self.session.run(list(self.part.outputs), feeds))
+                     for name, v in zip(self.submodel.inputs, inputs, strict=True)}
+            return list(self.session.run(list(self.submodel.outputs), feeds))
         except ExecutionError:
             raise
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            raise ExecutionError(f"{self.part.label} on {self.device.name}: {reason_of(error)}") from error
+            raise ExecutionError(f"{self.submodel.label} on {self.device.name}: {reason_of(error)}") from error
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
-        return Session(self.session, self.part, self.device)
+        return Session(self.session, self.submodel, self.device)
 
     def fixed_outputs(self) -> Sequence[Value]:
         """Outputs whose buffers every further run writes to."""
@@ -102,7 +102,7 @@ class Session:
         if not buffers:
             self._kept, self._may_keep = [], True
         if self._kept:
-            self._kept = [self._chosen.get(name, old) for name, old in zip(self.part.outputs, self._kept, strict=True)]
+            self._kept = [self._chosen.get(name, old) for name, old in zip(self.submodel.outputs, self._kept, strict=True)]
             self._bind_outputs(self._kept)
 
     def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
@@ -125,13 +125,13 @@ class Session:
         binding = self._binding
         for i, value in enumerate(inputs):
             if value is not self._bound[i]:
-                binding.bind_ortvalue_input(self.part.inputs[i], as_ort(value))
+                binding.bind_ortvalue_input(self.submodel.inputs[i], as_ort(value))
                 # An array may be copied on the way, so another run must look at it again.
                 self._bound[i] = value if is_ort_value(value) else None
         if self._kept and (results := self._run_kept()):
             return results
         binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
-        for name, on_device in zip(self.part.outputs, self._on_device, strict=True):
+        for name, on_device in zip(self.submodel.outputs, self._on_device, strict=True):
             if name in self._chosen:
                 binding.bind_ortvalue_output(name, self._chosen[name])
             elif on_device:
@@ -142,10 +142,10 @@ class Session:
             self.session.run_with_iobinding(binding, _RUN_OPTIONS)
         except Exception as error:
             if self._chosen:
-                raise OutputShapeMismatch(f"{self.part.label}: {reason_of(error)}") from error
+                raise OutputShapeMismatch(f"{self.submodel.label}: {reason_of(error)}") from error
             raise
         results = [self._chosen.get(name, value)
-                   for name, value in zip(self.part.outputs, binding.get_outputs(), strict=True)]
+                   for name, value in zip(self.submodel.outputs, binding.get_outputs(), strict=True)]
         if self._may_keep:
             self._keep(results)
         return results
@@ -159,19 +159,19 @@ class Session:
                 raise
             self._kept = []
             if self._chosen:
-                raise OutputShapeMismatch(f"{self.part.label}: {reason_of(error)}") from error
+                raise OutputShapeMismatch(f"{self.submodel.label}: {reason_of(error)}") from error
         return self._kept
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""
         self._may_keep = False
         plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
-        large = sum(nbytes(r) for name, r in zip(self.part.outputs, results, strict=True) if name not in self._chosen)
+        large = sum(nbytes(r) for name, r in zip(self.submodel.outputs, results, strict=True) if name not in self._chosen)
         if plain and large <= _KEPT_BYTES:
             self._bind_outputs(results)
             self._kept = results
 
     def _bind_outputs(self, values: Sequence[Value]) -> None:
         self._binding.clear_binding_outputs()
-        for name, value in zip(self.part.outputs, values, strict=True):
+        for name, value in zip(self.submodel.outputs, values, strict=True):
             self._binding.bind_ortvalue_output(name, value)

@@ -25,31 +25,31 @@ def core() -> Any:
     return ov.Core()
 
 
-def read_model(part: SubModel) -> Any:
+def read_model(submodel: SubModel) -> Any:
     """Imports a sub-model.
 
     External data is found only next to a file, and by no symbolic link: OpenVINO refuses what resolves to another
-    folder. So the data files get a second name, or where that cannot be (another file system), the part's weights
+    folder. So the data files get a second name, or where that cannot be (another file system), the submodel's weights
     are put into the model.
     """
-    outside = [t for t in part.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    outside = [t for t in submodel.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
     if not outside:
-        return core().read_model(part.model.SerializeToString())
+        return core().read_model(submodel.model.SerializeToString())
     locations = {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
-        sources = {folder / location: (part.folder / location).resolve() for location in locations}
+        sources = {folder / location: (submodel.folder / location).resolve() for location in locations}
         if not all(_link(source, target) for target, source in sources.items()):
             size = sum(prod(t.dims) * 8 for t in outside)
             if size <= _INLINE_BYTES:
                 model = ModelProto()
-                model.CopyFrom(part.model)
-                load_external_data_for_model(model, str(part.folder))
+                model.CopyFrom(submodel.model)
+                load_external_data_for_model(model, str(submodel.folder))
                 return core().read_model(model.SerializeToString())
             for target, source in sources.items():
                 target.unlink(missing_ok=True)
                 shutil.copyfile(source, target)
-        (folder / "model.onnx").write_bytes(part.model.SerializeToString())
+        (folder / "model.onnx").write_bytes(submodel.model.SerializeToString())
         return core().read_model(folder / "model.onnx")
     finally:  # OpenVINO keeps the data files mapped; their names may go
         shutil.rmtree(folder, ignore_errors=True)
@@ -65,14 +65,14 @@ def _link(source: Path, target: Path) -> bool:
     return True
 
 
-def onnx_node_of(model: Any, part: SubModel) -> dict[str, str]:
+def onnx_node_of(model: Any, submodel: SubModel) -> dict[str, str]:
     """Names that the importer made up, with the node of the sub-model that each belongs to.
 
     One ONNX node may become several (a GRU: transposes, slices and a GRUSequence). The last of them keeps its name, with
     that of the output where there are several; the others are found by following who reads them. Another import would
     make up other names.
     """
-    nodes = part.model.graph.node
+    nodes = submodel.model.graph.node
     known = {name: node.name for node in nodes for name in (node.name, *(f"{node.name}_{made}" for made in node.output))}
     node_of: dict[str, str] = {}
     for op in reversed(model.get_ordered_ops()):

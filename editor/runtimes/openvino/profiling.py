@@ -14,14 +14,14 @@ from editor.runtimes.openvino.request import compile_model
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, fused_regions, median_of_quiet_runs
 
 
-def kernel_times(graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                  threads: int) -> list[KernelTime]:
     """Median time of each kernel of a sub-model over the quietest runs."""
-    model = read_model(part)
-    made_up = onnx_node_of(model, part)  # before compiling, which may change the model
-    request = compile_model(part, device, CompileOptions(threads), {"PERF_COUNT": "YES"}, model)
+    model = read_model(submodel)
+    made_up = onnx_node_of(model, submodel)  # before compiling, which may change the model
+    request = compile_model(submodel, device, CompileOptions(threads), {"PERF_COUNT": "YES"}, model)
     request.run(inputs)
-    ops = _ops_of_kernels(graph, part, request, made_up)
+    ops = _ops_of_kernels(graph, submodel, request, made_up)
     runs: list[tuple[float, list[KernelTime]]] = []
     begin = perf_counter()
     while len(runs) < MIN_RUNS or (perf_counter() - begin < seconds and len(runs) < MAX_RUNS):
@@ -33,15 +33,15 @@ def kernel_times(graph: Graph, part: SubModel, device: Device, inputs: Sequence[
     return median_of_quiet_runs(runs[1:])
 
 
-def _ops_of_kernels(graph: Graph, part: SubModel, request: Any, made_up: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+def _ops_of_kernels(graph: Graph, submodel: SubModel, request: Any, made_up: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
     """Ops of the model that each executed kernel computes, by the kernel's name."""
     index = {f"op{i}": i for i in range(len(graph))}
-    mine = {int(node.name[2:]) for node in part.model.graph.node}
+    mine = {int(node.name[2:]) for node in submodel.model.graph.node}
     executed = {p.node_name for p in request.request.profiling_info if p.status == p.Status.EXECUTED}
     names: dict[str, list[str]] = {}
     for op in request.compiled.get_runtime_model().get_ordered_ops():
         if op.get_friendly_name() not in executed:
-            continue  # a constant or a no-op; what it was made from may be part of a kernel that keeps no name of it
+            continue  # a constant or a no-op; its source may be in a kernel that does not list its name
         info = op.get_rt_info()
         listed = info["originalLayersNames"].astype(str).split(",") if "originalLayersNames" in info else []
         names[op.get_friendly_name()] = [name.strip() for name in (*listed, op.get_friendly_name())]

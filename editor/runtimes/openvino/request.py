@@ -13,14 +13,14 @@ from editor.runtimes.openvino.model_import import core, read_model
 from editor.runtimes.openvino.values import to_openvino
 
 
-def compile_model(part: SubModel, device: Device, options: CompileOptions, extra: Mapping[str, str] | None = None,
+def compile_model(submodel: SubModel, device: Device, options: CompileOptions, extra: Mapping[str, str] | None = None,
                   model: Any = None) -> Request:
     """Compiles in 32-bit precision unless the table says otherwise.
 
     On CPUs that have bf16 OpenVINO would use it by default, and results could not be compared.
 
     Args:
-        part: the sub-model.
+        submodel: the sub-model.
         device: where it is to run.
         options: the same for every runtime.
         extra: properties of OpenVINO that win over all others.
@@ -34,20 +34,20 @@ def compile_model(part: SubModel, device: Device, options: CompileOptions, extra
         properties["INFERENCE_NUM_THREADS"] = options.threads
     properties |= {**device.properties, **(extra or {})}
     try:
-        compiled = core().compile_model(read_model(part) if model is None else model, device.provider, properties)
+        compiled = core().compile_model(read_model(submodel) if model is None else model, device.provider, properties)
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
-        raise ExecutionError(f"{part.label} on {device.name}: {reason_of(error)}") from error
-    return Request(compiled, part, device)
+        raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
+    return Request(compiled, submodel, device)
 
 
 class Request:
     """One infer request of a compiled model."""
 
-    def __init__(self, compiled: Any, part: SubModel, device: Device) -> None:
-        self.compiled, self.part, self.device = compiled, part, device
+    def __init__(self, compiled: Any, submodel: SubModel, device: Device) -> None:
+        self.compiled, self.submodel, self.device = compiled, submodel, device
         self.request = compiled.create_infer_request()
         self._held: list[Value] = []
-        self._input_ports = _ports(list(compiled.inputs), part.inputs)
+        self._input_ports = _ports(list(compiled.inputs), submodel.inputs)
         self._output_ports = list(compiled.outputs)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
@@ -61,11 +61,11 @@ class Request:
             self.request.infer()
             return [self.request.get_tensor(port) for port in self._output_ports]
         except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
-            raise ExecutionError(f"{self.part.label} on {self.device.name}: {reason_of(error)}") from error
+            raise ExecutionError(f"{self.submodel.label} on {self.device.name}: {reason_of(error)}") from error
 
     def clone(self) -> Executable:
         """Another request on the same compiled model."""
-        return Request(self.compiled, self.part, self.device)
+        return Request(self.compiled, self.submodel, self.device)
 
 
 def _ports(ports: list[Any], names: Sequence[str]) -> list[Any]:

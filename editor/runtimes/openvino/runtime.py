@@ -86,11 +86,11 @@ class OpenVino(RuntimeDefaults):
             return f"OpenVINO {device.provider} has no implementation of {op.get_type_name()}"
         return ""
 
-    def compile(self, part: SubModel, device: Device, options: CompileOptions) -> Executable:
+    def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Compiles in 32-bit precision unless the table says otherwise."""
         from editor.runtimes.openvino.request import compile_model
 
-        return compile_model(part, device, options)
+        return compile_model(submodel, device, options)
 
     def memory_space(self, device: Device) -> MemorySpace:
         """Tensors of OpenVINO pass between its devices of one kind."""
@@ -102,12 +102,12 @@ class OpenVino(RuntimeDefaults):
 
         return to_openvino(value)
 
-    def profile(self, graph: Graph, part: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
+    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
                 threads: int) -> list[KernelTime]:
         """From the runtime's performance counters; see ``profiling``."""
         from editor.runtimes.openvino.profiling import kernel_times
 
-        return kernel_times(graph, part, device, inputs, seconds, threads)
+        return kernel_times(graph, submodel, device, inputs, seconds, threads)
 
     def precision(self, device: Device) -> str:
         """What the table sets."""

@@ -110,7 +110,7 @@ def shown_elements(document: Document, detail: Detail) -> list[Element]:
     graph = document.graph
     mode = detail["mode"]
     if mode == "subgraphs":
-        parts = document.placement.division.part[visible_ops(graph)].astype(np.int64)
+        parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
         return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s")
     if mode == "blocks":
         scopes, opened = scopes_of(graph), detail["open"]
@@ -123,7 +123,7 @@ def shown_elements(document: Document, detail: Detail) -> list[Element]:
 
 def _title(scopes: Scopes, number: int) -> tuple[str, str]:
     """A closed block's name, and how often it repeats, or how many layers it holds."""
-    twins, layers = len(scopes.scopes[number].twins), scopes.layers_in(number)
+    twins, layers = len(scopes.scopes[number].identical), scopes.layers_in(number)
     note = f"1 of {twins}" if twins > 1 else f"{layers} layers" if layers > 1 else ""
     return scopes.scopes[number].label, note
 
@@ -144,7 +144,7 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
 
 def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:
     """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
-    name, times = scopes.scopes[number].label, len(scopes.scopes[number].twins)
+    name, times = scopes.scopes[number].label, len(scopes.scopes[number].identical)
     label = f"{name} (1 of {times} alike)" if times > 1 else name
     room = box.width - 2 * _FRAME_MARGIN
     wide = min(len(label) * _FRAME_LETTER, room)

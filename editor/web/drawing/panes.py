@@ -32,7 +32,7 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
         summary = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
                            f"{human_seconds(f['predicted'])} {source}"])
         panes.append({"name": layout.name, "summary": summary, "device": packed(placement.assignment.device[ops], "u1"),
-                      "part": packed(np.maximum(placement.division.part[ops], 0), "<u4")})
+                      "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4")})
     devices: list[PaneDevice] = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]}
                                  for d in document.devices]
     return {"layouts": panes, "devices": devices}

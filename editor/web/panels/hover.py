@@ -45,7 +45,7 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
     block = scopes.scopes[max(around)] if around else None
     inside = scopes.layers_in(block.number) if block is not None else 0
-    alike = (f", one of {len(block.twins)} alike" if block is not None and len(block.twins) > 1
+    alike = (f", one of {len(block.identical)} alike" if block is not None and len(block.identical) > 1
              else f", a list of {inside} layers" if inside else "")
     name = f"{block.label}{alike}" if block is not None else "several blocks"
     what = f"{len(ops)} ops, {human_bytes(weights)} of constants"
@@ -82,8 +82,9 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
                 continue
             seen.add(tensor)
             a, b = (document.devices[int(placement.assignment.device[op])].name for op in (source, target))
+            subgraph_of_op = placement.division.subgraph_of_op
             how = (f"transfer {a} → {b}" if a != b else "stays in its subgraph"
-                   if placement.division.part[source] == placement.division.part[target] else f"boundary on {a}")
+                   if subgraph_of_op[source] == subgraph_of_op[target] else f"boundary on {a}")
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
             size = human_bytes(int(graph.tensor_bytes[tensor]))
             rows.append(html.Div([html.B(graph.tensor_names[tensor]), html.Div(f"{what} · {size} · {how}", className="soft")]))

@@ -109,11 +109,11 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
     for number in scopes.ancestors(scopes.of_op.get(ops[0], 0)):
         block = scopes.scopes[number]
         if len(block.ops) == len(chosen) and chosen.issuperset(block.ops):
-            times = len(block.twins)
+            times = len(block.identical)
             inside = scopes.layers_in(number)
             more = f", one of {times} blocks alike: L selects the others too" if times > 1 else ""
             return block.label, more or (f", a list of {inside} layers" if inside else "")
-    part = document.placement.division.part
+    part = document.placement.division.subgraph_of_op
     here = {int(part[op]) for op in ops}
     if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
         return f"Subgraph {min(here)}", ""

@@ -55,7 +55,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
         types: dict[str, int] = {}
         for key in s.ops:
             op = graph.key_index[key]
-            if placement.division.part[op] >= 0:
+            if placement.division.subgraph_of_op[op] >= 0:
                 types[graph.op_types[op]] = types.get(graph.op_types[op], 0) + 1
         top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
         rows.append({"id": str(s.id), "device": s.device, "ops": s.size,
@@ -90,7 +90,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
                      "from": device_of[b.source], "to": ", ".join(b.to_devices) or device_of[b.source],
                      "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type or "?",
                      "bytes": b.bytes, "source_op": int(graph.tensor_producer[number]),
-                     "target_ops": [r for r in graph.readers[number].tolist() if placement.division.part[r] >= 0]})
+                     "target_ops": [r for r in graph.readers[number].tolist() if placement.division.subgraph_of_op[r] >= 0]})
     return rows
 
 
