@@ -113,3 +113,14 @@ def test_the_public_names_are_complete_and_sorted() -> None:
     assert list(editor.__all__) == sorted(editor.__all__)
     assert all(getattr(editor, name) is not None for name in editor.__all__)
     assert set(editor.__all__) <= set(dir(editor))
+
+
+def test_names_to_choose_from_are_those_of_the_registries() -> None:
+    from editor.exports.formats import FORMATS
+    from editor.exports.registry import writer_of
+    from editor.placement.choices import POLICY_NAMES, SUBGRAPH_RULES
+    from editor.placement.policies.registry import POLICIES
+    from editor.placement.subgraphs.registry import GROUPINGS
+
+    assert sorted(POLICIES) == list(POLICY_NAMES) and sorted(GROUPINGS) == list(SUBGRAPH_RULES)
+    assert all(callable(writer_of(form)) for form in FORMATS)

@@ -1,7 +1,7 @@
 """What every runtime offers: say what it can run, compile a sub-model, run it, profile it.
 
 A runtime is one object of the protocol ``Runtime``. Everything that is special about it is in its module;
-the rest of the program asks these methods and compares no names. ``docs/adapters.md`` says how to add one.
+the rest of the program asks these methods and compares no names. ``CONTRIBUTING.md`` says how to add one.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ def test_entries_of_a_glow_table_that_mean_nothing_are_told_one_by_one(mobilenet
 """)
     plan, report = editor.partition(mobilenet, TWINS).import_affinities(table)
     problems = "\n".join(report.problems)
-    assert "device 2: needs a name" in problems and "'Mars': there is no device 'Mars' (there is A, B)" in problems
+    assert "device 2: needs a name" in problems and "'Mars': unknown device 'Mars' (choose one of: A, B)" in problems
     assert "'b': nonSupportedNodes: unknown op 'Warp9'" in problems
     assert "'logits': no device of the table may run it (Gemm; asked: B, A)" in problems and len(report.problems) == 4
     for op, key in enumerate(mobilenet.op_keys):
@@ -434,7 +434,7 @@ def test_imports_report_what_they_cannot_use(mobilenet: Graph, tmp_path: Path) -
     plan, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "a.json")
     assert plan.pins == {"logits": "B"}
     text = "\n".join(report.problems)
-    assert "'nowhere': no such op" in text and "no device 'MARS'" in text and "'getitem': 7" in text
+    assert "'nowhere': no such op" in text and "unknown device 'MARS'" in text and "'getitem': 7" in text
     (tmp_path / "b.csv").write_text("op,device\nlogits,B\nlogits,A\n,A\n")
     _, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "b.csv")
     assert [p.split(":")[0] for p in report.problems] == ["line 3", "line 4"]
