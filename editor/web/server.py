@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, Response
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
-from editor.resources import place
+from editor.resources import resource_dir
 from editor.web.app_state import Desk
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
 from editor.web.drawing.preview import FIT, STARTER, WAIT, first_look
@@ -63,7 +63,7 @@ class _Page(Dash):
 def create_app(desk: Desk) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
-    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
+    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(resource_dir("assets")), title="Hetero Editor",
                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True)
     app.desk = desk
     app.index_string = _INDEX
@@ -105,7 +105,7 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    desk = Desk(Store(workspace), jobs, start, place("examples"), early)
+    desk = Desk(Store(workspace), jobs, start, resource_dir("examples"), early)
     desk.begin()
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)

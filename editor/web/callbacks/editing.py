@@ -138,7 +138,7 @@ def _chosen(document: Document, what: str, ops: list[int], wanted: dict[str, Any
         rules, number = document.placement.settings.rules, int(wanted.get("rule", -1))
         return rules[number].matches(document.graph, ~document.graph.op_is_constant) if 0 <= number < len(rules) else []
     if what == "grow":
-        return document.grow(ops, str(wanted.get("how")))
+        return document.expand_selection(ops, str(wanted.get("how")))
     return None
 
 
