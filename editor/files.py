@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writes files atomically, so that a reader never sees an incomplete one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from editor.errors import ExportError
 
 
 def json_text(data: Any) -> str:
-    """Indented JSON; numbers that JSON does not have (infinity, not a number) become null."""
+    """Indented JSON; infinity and NaN become null."""
     return json.dumps(_finite(data), indent=1, allow_nan=False) + "\n"
 
 
@@ -28,10 +28,10 @@ def _finite(data: Any) -> Any:
 
 
 def write_atomic(path: Path, content: str | bytes) -> Path:
-    """Writes to a temporary name in the same folder, then renames.
+    """Writes to a temporary file in the same folder, then renames it; returns the path.
 
     Raises:
-        ExportError: the folder cannot be made or written to.
+        ExportError: the folder cannot be created or written to.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,12 +52,12 @@ def write_atomic(path: Path, content: str | bytes) -> Path:
 
 
 def copy_atomic(source: Path, target: Path) -> Path:
-    """Copies a file to a temporary name in the target's folder, then renames.
+    """Copies a file to a temporary file in the target's folder, then renames it; returns the target.
 
-    Never a link: ``onnx`` refuses weights that have a second hard link, the original's too.
+    A hard link would not do: ``onnx`` refuses weights with a second hard link, in the original model too.
 
     Raises:
-        ExportError: the source cannot be read or the folder not be written to.
+        ExportError: the source cannot be read, or the folder cannot be written to.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,6 +71,6 @@ def copy_atomic(source: Path, target: Path) -> Path:
 
 
 def safe_stem(name: str) -> str:
-    """A model's name as part of a file name: what no file system takes is replaced."""
+    """A model's name for use in a file name: characters that file systems refuse are replaced."""
     stem = re.sub(r"[\x00-\x1f\x7f/\\:*?\"<>|]", "_", name).strip(" .") or "model"
     return stem[:120]

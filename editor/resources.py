@@ -1,4 +1,4 @@
-"""Where files that are no code lie: beside the package in a checkout, inside it when installed."""
+"""Locates resource folders: beside the package in a checkout, inside it when installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def place(name: str) -> Path:
-    """The folder ``assets`` or ``examples``."""
+def resource_dir(name: str) -> Path:
+    """The path of the folder ``assets`` or ``examples``."""
     beside = _PACKAGE.parent / name
     return beside if (_PACKAGE.parent / "app.py").is_file() and beside.is_dir() else _PACKAGE / name

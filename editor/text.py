@@ -1,10 +1,10 @@
-"""Numbers as people read them."""
+"""Formats numbers for display."""
 
 from __future__ import annotations
 
 
 def human_bytes(size: int) -> str:
-    """"602.1 kB", "14.56 MB": decimal units, four digits; "?" for a size that is not known."""
+    """"602.1 kB", "14.56 MB": decimal units, four digits; "?" for an unknown size."""
     if size < 0:
         return "?"
     value = float(size)

@@ -1,4 +1,4 @@
-"""Commands that measure, in jobs: ``bench``, ``profile``, ``tune``."""
+"""Commands that measure plans, as jobs: ``bench``, ``profile``, ``tune``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from editor.workspace.plan import Plan
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measures plans; those of one model in one interleaved benchmark."""
+    """Benchmarks plans; plans of one model are interleaved."""
     plans = {str(path): editor.load_plan(path) for path in options.plans}
     by_model: dict[object, dict[str, Plan]] = {}
     for name, plan in plans.items():
@@ -46,7 +46,7 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def profile(options: argparse.Namespace) -> int:
-    """Measures what each op takes on each real device."""
+    """Measures the time of each op on each real device."""
     plan = editor.load_plan(options.plan)
     outcomes = _run_job(options, tasks.profile, plan.recipe(), options.seconds, options.threads)
     for name, outcome in outcomes.items():
@@ -62,7 +62,7 @@ def profile(options: argparse.Namespace) -> int:
 
 
 def tune(options: argparse.Namespace) -> int:
-    """Tries the best few plans and writes the fastest."""
+    """Benchmarks the most promising plans and writes the fastest."""
     plan = editor.load_plan(options.plan)
     tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests, options.threads)
     for result in tuned.results:

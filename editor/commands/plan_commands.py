@@ -1,4 +1,4 @@
-"""Commands that make and run plans: ``devices``, ``partition``, ``run``."""
+"""Commands that create and run plans: ``devices``, ``partition``, ``run``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from editor.workspace.plan import Plan
 
 
 def devices(options: argparse.Namespace) -> int:
-    """Lists what this machine has."""
+    """Lists the devices of this machine."""
     available = editor.available_devices()
     if options.json:
         print(json.dumps([vars(d) for d in available], indent=1))
@@ -36,7 +36,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def partition(options: argparse.Namespace) -> int:
-    """Divides a model and writes the plan, the DOT files and the log."""
+    """Partitions a model; writes the plan, the DOT files and the log."""
     graph = editor.load_model(options.model, dict(options.define))
     plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
                             rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
@@ -50,7 +50,7 @@ def partition(options: argparse.Namespace) -> int:
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:
-    """Pictures of DOT files, drawn side by side: Graphviz is a process of its own."""
+    """Renders DOT files in parallel, because Graphviz runs in separate processes."""
     drawn = []
     with ThreadPoolExecutor() as pool:
         for picture in [pool.submit(render, path) for path in paths]:

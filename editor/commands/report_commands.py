@@ -1,4 +1,4 @@
-"""Commands that say what a plan is, to people and to other tools: ``export``, ``import``, ``why``."""
+"""Commands that explain plans and exchange them with other tools: ``export``, ``import``, ``why``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def export(options: argparse.Namespace) -> int:
 
 
 def import_affinities(options: argparse.Namespace) -> int:
-    """Takes over the affinities of a file as pins."""
+    """Imports the affinities of a file as pins."""
     plan, report = editor.load_plan(options.plan).import_affinities(options.file)
     by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
     print(f"{options.file}: {report.kind}; {report.pinned} ops pinned ({by or 'none matched'})")

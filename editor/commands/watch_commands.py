@@ -1,4 +1,4 @@
-"""Commands that keep an eye on a model: ``check`` for CI, ``watch`` while it is being made."""
+"""Commands that monitor a model: ``check`` for CI, ``watch`` during development."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.5
 
 
 def check(options: argparse.Namespace) -> int:
-    """Compares a plan with limits; status 1 when it is worse."""
+    """Compares a plan with limits; exit status 1 when it exceeds one."""
     plan = editor.load_plan(options.plan)
     values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
@@ -35,7 +35,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Partitions a model again whenever its file changes; an error in it is printed, and the next change awaited."""
+    """Partitions a model whenever its file changes; prints an error and waits for the next change."""
     path, pins, done = Path(options.model), dict(options.pin), 0
     seen: tuple[int, int] | None = None
     while not options.times or done < options.times:

@@ -1,4 +1,4 @@
-"""Devices: one entry each of the device table."""
+"""Devices: the entries of the device table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Link:
-    """The way between a device and host memory."""
+    """The connection between a device and host memory."""
 
     bandwidth: float
     """bytes/s"""
@@ -21,26 +21,26 @@ class Link:
 class Device:
     """A named place to run: runtime, provider, options and limits.
 
-    A device that this machine does not have is *planned*: it can be painted, exported and
+    A device that this machine does not have is *planned*: ops can be assigned to it, exported and
     estimated; in a run its subgraphs execute on a stand-in.
     """
 
     name: str
     backend: str
-    """``backendName`` as the table has it: a runtime or one of Glow's names."""
+    """``backendName`` of the table: a runtime or one of Glow's names."""
     runtime: str
-    """Name of the runtime, "" when no runtime is known for it."""
+    """Name of the runtime; "" when no runtime supports the device."""
     provider: str
     """ONNX Runtime's execution provider or OpenVINO's device; "" where there is only one."""
     present: bool
-    """This machine can really run it."""
+    """Whether this machine has the device."""
     device: str
     unit: str
     codegen: str
     title: str = ""
-    """The runtime and provider in words, for a device that is present."""
+    """Display text of the runtime and provider, for a device that is present."""
     slowdown: float = 1.0
-    """Estimated op times are multiplied by it; see ``Runtime.slowdown``."""
+    """Factor of estimated op times; see ``Runtime.slowdown``."""
     supported: tuple[str, ...] = ()
     non_supported: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -54,21 +54,21 @@ class Device:
     logical_id: int | None = None
     """Glow's ``deviceID``."""
     entry: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The table entry it was read from, written back into plans."""
+    """The table entry of the device, which plans store."""
 
     @property
     def planned(self) -> bool:
-        """The device is not on this machine."""
+        """Whether this machine lacks the device."""
         return not self.present
 
     @property
     def description(self) -> str:
-        """What runs here, in a few words for people."""
+        """Short display text of the runtime and hardware."""
         return f"planned: {self.backend} is not on this machine" if self.planned else self.title
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Devices with equal settings run a model alike, whatever their names."""
+        """Runtime, provider and properties; devices with equal settings run a model in the same way."""
         return self.runtime, self.provider, tuple(sorted(self.properties.items()))
 
     def labels(self) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""What this machine really has, as its runtimes report it.
+"""Discovers the devices of this machine through its runtimes.
 
-Devices stand below runtimes, so this module knows no runtime: whoever puts the program together
-connects it to the registry of runtimes (``editor/__init__.py``).
+This package must not import runtimes, so ``editor/__init__.py`` connects it to the registry of runtimes.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class AvailableDevice:
-    """A runtime and provider that can be used here."""
+    """A runtime and provider available on this machine."""
 
     name: str
     """The short name that a ``HETERO:`` string may use."""
@@ -21,50 +20,50 @@ class AvailableDevice:
     provider: str
     version: str
     hardware: str
-    """Full hardware name where the runtime tells it."""
+    """Full hardware name where the runtime reports it."""
     title: str = ""
-    """The runtime's name for people."""
+    """Display name of the runtime."""
     memory: int | None = None
-    """Bytes of its own memory where the runtime tells it."""
+    """Bytes of device memory where the runtime reports it."""
     memory_space: str = "cpu"
-    """Kind of memory in which its values stay between subgraphs."""
+    """Kind of memory that holds its values between subgraphs."""
 
     @property
     def description(self) -> str:
-        """For people."""
+        """Display text."""
         provider = f" {self.provider}" if self.provider else ""
         return f"{self.title or self.runtime} {self.version}{provider}"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a device or backend name leads."""
+    """The runtime and provider that a device or backend name refers to."""
 
     runtime: str
-    """"" for a device that no runtime serves"""
+    """Name of the runtime; "" when no runtime supports the device"""
     provider: str
     present: bool
-    """This machine has it."""
+    """Whether this machine has the device."""
     device: str
     """Default label of the device level."""
     title: str = ""
-    """The runtime and provider in words."""
+    """Display text of the runtime and provider."""
     slowdown: float = 1.0
     """See ``Runtime.slowdown``."""
     preference: int = 0
-    """Where several runtimes answer to a name, the lowest number wins."""
+    """Where several runtimes resolve a name, the lowest number wins."""
 
 
 @dataclass(frozen=True)
 class UnusableRuntime:
-    """A runtime that is installed and cannot be used."""
+    """A runtime that is installed but cannot be used."""
 
     name: str
     reason: str
 
 
 class DeviceSource(Protocol):
-    """What discovery asks of a runtime."""
+    """The part of the runtime protocol that discovery uses."""
 
     name: str
 
@@ -73,72 +72,72 @@ class DeviceSource(Protocol):
         ...
 
     def resolve(self, name: str, provider: str) -> Target | None:
-        """Where a device or backend name leads, None when the runtime does not answer to it."""
+        """Resolves a device or backend name; None when the runtime does not know it."""
         ...
 
 
 class Sources(Protocol):
-    """The registry of runtimes, as discovery sees it."""
+    """The part of the registry of runtimes that discovery uses."""
 
     def runtimes(self) -> Iterable[DeviceSource]:
-        """Every runtime that can be loaded, the built-in ones first; others are looked up when they are reached."""
+        """Yields every usable runtime, the built-in ones first; others are loaded on demand."""
         ...
 
     def unusable(self) -> Sequence[UnusableRuntime]:
-        """Those that cannot."""
+        """Runtimes that cannot be used, with the reason."""
         ...
 
 
 _registry: list[Callable[[], Sources]] = []
-_found: dict[str, tuple[AvailableDevice, ...]] = {}
-"""Devices by runtime, for runtimes that were asked."""
+_devices: dict[str, tuple[AvailableDevice, ...]] = {}
+"""Runtime name -> its devices, for runtimes queried so far"""
 _failures: dict[str, str] = {}
-"""Reasons of runtimes that failed when they were asked."""
+"""Runtime name -> error, for runtimes whose query failed"""
 
 
 def connect(registry: Callable[[], Sources]) -> None:
-    """Says where runtimes come from; the function is called when they are first needed."""
+    """Sets the function that returns the registry; it is called on first use."""
     _registry[:] = [registry]
 
 
 def sources() -> Iterable[DeviceSource]:
-    """Every runtime that can be loaded."""
+    """Every usable runtime."""
     return _registry[0]().runtimes() if _registry else ()
 
 
 def devices_of(source: DeviceSource) -> tuple[AvailableDevice, ...]:
     """Devices of one runtime; none where it is not installed or fails."""
-    if source.name not in _found:
+    if source.name not in _devices:
         try:
-            _found[source.name] = tuple(source.devices())
+            _devices[source.name] = tuple(source.devices())
         except ImportError:
-            _found[source.name] = ()
+            _devices[source.name] = ()
         except Exception as error:  # noqa: BLE001  # a runtime may raise anything; it is listed with its reason
-            _found[source.name] = ()
+            _devices[source.name] = ()
             _failures[source.name] = f"{type(error).__name__}: {error}"
-    return _found[source.name]
+    return _devices[source.name]
 
 
 def available_devices() -> tuple[AvailableDevice, ...]:
-    """Every runtime and device of this machine, best known names first.
+    """Every device of this machine, those of built-in runtimes first.
 
-    Runtimes that are not installed are simply absent; see ``unusable_runtimes`` for those that fail.
+    Runtimes that are not installed are omitted; see ``unusable_runtimes`` for those that fail.
     """
     return tuple(device for source in sources() for device in devices_of(source))
 
 
 def unusable_runtimes() -> tuple[UnusableRuntime, ...]:
-    """Runtimes that are installed and cannot be used, with the reason."""
+    """Runtimes that are installed but cannot be used, with the reason."""
     available_devices()
     loaded = _registry[0]().unusable() if _registry else ()
     return (*loaded, *(UnusableRuntime(name, reason) for name, reason in _failures.items()))
 
 
-def set_available_devices(found: Sequence[AvailableDevice]) -> None:
+def set_available_devices(devices: Sequence[AvailableDevice]) -> None:
     """Reuses the device list that another process of this machine discovered."""
-    _found.clear()
+    _devices.clear()
     for source in sources():
-        _found[source.name] = tuple(d for d in found if d.runtime == source.name)
+        _devices[source.name] = tuple(d for d in devices if d.runtime == source.name)
 
 
 def is_present(runtime: str, provider: str) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def cpu_name() -> str:
-    """The processor's full name where the system tells it."""
+    """The processor's full name where the system reports it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:

@@ -1,10 +1,10 @@
-"""From the names that people and other tools use to a runtime and provider of this machine."""
+"""Resolves device names of users and other tools to a runtime and provider of this machine."""
 
 from __future__ import annotations
 
 from editor.devices.discovery import Target, available_devices, sources
 
-# Names of accelerators in other tools' tables. A runtime that answers to one wins; else it stays planned.
+# Accelerators in tables of other tools; a device of such a name is planned unless a runtime resolves it.
 _PLANNED = {name.lower(): name for name in (
     "OpenCL", "MYRIAD", "NPU", "HDDL", "HABANA", "Habana", "NNPI", "FPGA", "GNA", "VPU", "KEEMBAY", "DSP", "TPU",
     "Hexagon", "EdgeTPU", "ANE", "Vulkan", "Metal", "NVPTX", "BLAS", "MULTI", "BATCH", "AUTO", "DLA", "APU", "RKNN",
@@ -12,7 +12,7 @@ _PLANNED = {name.lower(): name for name in (
 
 
 def resolve(name: str, provider: str = "") -> Target | None:
-    """Where a device or backend name leads; None when nobody knows the name.
+    """Resolves a device or backend name; None when it is unknown.
 
     Args:
         name: ``CPU``, ``GPU``, ``GPU.1``, ``Interpreter``, ``OpenVINO``, ``OpenVINO.GPU``, ``OpenCL``, the name
@@ -35,7 +35,7 @@ def resolve(name: str, provider: str = "") -> Target | None:
 
 
 def known_names() -> list[str]:
-    """Names that a ``HETERO:`` string may use: what is here first, then what can be planned."""
-    here = [a.name for a in available_devices()]
+    """Names that a ``HETERO:`` string may use: available devices, then planned ones."""
+    available = [a.name for a in available_devices()]
     planned = ["GPU", *sorted(set(_PLANNED.values()), key=str.lower)]
-    return here + [name for name in planned if name not in here]
+    return available + [name for name in planned if name not in available]

@@ -1,4 +1,4 @@
-"""Reading device tables: YAML (Glow's layout included), ``HETERO:`` strings and lists of mappings.
+"""Reads device tables: YAML (Glow's layout included), ``HETERO:`` strings and lists of mappings.
 
 Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"key" : "value"`` lines
 (Glow ``lib/Runtime/RuntimeTypes``, ``docs/Partitioner.md``).
@@ -23,7 +23,7 @@ from editor.errors import DeviceTableError
 MAX_DEVICES = 64
 _KEYS = ("name", "backendName", "runtime", "provider", "parameters", "device", "unit", "codegen", "properties", "memory",
          "peakCompute", "peakDramBw", "link", "nonSupportedNodes", "supportedNodes", "deviceID", "deviceMemory")
-# Parameters of Glow's that say nothing about placement.
+# Parameters of Glow that do not affect placement.
 _IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "sparseNNOptimize", "availableMemory",
                        "peakDramBw", "peakCompute")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
@@ -35,10 +35,10 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     """Reads a device table; order is priority.
 
     Args:
-        spec: a YAML file, ``HETERO:GPU,CPU``, or a list of entries as the YAML file would hold.
+        spec: a YAML file, ``HETERO:GPU,CPU``, or a list of entries as in the YAML file.
 
     Raises:
-        DeviceTableError: with file and line: bad YAML, unknown runtime or op name, duplicate name.
+        DeviceTableError: invalid YAML, an unknown runtime or op name, or a duplicate name; with file and line.
     """
     if isinstance(spec, str | Path):
         text = str(spec)
@@ -69,7 +69,7 @@ def _from_file(path: Path) -> tuple[Device, ...]:
 
 
 def parse_devices(text: str, source: str) -> tuple[Device, ...]:
-    """Reads the text of a YAML table; ``source`` names it in messages."""
+    """Parses the text of a YAML table; ``source`` names it in error messages."""
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         data = yaml.safe_load(text)
@@ -104,7 +104,7 @@ def _from_entries(entries: list[dict[str, Any]], lines: list[str], source: str) 
 
 
 class _Entry:
-    """One entry of a table, with the place to name in messages."""
+    """One entry of a table, with its location for error messages."""
 
     def __init__(self, entry: dict[str, Any], where: str) -> None:
         self.entry, self.where = entry, where
@@ -115,15 +115,15 @@ class _Entry:
         self.parameters = self._parameters()
 
     def fail(self, message: str) -> None:
-        """Raises with the place."""
+        """Raises ``DeviceTableError`` with the location of the entry."""
         raise DeviceTableError(f"{self.where}: {message}")
 
     def value(self, key: str) -> Any:
-        """A key of the entry or of its parameters."""
+        """The value of a key of the entry or of its parameters; None when absent."""
         return self.entry.get(key, self.parameters.get(key))
 
     def text(self, key: str, default: str = "") -> str:
-        """The same as text."""
+        """The value of a key as text."""
         value = self.value(key)
         if value is None:
             return default

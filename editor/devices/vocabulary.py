@@ -1,4 +1,4 @@
-"""Op names of other tools.
+"""Op names of other tools, resolved to ONNX op types.
 
 Device tables may name ops as ONNX does (``Resize``), as Glow's node kinds do (``ResizeBilinear``) or
 as TVM's Relay does (``nn.conv2d``). Each name is a set of ONNX op types, some with a condition on an
@@ -16,18 +16,18 @@ import onnx.defs
 from editor.graph.graph import Attributes, Graph
 
 Condition = Callable[[str, Attributes], bool]
-"""Of the op type and the attributes."""
+"""(op type, attributes) -> whether the name applies"""
 
 
 @dataclass(frozen=True)
 class OpName:
-    """What a name stands for: ONNX op types and a condition on the attributes."""
+    """The meaning of a name: ONNX op types and a condition on the attributes."""
 
     types: frozenset[str]
     condition: Condition | None = None
 
     def matches(self, graph: Graph, op: int) -> bool:
-        """Whether an op of the graph goes by this name."""
+        """Whether the name applies to an op of the graph."""
         op_type = graph.op_types[op]
         return op_type in self.types and (self.condition is None or self.condition(op_type, graph.op_attributes[op]))
 
@@ -37,7 +37,7 @@ def _attribute(attributes: Attributes, name: str, default: str) -> str:
 
 
 def _bilinear(op_type: str, attributes: Attributes) -> bool:
-    """Resize and Upsample in linear mode; a local function may bear Glow's name itself."""
+    """Resize and Upsample in linear mode; a local function may have Glow's name."""
     return op_type == "ResizeBilinear" or _attribute(attributes, "mode", "nearest") in ("linear", "bilinear")
 
 
@@ -121,16 +121,15 @@ def _onnx_types() -> dict[str, OpName]:
 
 @cache
 def _folded() -> dict[str, OpName]:
-    """Every known name in lower case; ONNX's meaning wins over Glow's, Glow's over Relay's."""
+    """Lower-case name -> meaning; ONNX overrides Glow, and Glow overrides Relay."""
     return {name.lower(): meaning for table in (_RELAY, _GLOW, _onnx_types()) for name, meaning in table.items()}
 
 
 def op_name(name: str, extra_types: frozenset[str] = frozenset()) -> OpName | None:
-    """What a name from a table stands for, None when nobody knows it.
+    """The meaning of a name in a device table; None when it is unknown.
 
-    An exact name is looked up among ONNX's op types, then Glow's and Relay's names; then all of
-    them without regard to case. ``extra_types`` are op types of the model at hand (custom domains,
-    local functions).
+    Exact names of ONNX op types, Glow and Relay are looked up in this order, then all of them
+    case-insensitively. ``extra_types`` are op types of the model (custom domains, local functions).
     """
     for table in (_onnx_types(), _GLOW, _RELAY):
         if name in table:

@@ -1,7 +1,7 @@
 """Colours of devices and subgraphs.
 
 Okabe and Ito's palette ("Color Universal Design", 2008): distinct for every common kind of colour
-vision, on light and on dark. Colour is never the only carrier of meaning: names stand beside it.
+vision, on light and on dark backgrounds. Names always accompany colours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def subgraph_colours(count: int, neighbours: Mapping[int, Sequence[int]]) -> lis
     """A colour for each subgraph, different from all its neighbours where the palette allows."""
     colours: list[int] = []
     for i in range(count):
-        near = {colours[n] for n in neighbours.get(i, ()) if n < i}
+        used = {colours[n] for n in neighbours.get(i, ()) if n < i}
         order = [(i + step) % len(DEVICE_COLOURS) for step in range(len(DEVICE_COLOURS))]
-        colours.append(next((c for c in order if c not in near), order[0]))
+        colours.append(next((c for c in order if c not in used), order[0]))
     return [DEVICE_COLOURS[c] for c in colours]

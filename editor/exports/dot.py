@@ -1,8 +1,8 @@
 """The two DOT files: ops by affinity, and ops by subgraph.
 
 One node per op and per graph input and output, one edge per tensor with its shape; constants are
-hidden. Nodes carry ``device`` and ``subgraph`` attributes, so that scripts need not parse labels.
-Quoting is left to the ``graphviz`` package.
+hidden. Nodes have ``device`` and ``subgraph`` attributes, so that scripts need not parse labels.
+The ``graphviz`` package quotes all text.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def write_dot(placement: Placement, out_dir: Path, colour_by: str = "affinity", 
     """Writes ``hetero_affinity_<model>.dot``, ``hetero_subgraphs_<model>.dot`` and ``DAG.dot`` of the subgraphs.
 
     Args:
-        placement: what to draw.
+        placement: the placement to draw.
         out_dir: the folder.
-        colour_by: of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
-        stamp: a remark for the first line.
-        dag: "no" leaves ``DAG.dot`` out.
+        colour_by: colouring of the first file: ``affinity``, or one of the levels ``device``, ``unit``, ``codegen``.
+        stamp: text of a comment in the first line.
+        dag: "no" omits ``DAG.dot``.
     """
     stem = safe_stem(placement.graph.name)
     head = f"// {_CONTROL.sub(' ', stamp)}\n" if stamp else ""
@@ -44,7 +44,7 @@ def write_dot(placement: Placement, out_dir: Path, colour_by: str = "affinity", 
 
 
 def affinity_dot(placement: Placement, colour_by: str = "affinity") -> str:
-    """Ops filled with the colour of their device, or of its label of a level, and a legend.
+    """DOT text of ops in the colour of their device or of its label, with a legend.
 
     Raises:
         ExportError: ``colour_by`` is neither ``affinity`` nor a level.
@@ -55,12 +55,12 @@ def affinity_dot(placement: Placement, colour_by: str = "affinity") -> str:
 
 
 def subgraphs_dot(placement: Placement) -> str:
-    """Ops filled with their subgraph's colour, in one cluster per subgraph."""
+    """DOT text of ops in the colour of their subgraph, in one cluster per subgraph."""
     return _Writer(placement, by_subgraph=True).text()
 
 
 def dag_dot(placement: Placement) -> str:
-    """One node per subgraph, one edge per pair that exchanges tensors, with their number and bytes."""
+    """DOT text of one node per subgraph and one edge per pair that exchanges tensors, with count and bytes."""
     dot = graphviz.Digraph(f"DAG_{placement.graph.name}", node_attr={
         "shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "11"},
         edge_attr={"fontname": "Helvetica", "fontsize": "9", "color": "#666666"})
@@ -99,7 +99,7 @@ class _Writer:
         self.level = "" if colour_by == "affinity" else colour_by
 
     def text(self) -> str:
-        """The file."""
+        """The DOT text."""
         self._legend()
         for tensor in self.graph.inputs.tolist():
             self._terminal(f"in{tensor}", "Input", tensor)
@@ -135,20 +135,20 @@ class _Writer:
                 legend.node(f"legend{i}", label=_label(lines), color=colour, device=_value(device.name), **fill, **style)
 
     def _ops(self, dot: graphviz.Digraph, subgraph: int | None) -> None:
-        part = self.placement.division.subgraph_of_op
+        subgraph_of_op = self.placement.division.subgraph_of_op
         for op in self.graph.order.tolist():
-            if part[op] < 0 or (subgraph is not None and part[op] != subgraph):
+            if subgraph_of_op[op] < 0 or (subgraph is not None and subgraph_of_op[op] != subgraph):
                 continue
             device = int(self.placement.assignment.device[op])
             name = self.placement.devices[device].name
-            colour = self.colours[part[op]] if self.by_subgraph else self.fill[device]
+            colour = self.colours[subgraph_of_op[op]] if self.by_subgraph else self.fill[device]
             lines = [self.graph.display_name(op), self.graph.type_label(op), f"device={name}"]
             if self.by_subgraph:
-                lines.append(f"subgraph={part[op]}")
+                lines.append(f"subgraph={subgraph_of_op[op]}")
             key = self.graph.op_keys[op]
             extra = {"penwidth": "2", "color": "#000000"} if key in self.placement.constraints.pins else {}
             dot.node(f"op{op}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour), device=_value(name),
-                     subgraph=str(part[op]), tooltip=_label([key]), **extra)
+                     subgraph=str(subgraph_of_op[op]), tooltip=_label([key]), **extra)
 
     def _terminal(self, node: str, what: str, tensor: int) -> None:
         lines = [self.graph.tensor_names[tensor], what, f"{self.graph.tensor_types[tensor]} "
@@ -157,20 +157,20 @@ class _Writer:
                       fontcolor="#000000")
 
     def _edges(self) -> None:
-        graph, part = self.graph, self.placement.division.subgraph_of_op
+        graph, subgraph_of_op = self.graph, self.placement.division.subgraph_of_op
         is_input = set(graph.inputs.tolist())
         for op in graph.order.tolist():
-            if part[op] < 0:
+            if subgraph_of_op[op] < 0:
                 continue
             for tensor in graph.reads[op].tolist():
                 producer = int(graph.tensor_producer[tensor])
                 if tensor in is_input:
                     self._edge(f"in{tensor}", f"op{op}", tensor, False)
-                elif producer >= 0 and part[producer] >= 0:
-                    self._edge(f"op{producer}", f"op{op}", tensor, part[producer] != part[op])
+                elif producer >= 0 and subgraph_of_op[producer] >= 0:
+                    self._edge(f"op{producer}", f"op{op}", tensor, subgraph_of_op[producer] != subgraph_of_op[op])
         for position, tensor in enumerate(graph.outputs.tolist()):
             producer = int(graph.tensor_producer[tensor])
-            if producer >= 0 and part[producer] >= 0:
+            if producer >= 0 and subgraph_of_op[producer] >= 0:
                 self._edge(f"op{producer}", f"out{position}", tensor, False)
             elif tensor in is_input:
                 self._edge(f"in{tensor}", f"out{position}", tensor, False)
@@ -181,13 +181,13 @@ class _Writer:
 
 
 def _label(lines: list[str]) -> str:
-    """Lines of plain text as a DOT label, whatever they hold."""
+    """Lines of arbitrary text as a DOT label."""
     quoted: str = graphviz.nohtml("\\n".join(graphviz.escape(_plain(line).replace("&", "&amp;")) for line in lines))
     return quoted
 
 
 def _value(text: str) -> str:
-    """Plain text as the value of an attribute. Backslashes are doubled: DOT has no string that ends with one."""
+    """Arbitrary text as an attribute value. Backslashes are doubled, because no DOT string may end with one."""
     quoted: str = graphviz.nohtml(graphviz.escape(_plain(text)))
     return quoted
 

@@ -1,4 +1,4 @@
-"""Names of the export formats, and where each is written."""
+"""Names of the export formats and their writers."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ WRITERS = {
     "tvm": "tvm:write_tvm", "split": "split:write_split", "csv": "report:write_csv", "json": "report:write_json",
     "html": "report:write_html", "md": "report:write_markdown",
 }
-"""Module of this package and function, by name of the format; a module is imported when it is first needed."""
+"""Format -> "module:function" in this package; modules are imported on demand."""
 FORMATS = tuple(WRITERS)

@@ -1,8 +1,8 @@
-"""For Glow: a device table, a user-defined partition config and ``partition.log``.
+"""Exports for Glow: a device table, a user-defined partition config and ``partition.log``.
 
-Glow gives an op to the first backend of the table that supports its kind. A table that leads to given
-affinities therefore exists exactly when no kind of op is on two devices; then each device simply lists
-its kinds. The partition config (``PartitionConfig``) has no such limit.
+Glow assigns an op to the first backend of the table that supports its type. A table for given affinities
+therefore exists only when no op type is on two devices; then each device excludes the types of the others.
+The partition config (``PartitionConfig``) has no such limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from editor.placement.placement import Placement
 
 
 def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_glow_devices.yaml`` (a comment in it says so where no table exists),
+    """Writes ``<model>_glow_devices.yaml`` (only a comment where no table exists),
     ``<model>_glow_partitions.yaml`` and ``partition.log``.
     """
     stem = safe_stem(placement.graph.name)
@@ -31,13 +31,13 @@ def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
 
 
 def conflicts(placement: Placement) -> dict[str, list[str]]:
-    """Kinds of ops that are on several devices: what no table of Glow's can express."""
-    graph, part, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
-    homes: dict[str, dict[str, None]] = {}
+    """Op type -> its devices, for types on several devices, which no table of Glow can express."""
+    graph, subgraph_of_op, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
+    devices_of_type: dict[str, dict[str, None]] = {}
     for op in range(len(graph)):
-        if part[op] >= 0:
-            homes.setdefault(graph.op_types[op], {})[placement.devices[device[op]].name] = None
-    return {kind: list(names) for kind, names in sorted(homes.items()) if len(names) > 1}
+        if subgraph_of_op[op] >= 0:
+            devices_of_type.setdefault(graph.op_types[op], {})[placement.devices[device[op]].name] = None
+    return {kind: list(names) for kind, names in sorted(devices_of_type.items()) if len(names) > 1}
 
 
 def _table(placement: Placement) -> str:
@@ -47,11 +47,11 @@ def _table(placement: Placement) -> str:
                  "# devices. Use the partition config beside this file instead."]
         lines += [f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}" for kind, names in clash.items()]
         return "\n".join([*lines, "[]"]) + "\n"
-    graph, part, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
+    graph, subgraph_of_op, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
     entries = []
     for i, d in enumerate(placement.devices):
-        kinds = {_kind(graph, op) for op in range(len(graph)) if part[op] >= 0 and device[op] == i}
-        rest = sorted({_kind(graph, op) for op in range(len(graph)) if part[op] >= 0} - kinds)
+        kinds = {_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0 and device[op] == i}
+        rest = sorted({_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0} - kinds)
         parameters = [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}'] if rest else []
         if d.memory is not None:
             parameters.append(f'"deviceMemory": "{d.memory}"')
@@ -65,7 +65,7 @@ def _table(placement: Placement) -> str:
 
 
 def _kind(graph: Graph, op: int) -> str:
-    """The op's type as a table may name it: what ONNX and Glow do not know needs its domain."""
+    """The op type as written in a table: with its domain when neither ONNX nor Glow knows it."""
     kind = graph.op_types[op]
     return kind if op_name(kind) is not None else f"{graph.op_domains[op]}::{kind}"
 
@@ -80,7 +80,7 @@ def _config(placement: Placement) -> str:
 
 
 class _Literal(yaml.SafeDumper):
-    """Texts of several lines as blocks, as Glow's own files have them."""
+    """Writes texts of several lines as blocks, as in Glow's files."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:

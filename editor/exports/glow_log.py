@@ -1,7 +1,7 @@
 """``partition.log`` in Glow's layout (Glow ``lib/Partitioner``: ``-log-partition``).
 
-It is Glow's own format to the byte, with no room for a remark; which plan it is of says ``partition.log.json``
-beside it, or ``plan.json`` where both are written together.
+The format equals Glow's byte for byte and has no comments; ``partition.log.json`` states the origin, or ``plan.json``
+where both are written together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from editor.placement.placement import Placement
 
 
 def write_partition_log(placement: Placement, out_dir: Path, stamp: str = "", sidecar: str = "yes") -> list[Path]:
-    """Writes ``partition.log`` and, with a stamp, ``partition.log.json``; ``sidecar="no"`` leaves that out."""
+    """Writes ``partition.log`` and, with a stamp, ``partition.log.json``; ``sidecar="no"`` omits the latter."""
     log = write_atomic(out_dir / "partition.log", partition_log(placement))
     return [log, write_sidecar(log, stamp)] if stamp and sidecar != "no" else [log]
 

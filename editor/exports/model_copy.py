@@ -1,4 +1,4 @@
-"""Writing a model again with more in it: weights in other files come along, bytes are deterministic."""
+"""Writes modified copies of a model: with its external weights, and byte for byte deterministic."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ONNX_RUNTIME_IR = 13
 
 
 def open_copy(graph: Graph) -> ModelProto:
-    """The model as it is in its file, without external weights.
+    """Reads the model file, without external weights.
 
     Raises:
-        ExportError: it is gone.
+        ExportError: the file cannot be read.
     """
     try:
         return read_model(graph.path)
@@ -34,7 +34,7 @@ def open_copy(graph: Graph) -> ModelProto:
 def fold(model: ModelProto, graph: Graph) -> None:
     """Replaces constant ops by their values, in place, where they can be evaluated.
 
-    A tool that cuts the model itself would cut between a weight and the ops that make it.
+    A tool that cuts the model would otherwise cut between a weight and the ops that compute it.
     """
     _, folded = fold_constants(graph, model)
     if not folded:
@@ -49,19 +49,19 @@ def fold(model: ModelProto, graph: Graph) -> None:
 
 
 def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") -> list[Path]:
-    """Writes a copy of a model; files of external weights are copied next to it before.
+    """Writes a copy of a model; copies files of external weights next to it first.
 
     Args:
-        model: the copy; it gets the stamp as metadata ``hetero_editor``.
-        graph: the model that it is a copy of.
-        path: where to write.
-        stamp: who made it and from which plan; "" leaves the metadata alone.
+        model: the copy; the stamp becomes its metadata entry ``hetero_editor``.
+        graph: the original model.
+        path: the file to write.
+        stamp: origin of the export; "" leaves the metadata unchanged.
 
     Returns:
-        The paths, the model's first.
+        the paths, the model first.
 
     Raises:
-        ExportError: the path is the model's own, or cannot be written.
+        ExportError: the path is that of the original model, or cannot be written.
     """
     if path.exists() and path.samefile(graph.path):
         raise ExportError(f"{path}: that is the model itself; choose another folder")

@@ -1,4 +1,4 @@
-"""Annotations of the ONNX standard itself: model ``configuration`` and node ``device_configurations`` (IR version 11).
+"""Annotations of the ONNX standard: model ``configuration`` and node ``device_configurations`` (IR version 11).
 
 One configuration names the devices of the table; every op states its device as a sharding of its outputs
 over that one device, and its subgraph as pipeline stage.
@@ -27,13 +27,13 @@ def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> l
         model.configuration.remove(old)
     model.configuration.add(name=CONFIGURATION, num_devices=len(placement.devices),
                             device=[d.name for d in placement.devices])
-    device, part = placement.device_of_op, placement.division.subgraph_of_op
+    device, subgraph_of_op = placement.device_of_op, placement.division.subgraph_of_op
     for op, node in enumerate(model.graph.node):
         for former in [c for c in node.device_configurations if c.configuration_id == CONFIGURATION]:
             node.device_configurations.remove(former)
         entry = node.device_configurations.add(configuration_id=CONFIGURATION)
-        if part[op] >= 0:
-            entry.pipeline_stage = int(part[op])
+        if subgraph_of_op[op] >= 0:
+            entry.pipeline_stage = int(subgraph_of_op[op])
         for name in node.output:
             if name:
                 entry.sharding_spec.add(tensor_name=name, device=[int(device[op])])

@@ -1,9 +1,9 @@
-"""Few substrings of op names that tell a session where each op belongs.
+"""Finds few substrings of op names that assign each op to its device.
 
-ONNX Runtime's ``session.name_based_layer_assignment`` gives an op to the device of the longest pattern that its
-name contains. The patterns here are prefixes that many names share, chosen by dynamic programming over the tree of
-prefixes so that their text is shortest; then, as a prefix may turn up inside other names too, a whole name is
-added for each op that would still go elsewhere.
+ONNX Runtime's ``session.name_based_layer_assignment`` assigns an op to the device of the longest pattern that its
+name contains. The patterns are common prefixes, chosen by dynamic programming over the prefix tree so that their
+total length is minimal. A prefix may also occur inside other names, so the full name of each op that would be
+assigned wrongly is added.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ _SEPARATOR = 2
 
 @dataclass
 class _Branch:
-    """The names that begin with a text."""
+    """A node of the prefix tree: the names with a common prefix."""
 
     pattern: str
-    """The longest usable start of it that no other branch shares; "" where there is none."""
+    """The longest usable prefix that no other branch shares; "" where there is none."""
     targets: set[str]
     branches: list[_Branch] = field(default_factory=list)
 
 
 def usable(pattern: str) -> bool:
-    """Whether the settings string can hold a pattern: no separators of its grammar, no blanks that it trims."""
+    """Whether the settings string can contain a pattern: no separators, and no blanks that ONNX Runtime trims."""
     return bool(pattern) and not _FORBIDDEN & set(pattern) and pattern == pattern.strip() and not pattern.startswith("=")
 
 
 def name_patterns(targets: Mapping[str, str], most_text: int) -> dict[str, str] | None:
-    """Pattern -> target such that the longest pattern in each name has the name's target and no other ties with it.
+    """Pattern -> target, such that the longest pattern in each name has the target of the name, without ties.
 
     Args:
-        targets: name of an op -> target.
-        most_text: characters that all patterns and their separators may have together.
+        targets: op name -> target.
+        most_text: most characters of all patterns and separators together.
 
     Returns:
-        None where the names do not allow it, or only with more text.
+        None where no patterns within this length exist.
     """
     names = sorted(targets)
     patterns: dict[str, str] = {}
-    for start, stop in _same_beginning(names, 0, len(names), 0):
+    for start, stop in _groups_by_character(names, 0, len(names), 0):
         root = _tree(names, targets, start, stop)
         cost, chosen = _choose(root)
         if cost is None:
             return None
         patterns.update(chosen)
-    while _text(patterns) <= most_text and (wrong := [name for name in names if not _right(name, targets[name], patterns)]):
+    while _text(patterns) <= most_text and (
+            wrong := [name for name in names if not _is_assigned_correctly(name, targets[name], patterns)]):
         for name in wrong:
             if not usable(name) or patterns.get(name) == targets[name]:
                 return None
@@ -61,24 +62,24 @@ def _text(patterns: Mapping[str, str]) -> int:
     return sum(len(pattern.encode()) + _SEPARATOR for pattern in patterns)
 
 
-def _right(name: str, target: str, patterns: Mapping[str, str]) -> bool:
-    found = [p for p in patterns if p in name]
-    longest = max(map(len, found), default=0)
-    return {patterns[p] for p in found if len(p) == longest} == {target}
+def _is_assigned_correctly(name: str, target: str, patterns: Mapping[str, str]) -> bool:
+    contained = [p for p in patterns if p in name]
+    longest = max(map(len, contained), default=0)
+    return {patterns[p] for p in contained if len(p) == longest} == {target}
 
 
-def _same_beginning(names: list[str], start: int, stop: int, depth: int) -> list[tuple[int, int]]:
-    """Ranges of sorted names that agree in the character at a depth."""
-    found, first = [], start
+def _groups_by_character(names: list[str], start: int, stop: int, depth: int) -> list[tuple[int, int]]:
+    """Ranges of sorted names with the same character at a depth."""
+    ranges, first = [], start
     for i in range(start + 1, stop + 1):
         if i == stop or names[i][depth:depth + 1] != names[first][depth:depth + 1]:
-            found.append((first, i))
+            ranges.append((first, i))
             first = i
-    return found
+    return ranges
 
 
 def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -> _Branch:
-    """The tree of prefixes of a range of sorted names. Names of one target need no branches."""
+    """The prefix tree of a range of sorted names; names of one target have no branches."""
     root = _Branch("", set())
     waiting = [(root, start, stop, 0)]
     while waiting:
@@ -88,7 +89,7 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
         branch.targets = {targets[name] for name in names[start:stop]}
         if len(branch.targets) == 1 and branch.pattern:
             continue
-        for first, last in _same_beginning(names, start, stop, len(prefix)):
+        for first, last in _groups_by_character(names, start, stop, len(prefix)):
             if last - first < stop - start:
                 below = _Branch("", set())
                 branch.branches.append(below)
@@ -97,17 +98,17 @@ def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -
 
 
 def _common(a: str, b: str) -> str:
-    """What both begin with; of sorted names, what all between them begin with."""
+    """The common prefix of two names, and thus of all sorted names between them."""
     return a[:next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))]
 
 
 def _choose(root: _Branch) -> tuple[int | None, dict[str, str]]:
-    """The cheapest patterns for a tree: its length in characters and the patterns."""
+    """(length in characters, patterns) of the shortest patterns for a tree; the length is None when impossible."""
     order = [root]
     for branch in order:
         order.extend(branch.branches)
     every = sorted(root.targets)
-    # cost[branch][inherited]: characters below, with the target that a shorter prefix gave; "" is none.
+    # cost[branch][inherited]: characters of the subtree, given the target of a shorter prefix; "" is none.
     costs: dict[int, dict[str, int | None]] = {}
     picks: dict[int, dict[str, str]] = {}
     for branch in reversed(order):

@@ -1,8 +1,8 @@
-"""For ONNX Runtime: the model, the session settings, and a script that verifies them.
+"""Exports for ONNX Runtime: the model, the session settings, and a script that verifies them.
 
-``session.layer_assignment_settings`` matches the metadata entry ``layer_ann`` of nodes; its value may hold
-8,192 characters, so there is one annotation per device, not one per op. ``session.name_based_layer_assignment``
-matches parts of names instead, the longest first, so the model can stay as it is.
+``session.layer_assignment_settings`` matches the metadata entry ``layer_ann`` of nodes; its value is limited
+to 8,192 characters, so there is one annotation per device, not one per op. ``session.name_based_layer_assignment``
+matches substrings of names instead, the longest first, so the nodes stay unchanged.
 ``session.resource_cuda_partitioning_settings`` is ``<KiB>,<statistics file>``, either of which may be empty.
 """
 
@@ -29,12 +29,12 @@ ANNOTATION = "layer_ann"
 ANNOTATIONS = "session.layer_assignment_settings"
 NAMES = "session.name_based_layer_assignment"
 BUDGET = "session.resource_cuda_partitioning_settings"
-MOST_SETTINGS = 8192
-"""Bytes of one setting."""
+MAX_SETTING_BYTES = 8192
+"""Most bytes of one setting."""
 
 
 def onnxruntime_target(device: Device) -> str:
-    """How the assignment settings call a device."""
+    """Name of a device in the assignment settings."""
     provider = provider_of(device)
     if provider not in ("", CPU, CUDA):
         return provider
@@ -45,8 +45,8 @@ def onnxruntime_target(device: Device) -> str:
 
 def providers_of(placement: Placement) -> list[str]:
     """Execution providers that the session needs, in order of priority, the CPU last."""
-    found = [provider_of(d) for d in placement.devices]
-    return [*(provider for provider in dict.fromkeys(found) if provider not in ("", CPU)), CPU]
+    providers = [provider_of(d) for d in placement.devices]
+    return [*(provider for provider in dict.fromkeys(providers) if provider not in ("", CPU)), CPU]
 
 
 def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assignment: str = "annotations",
@@ -54,14 +54,14 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
     """Writes a model, ``<model>_session.json`` and ``<model>_onnxruntime.py``.
 
     Args:
-        placement: what to write.
+        placement: the placement to write.
         out_dir: the folder.
-        stamp: a remark on the origin.
+        stamp: origin of the export.
         assignment: ``annotations`` marks every op of a copy, ``<model>_annotated.onnx``. ``names`` leaves the ops of
-            the copy, ``<model>_named.onnx``, as they are and matches parts of their names; bodies of ``If`` and
-            ``Loop`` are matched by their own ops' names, or not at all.
-        budget: ``no`` leaves out the memory budget of the CUDA provider, which a table with a limit of memory for
-            exactly one device of it leads to.
+            the copy, ``<model>_named.onnx``, unchanged and matches substrings of their names; ops in bodies of ``If``
+            and ``Loop`` are matched by their own names.
+        budget: ``no`` omits the memory budget of the CUDA provider, which is otherwise set when exactly one of its
+            devices has a memory limit.
 
     Raises:
         ExportError: an option is unknown, the names do not allow ``names``, or the installed ONNX Runtime refuses
@@ -100,7 +100,7 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
 
 
 def budget_setting(limit: int) -> str:
-    """The CUDA provider's memory budget as the setting wants it: whole KiB, a comma, and no file of statistics.
+    """Value of the setting for the CUDA provider's memory budget: KiB, a comma, and no statistics file.
 
     Args:
         limit: bytes.
@@ -121,12 +121,12 @@ def _settings(rules: Mapping[str, Sequence[str]]) -> str:
 
 
 def _named(placement: Placement) -> dict[str, str]:
-    """Name -> device of the ops with a place of their own.
+    """Op name -> device, without constants.
 
     Raises:
-        ExportError: an op has no name, or shares it.
+        ExportError: an op has no name, or its name is not unique.
     """
-    graph, affinity, found = placement.graph, placement.affinity, dict[str, str]()
+    graph, affinity, result = placement.graph, placement.affinity, dict[str, str]()
     shared = Counter(graph.op_names)
     for op in graph.order.tolist():
         if placement.division.subgraph_of_op[op] >= 0:
@@ -135,16 +135,16 @@ def _named(placement: Placement) -> dict[str, str]:
                 why = f"shares the name {name!r} with another" if name else "has no name"
                 raise ExportError(f"assignment by names needs a unique name for every op; op {key!r} "
                                   f"({graph.type_label(op)}) {why}. Use assignment=annotations")
-            found[name] = affinity[key]
-    return found
+            result[name] = affinity[key]
+    return result
 
 
 def _by_name(placement: Placement) -> str:
     target = {d.name: onnxruntime_target(d) for d in placement.devices}
     wanted = {name: target[device] for name, device in _named(placement).items()}
-    patterns = name_patterns(wanted, MOST_SETTINGS - sum(len(t) + 4 for t in set(wanted.values())))
+    patterns = name_patterns(wanted, MAX_SETTING_BYTES - sum(len(t) + 4 for t in set(wanted.values())))
     if patterns is None:
-        raise ExportError(f"the names of the ops do not allow this placement within the {MOST_SETTINGS:,} characters of "
+        raise ExportError(f"the names of the ops do not allow this placement within the {MAX_SETTING_BYTES:,} characters of "
                           "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations")
     rules: dict[str, list[str]] = {}
     for pattern, name in patterns.items():
@@ -153,10 +153,10 @@ def _by_name(placement: Placement) -> str:
 
 
 def _check_accepted(key: str, value: str) -> None:
-    """Asks the installed ONNX Runtime about a setting, with a model of one op.
+    """Checks a setting with the installed ONNX Runtime and a model of one op.
 
     Raises:
-        ExportError: it refuses; the message has its words.
+        ExportError: ONNX Runtime refuses the setting; the message contains its reason.
     """
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
     tiny = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),

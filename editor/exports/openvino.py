@@ -1,6 +1,6 @@
-"""For OpenVINO: the model, a sidecar of affinities, and a script that applies them and compiles HETERO.
+"""Exports for OpenVINO: the model, a file of affinities, and a script that applies them and compiles HETERO.
 
-OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities lie beside the model.
+OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities are in a separate file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from editor.runtimes.openvino.runtime import openvino_device
 
 
 def openvino_name(device: Device) -> str:
-    """What OpenVINO calls a device of the table."""
+    """OpenVINO's name of a device of the table."""
     if own := openvino_device(device):
         return own
     return f"GPU.{device.unit}" if device.device == "GPU" and device.unit not in ("", "0") else device.device
@@ -33,7 +33,7 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
                 "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in placement.devices
                                if openvino_device(d) and d.properties},
                 "affinities": {key: names[device] for key, device in placement.affinity.items()}}
-    if len(used) < len(names):  # for `import`: two devices of the plan are one to OpenVINO
+    if len(used) < len(names):  # for `import`: OpenVINO has one name for two devices of the plan
         document["plan_affinities"] = placement.affinity
     model = open_copy(graph)
     fold(model, graph)

@@ -12,7 +12,7 @@ from editor.exports.formats import FORMATS, WRITERS
 from editor.placement.placement import Placement
 
 Writer = Callable[..., list[Path]]
-"""Of a placement, a folder, and options of the format."""
+"""(placement, folder, options of the format) -> written paths"""
 
 
 def writer_of(form: str) -> Writer:
@@ -23,14 +23,14 @@ def writer_of(form: str) -> Writer:
 
 
 def export(placement: Placement, form: str, out_dir: Path, stamp: str = "", **options: str) -> list[Path]:
-    """Writes a placement in one format; returns the paths.
+    """Writes a placement in one format; returns the written paths.
 
     Args:
-        placement: what to write.
+        placement: the placement to write.
         form: one of ``FORMATS``.
         out_dir: the folder.
-        stamp: who made it and from which plan; it goes into every file that has room for a remark.
-        options: of the format.
+        stamp: origin of the export, written into every file whose format has comments or metadata.
+        options: options of the format.
 
     Raises:
         ExportError: the format or an option of it is unknown, or the folder cannot be written.

@@ -1,7 +1,7 @@
-"""Pictures of DOT files.
+"""Renders DOT files as pictures.
 
-``dot`` takes minutes for a few hundred ops with long skips and gives up on thousands, so larger graphs are
-drawn by ``neato -n``, which only draws, at positions of the editor's own layered layout.
+``dot`` takes minutes for a few hundred ops with long skip connections and fails for thousands, so larger graphs
+are drawn by ``neato -n`` at positions of the editor's layered layout.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from editor.files import write_atomic
 from editor.graph.layout.layered import draw
 
 RENDER_SECONDS = 120
-MOST_EDGES_FOR_DOT = 150
+MAX_EDGES_FOR_DOT = 150
 """``dot`` may take minutes for the 297 edges among the subgraphs of a Llama; a fixed bound keeps pictures deterministic."""
 _NODE_WIDTH = 150
-"""Points."""
+"""Width of a node in points."""
 _NODE = re.compile(r"^\s*(\w+) \[", re.MULTILINE)
 _EDGE = re.compile(r"^\s*(\w+) -> (\w+)", re.MULTILINE)
 _KEYWORDS = {"node", "edge", "graph"}
 
 
 def render(path: Path, form: str = "svg") -> Path:
-    """Draws a DOT file of ours with Graphviz, beside it.
+    """Renders a DOT file of the editor with Graphviz, into the same folder; returns the picture's path.
 
     Raises:
-        ExportError: Graphviz is not installed, takes too long or fails; the message says what to do.
+        ExportError: Graphviz is not installed, takes too long or fails.
     """
     if shutil.which("dot") is None:
         raise ExportError(f"{path.name} was not drawn: Graphviz is not installed "
@@ -39,9 +39,9 @@ def render(path: Path, form: str = "svg") -> Path:
     text = path.read_text(encoding="utf-8")
     edges = _EDGE.findall(text)
     command = ["dot", f"-T{form}"]
-    if len(edges) > MOST_EDGES_FOR_DOT:
-        text, command = _placed(text, edges), ["neato", "-n", "-Gsplines=line", f"-T{form}"]
-    if text.startswith("// "):  # SVG keeps it as a comment; the other forms have no place for one
+    if len(edges) > MAX_EDGES_FOR_DOT:
+        text, command = _with_positions(text, edges), ["neato", "-n", "-Gsplines=line", f"-T{form}"]
+    if text.startswith("// "):  # becomes a comment in SVG; other formats have none
         command.append(f"-Gcomment={text.partition(chr(10))[0][3:]}")
     try:
         done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=RENDER_SECONDS, check=False)
@@ -49,16 +49,16 @@ def render(path: Path, form: str = "svg") -> Path:
         raise ExportError(f"{path.name} was not drawn: {command[0]} took more than {RENDER_SECONDS} s; "
                           "graphs of tens of thousands of ops are too large for it") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()[:300]
-        raise ExportError(f"{path.name} was not drawn: {command[0]} says: {said}")
+        message = done.stderr.decode("utf-8", "replace").strip()[:300]
+        raise ExportError(f"{path.name} was not drawn: {command[0]} failed: {message}")
     return write_atomic(path.with_suffix(f".{form}"), done.stdout)
 
 
-def _placed(text: str, edges: list[tuple[str, str]]) -> str:
-    """The file with a position for each node: DOT takes attributes of a node again."""
+def _with_positions(text: str, edges: list[tuple[str, str]]) -> str:
+    """The DOT text with a position for each node; DOT allows further attributes of a node."""
     index = {name: i for i, name in enumerate(dict.fromkeys(n for n in _NODE.findall(text) if n not in _KEYWORDS))}
     pairs = sorted({(index[a], index[b]) for a, b in edges})
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T
     drawing = draw(len(index), source, target, _NODE_WIDTH)
-    places = "".join(f'\t{name} [pos="{drawing.x[i]:.0f},{-drawing.y[i]:.0f}"]\n' for name, i in index.items())
-    return f"{text[:text.rindex('}')]}{places}}}\n"
+    positions = "".join(f'\t{name} [pos="{drawing.x[i]:.0f},{-drawing.y[i]:.0f}"]\n' for name, i in index.items())
+    return f"{text[:text.rindex('}')]}{positions}}}\n"

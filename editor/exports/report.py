@@ -1,4 +1,4 @@
-"""The plan as tables and text: CSV of ops, JSON, Markdown, and one HTML page that needs nothing else."""
+"""Reports of a plan: CSV of ops, JSON, Markdown, and a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
 
 
 def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
-    """Everything worth telling, as plain data. Sizes in bytes, -1 where unknown."""
+    """The report as JSON data. Sizes in bytes, -1 where unknown."""
     graph, division = placement.graph, placement.division
     memory = device_bytes(placement.devices, placement.subgraphs)
     return {
@@ -47,16 +47,16 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
 
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_ops.csv``: one line per op, ``op,device`` first so that it can be edited and imported."""
-    graph, part = placement.graph, placement.division.subgraph_of_op
+    """Writes ``<model>_ops.csv``: one line per op, with the columns ``op,device`` first so that ``import`` can read it."""
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "because"])
     for op in range(len(graph)):
-        if part[op] >= 0:
+        if subgraph_of_op[op] >= 0:
             why = placement.why(graph.op_keys[op])
-            rows.writerow([graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(part[op]),
+            rows.writerow([graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(subgraph_of_op[op]),
                            "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because])
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
@@ -70,44 +70,44 @@ def write_json(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
 
 def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>_report.md``."""
-    found = report_of(placement, stamp)
-    totals = found["totals"]
-    lines = [f"# {_cell(found['model']['name'])} over {len(found['devices'])} devices", "",
-             f"{found['model']['ops']:,} ops, {totals['subgraphs']} subgraphs, {totals['transfers']} transfers, "
-             f"{human_bytes(totals['bytes_moved'])} moved per run, {totals['pins']} pins; policy {found['policy']}, "
-             f"subgraphs {found['grouping']}.", "", "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
-    for d in found["devices"]:
+    report = report_of(placement, stamp)
+    totals = report["totals"]
+    lines = [f"# {_cell(report['model']['name'])} over {len(report['devices'])} devices", "",
+             f"{report['model']['ops']:,} ops, {totals['subgraphs']} subgraphs, {totals['transfers']} transfers, "
+             f"{human_bytes(totals['bytes_moved'])} moved per run, {totals['pins']} pins; policy {report['policy']}, "
+             f"subgraphs {report['grouping']}.", "", "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
+    for d in report["devices"]:
         where = "planned (estimated)" if d["planned"] else d["runtime"]
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {human_bytes(d['memory'])} |")
     lines += ["", "| subgraph | device | ops | inputs | outputs | memory |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
-    for s in found["subgraphs"]:
+    for s in report["subgraphs"]:
         lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
                      f"{human_bytes(s['total'])} |")
-    if found["transfers"]:
+    if report["transfers"]:
         lines += ["", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
-        for t in found["transfers"]:
+        for t in report["transfers"]:
             lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {human_bytes(t['bytes'])} |")
     lines += ["", stamp] if stamp else []
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n")]
 
 
 def write_html(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>.html``: graph, colours, reasons and tables in one file that opens without a server."""
+    """Writes ``<model>.html``: graph, colours, reasons and tables in one file that needs no server."""
     return write_comparison({"this plan": placement}, out_dir, stamp)
 
 
-MOST_COMPARED = 4
+MAX_COMPARED = 4
 
 
 def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>.html`` with up to four layouts of one model side by side; the first is what others differ from.
+    """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
 
     Raises:
-        ExportError: there are more, or they are not of the same model.
+        ExportError: there are more than four layouts, or they are of different models.
     """
     first = next(iter(layouts.values()))
-    if len(layouts) > MOST_COMPARED:
-        raise ExportError(f"{len(layouts)} layouts do not fit on a page; at most {MOST_COMPARED} can be compared")
+    if len(layouts) > MAX_COMPARED:
+        raise ExportError(f"{len(layouts)} layouts do not fit on a page; at most {MAX_COMPARED} can be compared")
     for name, one in layouts.items():
         if one.graph.op_keys != first.graph.op_keys:
             raise ExportError(f"{name!r} is of another model ({one.graph.path}) than {first.graph.path}")
@@ -115,14 +115,14 @@ def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str
 
 
 def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
-    """The page as text; layouts by name, all of one model."""
+    """The HTML page as text; ``layouts`` are by name and all of one model."""
     first = next(iter(layouts.values()))
     graph = first.graph
     ops = [op for op in graph.order.tolist() if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())]
-    place = {op: i for i, op in enumerate(ops)}
+    position = {op: i for i, op in enumerate(ops)}
     producer, consumer, _ = graph.edges
-    pairs = sorted({(place[p], place[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
-                    if p in place and c in place})
+    pairs = sorted({(position[p], position[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
+                    if p in position and c in position})
     drawing = draw(len(ops), np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64), 128)
     devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
     reasons: dict[str, int] = {}
@@ -133,7 +133,7 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
             "layouts": [_layout(name, p, ops, devices, reasons, stamp, source) for name, p in layouts.items()],
             "reasons": list(reasons), "source": word_for(costs_of(graph, first.devices, source), source)}
-    # Whatever the names hold, nothing in the data may look like markup.
+    # Names are untrusted: no text in the data may be parsed as markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")
     return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
@@ -141,17 +141,18 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
 
 def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
             source: str) -> dict[str, Any]:
-    graph, part = placement.graph, placement.division.subgraph_of_op
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
     predicted = placement.price(costs).total
     return {"name": name, "report": report_of(placement, stamp), "predicted": predicted,
-            "device": [number[int(d)] for d in placement.device_of_op[ops]], "part": [max(int(part[op]), 0) for op in ops],
+            "device": [number[int(d)] for d in placement.device_of_op[ops]],
+            "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
             "reason": [reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}
 
 
 def _source(placements: Iterable[Placement]) -> str:
-    """``measured`` where every layout's devices have a profile, so that figures can be compared."""
+    """``measured`` where all devices of all layouts have a profile, so that the figures are comparable."""
     return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in placements) else "estimate"
 
 

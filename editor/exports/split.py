@@ -17,15 +17,15 @@ from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, provider_of
 
-_LARGEST_FILE = 1 << 30
-"""Bytes of a part above which its weights go into a file of their own."""
+_MAX_FILE_BYTES = 1 << 30
+"""Weights of larger sub-models become external data."""
 
 
 def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``subgraph_<n>.onnx``, ``manifest.json`` and ``run.py``.
 
     Raises:
-        ExportError: the model cannot be cut there.
+        ExportError: the model cannot be cut at this boundary.
     """
     graph = placement.graph
     cutter = Cutter.open(graph)
@@ -34,17 +34,17 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         cutter.infer_types(unknown)
     written, steps = [], []
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
-    for subgraph, part in zip(placement.subgraphs, cut(placement, cutter), strict=True):
-        if part is None:
+    for subgraph, submodel in zip(placement.subgraphs, cut(placement, cutter), strict=True):
+        if submodel is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
-        written += _write_part(part.model, part.folder, out_dir / name, stamp)
+        written += _write_submodel(submodel.model, submodel.folder, out_dir / name, stamp)
         steps.append({"id": subgraph.id, "model": name, "device": subgraph.device, "provider": provider[subgraph.device],
-                      "inputs": list(part.inputs), "outputs": list(part.outputs), "ops": subgraph.size})
+                      "inputs": list(submodel.inputs), "outputs": list(submodel.outputs), "ops": subgraph.size})
     constants = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if graph.tensor_producer[t] < 0
                  and t not in set(graph.inputs.tolist())]
     if constants:
-        raise ExportError(f"graph output {constants[0]!r} is an initializer; no subgraph makes it, so the model cannot be "
+        raise ExportError(f"graph output {constants[0]!r} is an initializer that no subgraph produces, so the model cannot be "
                           "split into files")
     manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
                 "providers": providers_of(placement), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
@@ -53,14 +53,14 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
             write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]
 
 
-def _write_part(part: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:
+def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:
     model = ModelProto()
-    model.CopyFrom(part)
+    model.CopyFrom(source)
     stamp_model(model, stamp)
     large = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
     if large:
         load_external_data_for_model(model, str(folder))
-    if sum(len(t.raw_data) for t in model.graph.initializer) <= _LARGEST_FILE:
+    if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
     weights = path.with_name(f"{path.name}.data")

@@ -1,4 +1,4 @@
-"""For TVM: op -> target by output name, and a script that applies it to a Relax module."""
+"""Exports for TVM: op -> target by output name, and a script that applies it to a Relax module."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _TARGETS = {"GPU": "cuda", "CPU": "llvm"}
 
 
 def tvm_target(device: Device) -> str:
-    """TVM's target of a device: what the table says, else by its kind; ``llvm`` where TVM has none of that kind."""
+    """TVM's target of a device: that of the device table, else by its kind, by default ``llvm``."""
     return device.properties.get("target") or _TARGETS.get(device.device, "llvm")
 
 
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
-    part = placement.division.subgraph_of_op
+    subgraph_of_op = placement.division.subgraph_of_op
     document = {"format": "hetero-editor/tvm", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
                 "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
                 "devices": {d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}
                             for d in placement.devices},
                 "ops": {graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
-                        for op in range(len(graph)) if part[op] >= 0},
+                        for op in range(len(graph)) if subgraph_of_op[op] >= 0},
                 "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
                               for s in placement.subgraphs]}
     return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx", stamp),

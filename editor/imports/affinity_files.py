@@ -1,4 +1,4 @@
-"""Affinities out of files of other tools: {name of an op: name of a device}."""
+"""Reads affinities (op name -> device name) from files of this and other tools."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ import yaml
 
 from editor.errors import PlanError
 
-_OUR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
-_THEIR_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
+_EDITOR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
+_OPENVINO_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
 _ATTRIBUTE = re.compile(r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))')
 _RESULT = re.compile(r"/sink_port_\d+$")
 _HELPER = re.compile(r"/(sink_port_\d+|WithoutBiases|[a-z_]+)$")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a file says."""
+class ImportedAffinities:
+    """The affinities in a file."""
 
     kind: str
-    """Which format it was taken for."""
+    """Name of the detected format."""
     affinities: Mapping[str, str]
     problems: tuple[str, ...] = ()
-    """Entries that say nothing usable, one message each."""
+    """Unusable entries, one message each."""
     model: str | None = None
-    """The model that the entries are of, where the file names one."""
+    """Path of the model of the entries, where the file states one."""
     helpers: frozenset[str] = field(default_factory=frozenset)
-    """Names that are the other tool's own, so that nobody misses them here."""
+    """Names of ops that only the other tool has; they need no match."""
     table: tuple[Mapping[str, Any], ...] = ()
-    """Entries of a device table: affinities follow from it for a model only, see ``first_come``."""
+    """Entries of a device table, which determines affinities for a given model; see ``first_come``."""
 
 
-def read_affinities(path: Path) -> Found:
+def read_affinities(path: Path) -> ImportedAffinities:
     """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config or device table, or an annotated
     ONNX model.
 
     Raises:
-        PlanError: the file cannot be read, or is none of these.
+        PlanError: the file cannot be read, or has another format.
     """
     try:
         if path.suffix == ".onnx":
@@ -64,7 +64,7 @@ def read_affinities(path: Path) -> Found:
     raise PlanError(f"{path}: affinities can come from .json, .csv, .dot, .yaml and .onnx files")
 
 
-def _from_mapping(path: Path, text: str) -> Found:
+def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     try:
         data: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -78,7 +78,7 @@ def _from_mapping(path: Path, text: str) -> Found:
         model = about.get("path") if isinstance(about, dict) else None
         where = str((path.parent / model).resolve()) if isinstance(model, str) else None
         return _checked("plan", data.get("affinities"), path, where)
-    if "affinities" in data:  # ours also has the plan's own names, as two of them may be one device there
+    if "affinities" in data:  # `plan_affinities` has the plan's device names; OpenVINO may have one name for two devices
         return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
     if str(data.get("format", "")).startswith("hetero-editor/tvm"):
         return _checked("TVM annotation", data.get("ops"), path)
@@ -94,7 +94,7 @@ def _from_mapping(path: Path, text: str) -> Found:
     return checked
 
 
-def _from_partitions(path: Path, data: dict[str, Any]) -> Found:
+def _from_partitions(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     backends, numbers = data.get("backendNames") or [], data["nodeToPartition"] or {}
     if not isinstance(backends, list) or not isinstance(numbers, dict):
         raise PlanError(f"{path}: backendNames must be a list and nodeToPartition a mapping of ops to partitions")
@@ -104,10 +104,10 @@ def _from_partitions(path: Path, data: dict[str, Any]) -> Found:
             nodes[str(name)] = str(backends[number])
         else:
             problems.append(f"{name!r}: partition {number!r} has no backend")
-    return Found("Glow partition config", nodes, tuple(problems))
+    return ImportedAffinities("Glow partition config", nodes, tuple(problems))
 
 
-def _from_session(path: Path, data: dict[str, Any]) -> Found:
+def _from_session(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     nodes, devices = data.get("nodes"), data.get("devices")
     if not isinstance(nodes, dict) or not isinstance(devices, dict):
         raise PlanError(f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}")
@@ -116,7 +116,7 @@ def _from_session(path: Path, data: dict[str, Any]) -> Found:
     return _checked("ONNX Runtime assignment by names", affinities, path)
 
 
-def _from_table(path: Path, entries: list[Any]) -> Found:
+def _from_table(path: Path, entries: list[Any]) -> ImportedAffinities:
     if not entries:
         raise PlanError(f"{path}: the device table has no devices; Glow's partition config says more than a table can")
     if not any(isinstance(entry, dict) and ("name" in entry or "backendName" in entry) for entry in entries):
@@ -127,20 +127,20 @@ def _from_table(path: Path, entries: list[Any]) -> Found:
             good.append({str(k): v for k, v in entry.items()})
         else:
             problems.append(f"device {number}: needs a name and a backendName")
-    return Found("Glow device table", {}, tuple(problems), table=tuple(good))
+    return ImportedAffinities("Glow device table", {}, tuple(problems), table=tuple(good))
 
 
-def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Found:
+def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> ImportedAffinities:
     if not isinstance(data, Mapping):
         raise PlanError(f"{path}: {kind} without a mapping of ops to devices")
     good = {str(k): v for k, v in data.items() if isinstance(v, str) and v}
-    problems = tuple(f"{k!r}: {v!r} is no device name" for k, v in data.items() if not (isinstance(v, str) and v))
+    problems = tuple(f"{k!r}: {v!r} is not a device name" for k, v in data.items() if not (isinstance(v, str) and v))
     if not good and problems:
         raise PlanError(f"{path}: none of its {len(problems)} entries maps an op to a device name")
-    return Found(kind, good, problems, model)
+    return ImportedAffinities(kind, good, problems, model)
 
 
-def _from_csv(path: Path, text: str) -> Found:
+def _from_csv(path: Path, text: str) -> ImportedAffinities:
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines)), delimiter="\t" if path.suffix == ".tsv" else ","))
     if not rows:
@@ -148,78 +148,78 @@ def _from_csv(path: Path, text: str) -> Found:
     header = [cell.strip().lower() for cell in rows[0]]
     op, device = (header.index("op"), header.index("device")) if {"op", "device"} <= set(header) else (0, 1)
     body = rows[1:] if {"op", "device"} <= set(header) else rows
-    found: dict[str, str] = {}
+    affinities: dict[str, str] = {}
     problems = []
     for number, row in zip((n for n, _ in lines[-len(body):]), body, strict=False):
         if len(row) <= max(op, device) or not row[op].strip() or not row[device].strip():
             problems.append(f"line {number}: needs an op and a device")
-        elif row[op] in found and found[row[op]] != row[device].strip():
-            problems.append(f"line {number}: {row[op]!r} has a device already ({found[row[op]]})")
+        elif row[op] in affinities and affinities[row[op]] != row[device].strip():
+            problems.append(f"line {number}: {row[op]!r} has a device already ({affinities[row[op]]})")
         else:
-            found[row[op]] = row[device].strip()
-    return Found("CSV", found, tuple(problems))
+            affinities[row[op]] = row[device].strip()
+    return ImportedAffinities("CSV", affinities, tuple(problems))
 
 
-def _from_dot(path: Path, text: str) -> Found:
-    ours = {}
+def _from_dot(path: Path, text: str) -> ImportedAffinities:
+    own_nodes = {}
     for line in text.splitlines():
-        match = _OUR_NODE.match(line)
+        match = _EDITOR_NODE.match(line)
         if match:
             values = {m["name"]: _plain(m["quoted"] if m["quoted"] is not None else m["bare"])
                       for m in _ATTRIBUTE.finditer(match["body"])}
             if "tooltip" in values and "device" in values:
-                ours[values["tooltip"]] = values["device"]
-    if ours:
-        return Found("DOT of Hetero Editor", ours)
+                own_nodes[values["tooltip"]] = values["device"]
+    if own_nodes:
+        return ImportedAffinities("DOT of Hetero Editor", own_nodes)
     if re.search(r'^digraph "?DAG_', text, re.MULTILINE):
         raise PlanError(f"{path}: this file has subgraphs, not ops; import hetero_affinity_*.dot beside it")
-    theirs: dict[str, str] = {}
-    for match in _THEIR_NODE.finditer(text):
+    openvino_nodes: dict[str, str] = {}
+    for match in _OPENVINO_NODE.finditer(text):
         parts = re.split(r"\\n|\n", match["label"])
         device = next((p[7:] for p in parts if p.startswith("device=")), None)
         if device is not None:
-            theirs[parts[0]] = device
-    if not theirs:
+            openvino_nodes[parts[0]] = device
+    if not openvino_nodes:
         raise PlanError(f"{path}: no op with a device in this DOT file")
-    return _of_openvino("DOT of OpenVINO", theirs)
+    return _of_openvino("DOT of OpenVINO", openvino_nodes)
 
 
-def _of_openvino(kind: str, nodes: Mapping[str, str]) -> Found:
-    """OpenVINO's nodes: one op of ours may be several there, some of which bear its name and an ending.
+def _of_openvino(kind: str, nodes: Mapping[str, str]) -> ImportedAffinities:
+    """Affinities of OpenVINO's nodes; one ONNX op may be several nodes, some named after it with a suffix.
 
-    Names that look like OpenVINO's own may be real ones too (``Conv_12``): they count where an op has them.
+    Names that look generated by OpenVINO may be names of ops (``Conv_12``), so they are kept.
     """
-    found, helpers = dict(nodes), set()
+    affinities, helpers = dict(nodes), set()
     for name, device in nodes.items():
         plain = _HELPER.sub("", name)
         if plain != name or re.fullmatch(r"[A-Z]\w*_\d+", name):
             helpers.add(name)
-        if plain not in found:
+        if plain not in affinities:
             helpers.add(plain)
-            found[plain] = device
-    return Found(kind, found, (), None, frozenset(helpers))
+            affinities[plain] = device
+    return ImportedAffinities(kind, affinities, (), None, frozenset(helpers))
 
 
 def _plain(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _from_onnx(path: Path) -> Found:
+def _from_onnx(path: Path) -> ImportedAffinities:
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:
         raise PlanError(f"{path}: not an ONNX model ({type(error).__name__})") from error
     keys = [next((o for o in n.output if o), n.name) for n in model.graph.node]
     configured = {c.name: list(c.device) for c in model.configuration}
-    found: dict[str, str] = {}
+    affinities: dict[str, str] = {}
     for key, node in zip(keys, model.graph.node, strict=True):
         for entry in node.device_configurations:
             devices = configured.get(entry.configuration_id, [])
             index = next((d for s in entry.sharding_spec for d in s.device), None)
             if index is not None and 0 <= index < len(devices):
-                found[key] = devices[index]
-    if found:
-        return Found("ONNX device configurations", found)
+                affinities[key] = devices[index]
+    if affinities:
+        return ImportedAffinities("ONNX device configurations", affinities)
     names = {}
     sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
     if sidecar != path and sidecar.is_file():
@@ -228,7 +228,7 @@ def _from_onnx(path: Path) -> Found:
     for key, node in zip(keys, model.graph.node, strict=True):
         for prop in node.metadata_props:
             if prop.key == "layer_ann":
-                found[key] = names.get(prop.value, prop.value)
-    if not found:
+                affinities[key] = names.get(prop.value, prop.value)
+    if not affinities:
         raise PlanError(f"{path}: no op of this model has a layer_ann annotation or a device configuration")
-    return Found("ONNX Runtime annotations", found)
+    return ImportedAffinities("ONNX Runtime annotations", affinities)

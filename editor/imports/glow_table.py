@@ -1,7 +1,7 @@
-"""What a device table of Glow's means for a model: each op goes to the first device that may run it.
+"""Applies a device table of Glow to a model: each op goes to the first device that may run it.
 
-Glow's first-come rule (Glow ``docs/Partitioner.md``, heterogeneous partition): the backends are asked in the
-order of the table, ``nonSupportedNodes`` and ``supportedNodes`` narrow what each takes.
+Glow's first-come rule (Glow ``docs/Partitioner.md``, heterogeneous partition): backends have priority in table
+order, and ``nonSupportedNodes`` and ``supportedNodes`` restrict the ops of each.
 """
 
 from __future__ import annotations
@@ -16,68 +16,69 @@ import yaml
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Bools, Graph
-from editor.imports.affinity_files import Found
+from editor.imports.affinity_files import ImportedAffinities
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
 
 _LISTS = ("supportedNodes", "nonSupportedNodes")
 
 
-def first_come(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability], found: Found) -> Found:
-    """The affinities that a table leads to.
+def first_come(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability],
+               imported: ImportedAffinities) -> ImportedAffinities:
+    """Returns the affinities that follow from a table.
 
     Args:
         graph: the model of the plan.
-        devices: its table; an entry means the device of its name, in any case, else the only one on its backend
-            (names are free in Glow: ``Device1``, ``Device2``).
-        capabilities: what each of them can run. The lists of the imported table count, not those of the plan's.
-        found: with the entries of the table.
+        devices: its device table; an entry refers to the device of its name (case-insensitive), else to the only one of
+            its backend (names are free in Glow: ``Device1``, ``Device2``).
+        capabilities: [device] the ops that it can run. The lists of the imported table apply, not those of the plan.
+        imported: the file with the entries of the table.
 
     Returns:
-        The same with affinities, and a problem for each entry without a device, each list that names an unknown
-        op, and each op that no entry takes.
+        the imported file with affinities, and a problem for each entry without a device, each unknown op name in
+        a list, and each op that no device of the table may run.
     """
-    problems = list(found.problems)
+    problems = list(imported.problems)
     free = ~graph.op_is_constant
     affinities: dict[str, str] = {}
-    asked: list[str] = []
-    for entry, place in zip(found.table, _places(found.table, devices), strict=True):
+    used: list[str] = []
+    for entry, device in zip(imported.table, _devices_of_entries(imported.table, devices), strict=True):
         name = _name(entry)
-        if place is None:
+        if device is None:
             problems.append(f"{name!r}: unknown device {name!r} (choose one of: {', '.join(d.name for d in devices)}), nor "
                             f"exactly one of its backend; its ops go to the next device of the table")
             continue
-        if devices[place].name in asked:
-            problems.append(f"{name!r}: an entry before it is {devices[place].name} too; the first holds")
+        if devices[device].name in used:
+            problems.append(f"{name!r}: an entry before it is {devices[device].name} too; the first holds")
             continue
-        asked.append(devices[place].name)
-        takes = free & capabilities[place].mask & _listed(graph, devices[place], entry, name, problems)
-        affinities.update({graph.op_keys[op]: devices[place].name for op in np.flatnonzero(takes).tolist()})
-        free &= ~takes
-    for op in np.flatnonzero(free).tolist() if asked else ():
+        used.append(devices[device].name)
+        taken = free & capabilities[device].mask & _allowed_by_entry(graph, devices[device], entry, name, problems)
+        affinities.update({graph.op_keys[op]: devices[device].name for op in np.flatnonzero(taken).tolist()})
+        free &= ~taken
+    for op in np.flatnonzero(free).tolist() if used else ():
         problems.append(f"{graph.op_keys[op]!r}: no device of the table may run it ({graph.type_label(op)}; "
-                        f"asked: {', '.join(asked)})")
-    return replace(found, affinities=affinities, problems=tuple(problems))
+                        f"asked: {', '.join(used)})")
+    return replace(imported, affinities=affinities, problems=tuple(problems))
 
 
 def _name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or entry["backendName"])
 
 
-def _places(table: Sequence[Mapping[str, Any]], devices: Sequence[Device]) -> list[int | None]:
-    """Each entry's device, by name first; what is left of the table goes by backend."""
+def _devices_of_entries(table: Sequence[Mapping[str, Any]], devices: Sequence[Device]) -> list[int | None]:
+    """[entry] index of its device, by name first, then by backend among the remaining devices; None when unknown."""
     index = {d.name.lower(): i for i, d in enumerate(devices)}
-    places = [index.get(_name(entry).lower()) for entry in table]
+    result = [index.get(_name(entry).lower()) for entry in table]
     for position, entry in enumerate(table):
-        if places[position] is None:
+        if result[position] is None:
             backend = str(entry.get("backendName")).lower()
-            found = [i for i, d in enumerate(devices) if i not in places and backend in (d.name.lower(), d.backend.lower())]
-            places[position] = found[0] if len(found) == 1 else None
-    return places
+            matches = [i for i, d in enumerate(devices) if i not in result and backend in (d.name.lower(), d.backend.lower())]
+            result[position] = matches[0] if len(matches) == 1 else None
+    return result
 
 
-def _listed(graph: Graph, device: Device, entry: Mapping[str, Any], name: str, problems: list[str]) -> Bools:
-    """Which ops the lists of an entry leave it. An unknown op name matches nothing and is a problem."""
+def _allowed_by_entry(graph: Graph, device: Device, entry: Mapping[str, Any], name: str, problems: list[str]) -> Bools:
+    """[op] whether the lists of an entry allow it. An unknown op name matches no op and is a problem."""
     parameters: Any = entry.get("parameters") or {}
     if isinstance(parameters, str):
         try:

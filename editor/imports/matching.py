@@ -1,4 +1,4 @@
-"""From names in a file to ops and devices of a plan: by key, then by name, then by structure."""
+"""Matches names in a file with the ops and devices of a plan: by key, then by name, then by structure."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class Matched:
-    """Pins that a file leads to, and everything that it did not."""
+    """The pins that follow from a file, and the entries without a match."""
 
     pins: Mapping[str, str]
     """op key -> label"""
     how: Mapping[str, int]
-    """entries matched by ``key``, ``name`` and ``structure``"""
+    """``key``, ``name`` and ``structure`` -> number of entries matched that way"""
     problems: tuple[str, ...]
     """Unknown or ambiguous entries, one message each."""
 
 
 def match(graph: Graph, devices: Sequence[Device], affinities: Mapping[str, str],
           source: Graph | None = None, ignore: frozenset[str] = frozenset()) -> Matched:
-    """Finds the ops and devices that entries mean.
+    """Matches entries with ops and devices.
 
     Args:
         graph: the model of the plan.
-        devices: its table; entries may use names or labels of a level, in any case.
-        affinities: op -> device, as a file has them.
-        source: the model that the entries are of, for matching by structure.
-        ignore: names that are nobody's loss.
+        devices: its device table; entries may use names or labels of a level, case-insensitively.
+        affinities: op -> device, with the names of the file.
+        source: the model of the entries, for matching by structure.
+        ignore: names that need no match.
     """
     names: dict[str, list[int]] = {}
     for op, name in enumerate(graph.op_names):
         names.setdefault(name, []).append(op)
-    twins = _by_structure(source, graph) if source is not None else {}
+    by_structure = _by_structure(source, graph) if source is not None else {}
     labels: dict[str, str | None] = {}
     pins: dict[str, str] = {}
     how = {"key": 0, "name": 0, "structure": 0}
@@ -53,8 +53,8 @@ def match(graph: Graph, devices: Sequence[Device], affinities: Mapping[str, str]
             op, kind = graph.key_index[entry], "key"
         elif len(names.get(entry, ())) == 1 and entry:
             op, kind = names[entry][0], "name"
-        elif entry in twins:
-            op, kind = twins[entry], "structure"
+        elif entry in by_structure:
+            op, kind = by_structure[entry], "structure"
         else:
             if entry not in ignore:
                 count = len(names.get(entry, ()))
@@ -84,29 +84,29 @@ def _label(name: str, devices: Sequence[Device]) -> str | None:
 
 
 def _by_structure(source: Graph, target: Graph) -> dict[str, int]:
-    """Key in the source -> op of the target, where what surrounds an op is the same in both.
+    """Key in the source -> op of the target with the same neighbourhood.
 
-    Ops with the same surroundings are paired in order of execution when both models have equally many.
+    Ops with equal neighbourhoods are paired in topological order when both models have the same number of them.
     """
     groups: list[dict[str, list[int]]] = []
     for graph in (source, target):
-        found: dict[str, list[int]] = {}
-        for op, mark in zip(graph.order.tolist(), _marks(graph), strict=True):
-            found.setdefault(mark, []).append(op)
-        groups.append(found)
+        groups_of_graph: dict[str, list[int]] = {}
+        for op, key in zip(graph.order.tolist(), _neighbourhood_hashes(graph), strict=True):
+            groups_of_graph.setdefault(key, []).append(op)
+        groups.append(groups_of_graph)
     pairs = {}
-    for mark, ops in groups[0].items():
-        others = groups[1].get(mark, [])
+    for key, ops in groups[0].items():
+        others = groups[1].get(key, [])
         if len(others) == len(ops):
             pairs.update({source.op_keys[a]: b for a, b in zip(ops, others, strict=True)})
     return pairs
 
 
-def _marks(graph: Graph) -> list[str]:
-    """A text per op, in order of execution, that depends on types and wiring around it (Weisfeiler and Leman, 1968)."""
-    marks = [f"{domain}::{kind}" for domain, kind in zip(graph.op_domains, graph.op_types, strict=True)]
+def _neighbourhood_hashes(graph: Graph) -> list[str]:
+    """A hash per op, in topological order, of the types and edges around it (Weisfeiler and Leman, 1968)."""
+    hashes = [f"{domain}::{kind}" for domain, kind in zip(graph.op_domains, graph.op_types, strict=True)]
     for _ in range(_ROUNDS):
-        joined = [repr((marks[op], [marks[p] for p in graph.predecessors[op].tolist()],
-                        sorted(marks[s] for s in graph.successors[op].tolist()))) for op in range(len(graph))]
-        marks = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in joined]
-    return [marks[op] for op in graph.order.tolist()]
+        joined = [repr((hashes[op], [hashes[p] for p in graph.predecessors[op].tolist()],
+                        sorted(hashes[s] for s in graph.successors[op].tolist()))) for op in range(len(graph))]
+        hashes = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in joined]
+    return [hashes[op] for op in graph.order.tolist()]

@@ -15,7 +15,7 @@ from pathlib import Path
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
-from editor.resources import place
+from editor.resources import resource_dir
 from editor.web.open_request import OpenRequest
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not equals or not value.isdigit():
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
-    devices = options.devices or str(place("examples") / "devices" / "runtimes.yaml")
+    devices = options.devices or str(resource_dir("examples") / "devices" / "runtimes.yaml")
     start = OpenRequest(str(Path(options.model).absolute()), devices, define) if options.model else None
     jobs = JobService(options.scheduler)
     early = None

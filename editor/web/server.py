@@ -20,7 +20,7 @@ from fastapi.responses import HTMLResponse, Response
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
-from editor.resources import place
+from editor.resources import resource_dir
 from editor.web.app_state import AppState
 from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
 from editor.web.drawing.preview import WAIT, preview
@@ -71,7 +71,7 @@ class _Page(Dash):
 def create_app(state: AppState) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
-    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(place("assets")), title="Hetero Editor",
+    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(resource_dir("assets")), title="Hetero Editor",
                 update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True,
                 assets_ignore=r"^inline_")  # these stand in the page itself
     app.state = state
@@ -114,7 +114,7 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
-    state = AppState(Store(workspace), jobs, start, place("examples"), early)
+    state = AppState(Store(workspace), jobs, start, resource_dir("examples"), early)
     state.begin()
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
     listening = _listen(host, port)

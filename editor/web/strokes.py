@@ -62,7 +62,7 @@ def _between(document: Document, stroke: m.Between) -> list[int]:
 
 
 def _grow(document: Document, stroke: m.Grow) -> list[int]:
-    return document.grow(stroke["ops"], stroke["how"])
+    return document.expand_selection(stroke["ops"], stroke["how"])
 
 
 def _filter(state: AppState, document: Document, stroke: m.Filter) -> Outcome:

@@ -1,4 +1,4 @@
-"""A plan under edit: strokes, undo and redo, every step kept in the workspace."""
+"""An editable plan with undo and redo; the workspace stores every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from editor.workspace.store import Record, Revision, Run, StaleDocumentError, St
 
 @dataclass(frozen=True)
 class Refusal:
-    """Ops that a stroke left alone, with the reason of the first."""
+    """Ops that could not be assigned to a device, with the reason of the first."""
 
     ops: tuple[int, ...]
     device: str
@@ -35,14 +35,14 @@ class Refusal:
 P = ParamSpec("P")
 R = TypeVar("R")
 _RETRIES = 20
-"""Attempts to apply a change on top of those that others make at the same time."""
+"""Attempts to apply a change while others change the same document."""
 
 
 def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concatenate[Document, P], R]:
-    """Applies a change to the document as it is in the workspace now.
+    """Applies a change to the latest state of the document in the workspace.
 
-    Another tab, server or ``Document`` may have changed it since it was read. A change is made from the latest state,
-    and made again when somebody else was quicker, so that nothing is overwritten unseen.
+    Another tab, server or ``Document`` may have changed the document since it was read. The change is applied to the
+    latest state, and retried when another one was stored first, so that no change is overwritten.
     """
     @functools.wraps(change)
     def applied(self: Document, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,7 +59,7 @@ def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concat
 
 
 class Document:
-    """One model with the decisions made about it. Thread-safe: strokes are applied one after the other."""
+    """A model with its decisions. Thread-safe: changes are applied one after the other."""
 
     def __init__(self, store: Store, record: Record, graph: Graph, capabilities: Mapping[str, Capability]) -> None:
         """Opens a document.
@@ -68,7 +68,7 @@ class Document:
             store: the workspace.
             record: the document's record.
             graph: its model.
-            capabilities: by device name.
+            capabilities: device name -> its capability.
         """
         self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
         self._capabilities = dict(capabilities)
@@ -77,11 +77,11 @@ class Document:
         self._lock = threading.RLock()
         self._placement = self._solve(self._history[self._cursor].decisions)
         self.version = record.version
-        """Grows with every change, whoever makes it, so that a page can tell old answers from new ones."""
+        """Increases with every change by any writer, so that a page can recognise old responses."""
 
     @property
     def placement(self) -> Placement:
-        """The current outcome."""
+        """The current placement."""
         return self._placement
 
     @property
@@ -96,27 +96,27 @@ class Document:
 
     @property
     def original_entries(self) -> list[dict[str, Any]]:
-        """The device table as it was when the document was made."""
+        """The device table at the creation of the document."""
         entries: list[dict[str, Any]] = self._history[0].decisions["devices"]
         return entries
 
     @property
     def labels(self) -> tuple[list[str], int]:
-        """What was done so far (undone steps included) and which step is current."""
+        """Labels of all steps (undone ones included), and the index of the current one."""
         return [r.label for r in self._history], self._cursor
 
     @property
     def can_undo(self) -> bool:
-        """There is a step before this one."""
+        """Whether there is a step to undo."""
         return self._cursor > 0
 
     @property
     def can_redo(self) -> bool:
-        """A step was undone."""
+        """Whether there is a step to redo."""
         return self._cursor + 1 < len(self._history)
 
     def refresh(self) -> bool:
-        """Takes over what others changed in the workspace since; True when there was something."""
+        """Loads changes that others made in the workspace; True when there were any."""
         with self._lock:
             record = self.store.get(self.id)
             if record is None or record.version == self.version:
@@ -128,68 +128,69 @@ class Document:
 
     @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
-        """Pins ops to a device; those that it cannot run are left alone unless forced.
+        """Pins ops to a device; ops that it cannot run stay unchanged unless forced.
 
         Returns:
-            What was refused, None when all ops were painted.
+            the refused ops; None when all ops were pinned.
         """
         with self._lock:
-            table = self._placement.constraints
+            constraints = self._placement.constraints
             name = self.devices[device].name
             chosen = [op for op in dict.fromkeys(ops) if 0 <= op < len(self.graph)]
-            able = [op for op in chosen if force or table.able[op, device]]
-            refused = [op for op in chosen if not (force or table.able[op, device])]
-            if able:
+            accepted = [op for op in chosen if force or constraints.able[op, device]]
+            refused = [op for op in chosen if not (force or constraints.able[op, device])]
+            if accepted:
                 pins, forced = self._pins()
-                for op in able:
+                for op in accepted:
                     key = self.graph.op_keys[op]
                     pins[key] = name
                     forced.discard(key)
-                    if not table.able[op, device]:
+                    if not constraints.able[op, device]:
                         forced.add(key)
-                self._commit(f"{self._what(able)} → {name}" + (" (forced)" if force else ""), pins, forced)
+                self._commit(f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""), pins, forced)
             if not refused:
                 return None
             return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} "
-                           f"({self.graph.type_label(refused[0])}): {table.inability(refused[0], device)}")
+                           f"({self.graph.type_label(refused[0])}): {constraints.inability(refused[0], device)}")
 
     @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:
-        """Removes the pins of some ops, or of all; returns how many there were."""
+        """Removes the pins of the given ops, or all pins; returns their number."""
         with self._lock:
             pins, forced = self._pins()
             keys = list(pins) if ops is None else [self.graph.op_keys[op] for op in ops]
-            gone = [key for key in keys if pins.pop(key, None) is not None]
-            if gone:
-                label = "reset to automatic" if ops is None else f"unpin {self._what([self.graph.key_index[k] for k in gone])}"
-                self._commit(label, pins, forced - set(gone))
-            return len(gone)
+            removed = [key for key in keys if pins.pop(key, None) is not None]
+            if removed:
+                unpinned = [self.graph.key_index[key] for key in removed]
+                label = "reset to automatic" if ops is None else f"unpin {self._what(unpinned)}"
+                self._commit(label, pins, forced - set(removed))
+            return len(removed)
 
     def region(self, op: int) -> list[int]:
-        """Connected ops of the same device."""
+        """The op and the ops of the same device that are connected to it."""
         return same_device_region(self._placement, op)
 
     def between(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
-        """Everything on paths between two groups of ops, and the groups."""
+        """Two groups of ops and all ops on paths between them."""
         return between(self._placement, first, second)
 
-    def grow(self, ops: Sequence[int], how: str) -> list[int]:
-        """What belongs to some ops.
+    def expand_selection(self, ops: Sequence[int], mode: str) -> list[int]:
+        """Ops related to the given ops.
 
         Args:
-            ops: where to begin.
-            how: ``type`` (all ops of their types), ``twins`` (the same ops in every repetition of their blocks),
-                ``block`` (the innermost block around them), ``subgraph``, ``before`` and ``after`` (all they depend on, all
-                that depends on them), ``near`` (their neighbours).
+            ops: the ops to start from.
+            mode: ``type`` (all ops of their types), ``twins`` (the corresponding ops in every repetition of their blocks),
+                ``block`` (the innermost block around them), ``subgraph``, ``before`` and ``after`` (all ops upstream, all
+                ops downstream), ``near`` (their neighbours).
 
         Raises:
-            PinError: there is no such way to grow.
+            PinError: the mode is unknown.
         """
-        return expand_selection(self._placement, ops, how)
+        return expand_selection(self._placement, ops, mode)
 
     @_on_latest
     def go(self, step: int) -> bool:
-        """To any step of the history; False where there is none."""
+        """Goes to a step of the history; False where it does not exist."""
         return step == self._cursor or self._go(step)
 
     @_on_latest
@@ -197,7 +198,7 @@ class Document:
         """Changes the priority of the devices.
 
         Raises:
-            PinError: the names are not those of the table.
+            PinError: the names differ from those of the device table.
         """
         with self._lock:
             by_name = {d.name: d for d in self.devices}
@@ -210,17 +211,17 @@ class Document:
 
     @_on_latest
     def set_automatic(self, policy: str, options: Mapping[str, Any], subgraphs: str) -> None:
-        """Changes the policy or the way to form subgraphs.
+        """Changes the policy, its options and the subgraph rule.
 
         Raises:
-            EditorError: one of them is unknown, or the policy finds no placement.
+            EditorError: one of them is unknown, or the policy has no solution.
         """
         with self._lock:
             decisions = dict(self._history[self._cursor].decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
-                said = ", ".join(str(value) for value in options.values())
-                self._apply(f"{policy}{f' ({said})' if said else ''}, {subgraphs} subgraphs", decisions | wanted)
+                option_text = ", ".join(str(value) for value in options.values())
+                self._apply(f"{policy}{f' ({option_text})' if option_text else ''}, {subgraphs} subgraphs", decisions | wanted)
 
     @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:
@@ -237,10 +238,10 @@ class Document:
 
     @_on_latest
     def pin(self, ops: Sequence[int], label: str) -> None:
-        """Pins ops to a label: a device, or a unit or codegen among which the automatic mode still chooses.
+        """Pins ops to a device, or to a unit or codegen label that leaves the policy a choice.
 
         Raises:
-            EditorError: the label is unknown, or an op cannot run there.
+            EditorError: the label is unknown, or an op cannot run on its devices.
         """
         with self._lock:
             pins, forced = self._pins()
@@ -249,10 +250,10 @@ class Document:
 
     @_on_latest
     def import_affinities(self, path: Path, title: str) -> ImportReport:
-        """Pins from a file of another tool.
+        """Imports affinities of a file as pins.
 
         Raises:
-            EditorError: it cannot be read, or its pins cannot hold together.
+            EditorError: the file cannot be read, or its pins contradict the constraints.
         """
         plan, report = self.plan.import_affinities(path)
         if report.pinned:
@@ -261,10 +262,10 @@ class Document:
 
     @_on_latest
     def adopt(self, label: str, settings: Settings) -> None:
-        """Takes a whole set of decisions, found by a tuning; the order of devices stays.
+        """Replaces all decisions, for example by those of a tuning; the order of devices stays.
 
         Raises:
-            EditorError: they do not fit the document any more.
+            EditorError: the decisions are not valid for this document.
         """
         with self._lock:
             decisions = first_decisions(settings, self._history[self._cursor].decisions["devices"])
@@ -273,7 +274,7 @@ class Document:
 
     @_on_latest
     def keep_layout(self, name: str) -> None:
-        """Keeps the present decisions under a name.
+        """Stores the current decisions under a name.
 
         Raises:
             PinError: the name is empty.
@@ -284,12 +285,12 @@ class Document:
         self.store.keep_layout(self.id, name, self._history[self._cursor].decisions)
 
     def forget_layout(self, name: str) -> None:
-        """Forgets a kept layout."""
+        """Deletes a stored layout."""
         self.store.keep_layout(self.id, name, None)
 
     @property
     def layout_name(self) -> str:
-        """What the present plan is called: a kept layout's name, else the last step of the history."""
+        """Name of the current plan: that of a stored layout with equal decisions, else the current step."""
         now = self._history[self._cursor]
         for name, decisions in self.store.layouts(self.id).items():
             if decisions == now.decisions:
@@ -297,7 +298,7 @@ class Document:
         return "automatic" if self._cursor == 0 else f"step {self._cursor}: {now.label}"
 
     def keep_run(self, result: BenchmarkResult, layout: str) -> None:
-        """Adds a benchmark to the document's list."""
+        """Stores a benchmark of the document."""
         self.store.keep_run(self.id, {
             "layout": layout, "median": result.total.median, "p99": result.total.p99, "throughput": result.throughput,
             "subgraphs": len(result.subgraphs), "estimated": result.estimated,
@@ -308,19 +309,19 @@ class Document:
         return self.store.runs(self.id)
 
     def layouts(self) -> list[Layout]:
-        """The present plan, kept layouts, and ready-made ones."""
+        """The current plan, stored layouts and ready-made ones."""
         now = self._placement
-        mine = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
-        return [Layout("this plan", now.settings, now, ""), *kept(now, mine), *ready_made(now)]
+        stored = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
+        return [Layout("this plan", now.settings, now, ""), *kept(now, stored), *ready_made(now)]
 
     @_on_latest
     def undo(self) -> bool:
-        """One step back; False at the beginning."""
+        """Undoes a step; False at the beginning."""
         return self._go(self._cursor - 1)
 
     @_on_latest
     def redo(self) -> bool:
-        """One step forward; False at the end."""
+        """Redoes a step; False at the end."""
         return self._go(self._cursor + 1)
 
     def _go(self, number: int) -> bool:
@@ -342,7 +343,7 @@ class Document:
         self._apply(label, decisions)
 
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
-        placement = self._solve(decisions)  # raises before anything is changed
+        placement = self._solve(decisions)  # raises before the document changes
         revision = Revision(label, decisions)
         self.version = self.store.append(self.id, self._cursor + 1, revision, self.version)
         self._history[self._cursor + 1:] = [revision]
@@ -360,7 +361,7 @@ class Document:
 
 
 def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The decisions of a fresh document."""
+    """The decisions of a new document."""
     return {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
             "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
             "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,

@@ -1,4 +1,4 @@
-"""Layouts: sets of decisions side by side, ready-made ones and those that a person kept."""
+"""Layouts: named sets of decisions for comparison, ready-made or stored by the user."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ READY_MADE: dict[str, Settings] = {
     "least latency": Settings("optimal", {"objective": "latency"}),
     "best throughput": Settings("optimal", {"objective": "throughput"}),
 }
-"""First come, first served in order of the table, each tool with its own way to form subgraphs; and ours. Without pins."""
+"""Layout name -> settings, without pins: the rules of other tools, and the policies of the editor."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """One set of decisions and what follows from it."""
+    """A named set of decisions and its placement."""
 
     name: str
     settings: Settings
@@ -37,7 +37,7 @@ class Layout:
 
 
 def ready_made(now: Placement) -> list[Layout]:
-    """What other tools and other policies would do with the same model and devices; costs are measured where they can be."""
+    """Layouts of other tools and policies for the same model and devices; with measured costs where profiles exist."""
     source = best_source(now.graph, now.devices)
     return [_layout(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
 
@@ -49,12 +49,12 @@ def _with_costs(settings: Settings, source: str) -> Settings:
 
 
 def kept(now: Placement, decisions: Mapping[str, Settings]) -> list[Layout]:
-    """Layouts that a person kept, solved for the present order of devices."""
+    """Stored layouts, solved for the current order of devices."""
     return [_layout(name, settings, now) for name, settings in decisions.items()]
 
 
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
-    """What layouts are compared by: seconds by the given costs, bytes; ``busiest`` bounds the time between two requests."""
+    """Figures of a layout: seconds by the given costs, bytes, counts; ``busiest`` bounds the time between two requests."""
     division = placement.division
     placed = placement.placed_ops
     problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
@@ -67,7 +67,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
 
 
 def differing(a: Placement, b: Placement) -> list[int]:
-    """Ops that two layouts of one table place differently."""
+    """Ops that two layouts of one device table assign to different devices."""
     placed = a.constraints.placed
     return np.flatnonzero(placed & (a.assignment.device != b.assignment.device)).tolist()
 

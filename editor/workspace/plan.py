@@ -1,4 +1,4 @@
-"""The plan: what a person edits, saves, runs, compares and exports."""
+"""The plan: a model, devices and decisions to edit, save, run, compare and export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from editor.runtimes.base import Capability, Value
 from editor.version import VERSION
 from editor.workspace import plan_file
 
-if TYPE_CHECKING:  # a command that neither runs nor imports anything does not wait for these
+if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.executor import CompiledPlan
     from editor.execution.jobs.recipe import Recipe
     from editor.execution.measure.figures import BenchmarkResult
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # a command that neither runs nor imports anything does not w
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of the entries of a file."""
+    """The used and unused entries of an imported file."""
 
     kind: str
     """The format."""
@@ -42,7 +42,7 @@ class ImportReport:
     how: dict[str, int]
     """Entries matched by ``key``, ``name`` and ``structure``."""
     problems: tuple[str, ...]
-    """Every entry that was not used, with the reason."""
+    """Unused entries with their reasons."""
 
 
 class Plan:
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def settings(self) -> Settings:
-        """Policy, pins and the way to form subgraphs."""
+        """Policy, pins, rules and subgraph rule."""
         return self.placement.settings
 
     @property
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
-        """In an order of execution; ``subgraphs[i].id == i``."""
+        """The subgraphs in topological order; ``subgraphs[i].id == i``."""
         return self.placement.subgraphs
 
     @property
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def transfers(self) -> tuple[Boundary, ...]:
-        """Boundary tensors that change device."""
+        """Boundary tensors that another device reads."""
         return self.placement.division.transfers
 
     def why(self, key: str) -> Explanation:
@@ -134,28 +134,30 @@ class Plan:
         from editor.imports.glow_table import first_come
         from editor.imports.matching import match
 
-        found = read_affinities(Path(path))
-        if found.table:
-            found = first_come(self.graph, self.devices, self.placement.constraints.capabilities, found)
+        imported = read_affinities(Path(path))
+        if imported.table:
+            imported = first_come(self.graph, self.devices, self.placement.constraints.capabilities, imported)
         source = None
-        if found.model is not None and Path(found.model).is_file() and not set(found.affinities) <= set(self.graph.key_index):
+        has_all_keys = set(imported.affinities) <= set(self.graph.key_index)
+        if imported.model is not None and Path(imported.model).is_file() and not has_all_keys:
             try:
-                source = load_model(found.model, None)
+                source = load_model(imported.model, None)
             except EditorError:
-                source = None  # its names must do
-        # OpenVINO's nodes for inputs and weights are no ops.
-        ignore = found.helpers | frozenset(self.graph.tensor_names) if found.helpers else found.helpers
-        matched = match(self.graph, self.devices, found.affinities, source, ignore)
-        table, pins, refused = self.placement.constraints, {}, []
+                source = None  # then only names can match
+        # OpenVINO's nodes for inputs and weights are not ops.
+        ignore = imported.helpers | frozenset(self.graph.tensor_names) if imported.helpers else imported.helpers
+        matched = match(self.graph, self.devices, imported.affinities, source, ignore)
+        constraints, pins, refused = self.placement.constraints, {}, []
         for key, label in matched.pins.items():
             op, allowed = self.graph.key_index[key], label_mask(label, self.devices)
-            if (table.able[op] & allowed).any():
+            if (constraints.able[op] & allowed).any():
                 pins[key] = label
             else:
-                refused.append(f"{key!r}: {label} cannot run it ({table.inability(op, int(allowed.argmax()))})")
+                refused.append(f"{key!r}: {label} cannot run it ({constraints.inability(op, int(allowed.argmax()))})")
         settings = replace(self.settings, pins={**self.pins, **pins})
         plan = Plan(solve(self.graph, self.devices, settings, self.placement.constraints.capabilities))
-        return plan, ImportReport(found.kind, len(pins), dict(matched.how), (*found.problems, *matched.problems, *refused))
+        problems = (*imported.problems, *matched.problems, *refused)
+        return plan, ImportReport(imported.kind, len(pins), dict(matched.how), problems)
 
     @cached_property
     def _compiled(self) -> CompiledPlan:
@@ -182,7 +184,7 @@ class Plan:
 
     def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
                   inputs: Mapping[str, Value] | None = None) -> BenchmarkResult:
-        """Measures the plan and the unsplit model side by side, in this process."""
+        """Benchmarks the plan and the unsplit model, interleaved, in this process."""
         from editor.execution.measure.benchmark import Benchmark
 
         return Benchmark({self.graph.name: self.placement}, seconds, mode, requests, threads, inputs).run()[0]
@@ -220,35 +222,35 @@ class Plan:
 
     @property
     def stamp(self) -> str:
-        """Which tool and plan an export comes from."""
+        """Line that states the tool and plan of an export."""
         return f"Hetero Editor {VERSION}, plan sha256 {self.sha256}"
 
     def _repr_html_(self) -> str:
-        """The standalone view, framed, for a notebook cell."""
+        """The standalone page in a frame, for a notebook cell."""
         from editor.exports.report import standalone
 
         page = html.escape(standalone({"this plan": self.placement}, self.stamp), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:640px;border:1px solid #ccc" title="Hetero Editor"></iframe>'
 
     def save(self, path: str | Path) -> Path:
-        """Writes ``plan.json``; the model's path is stored relative to it where it can be."""
+        """Writes ``plan.json``; the model's path is relative to it where possible."""
         return write_atomic(Path(path), self.to_json(Path(path)))
 
     def to_json(self, path: Path | None = None) -> str:
-        """The text of ``plan.json``; ``path`` is where it will lie."""
+        """The text of ``plan.json``; ``path`` is the path of the file."""
         totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.placement.division.bytes_moved}
         document = plan_file.to_dict(self.placement, path) | {"totals": totals, "made_by": self.stamp}
         return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
     def sha256(self) -> str:
-        """Identity of the plan, independent of where files lie."""
+        """Hash of the plan, independent of file locations."""
         document = plan_file.to_dict(self.placement, None)
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def recipe(self) -> Recipe:
-        """What a job needs to make this plan again."""
+        """The serializable description from which a job solves this plan."""
         from editor.execution.jobs.recipe import Recipe
 
         return Recipe(str(self.graph.path.absolute()), dict(self.graph.define), [dict(d.entry) for d in self.devices],

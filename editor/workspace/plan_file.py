@@ -22,7 +22,7 @@ _REQUIRED = ("model", "devices", "policy", "pins", "affinities")
 
 
 def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
-    """The document; ``path`` is where it will lie, None keeps the model's path absolute."""
+    """The content of ``plan.json``; ``path`` is its path, None keeps the model's path absolute."""
     graph, settings = placement.graph, placement.settings
     document: dict[str, Any] = {
         "format": FORMAT, "version": VERSION,
@@ -44,7 +44,7 @@ def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Reads and checks the outer form.
+    """Reads a plan file and checks its format and version.
 
     Raises:
         PlanError: with the path and what is wrong.

@@ -1,4 +1,4 @@
-"""Documents and their history in a database, so that a killed server loses nothing."""
+"""Stores documents and their history in a database, so that a killed server loses nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _runs = sa.Table(
 
 @dataclass(frozen=True)
 class Record:
-    """A document as listed."""
+    """The summary of a document."""
 
     id: str
     title: str
@@ -60,12 +60,12 @@ class Record:
     cursor: int
     updated: str
     version: int
-    """Grows with every change of the history, whoever makes it."""
+    """Increases with every change of the history by any writer."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One step of a history: what was done, and all decisions after it."""
+    """One step of a history: its label, and all decisions after it."""
 
     label: str
     decisions: Mapping[str, Any]
@@ -73,7 +73,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Run:
-    """One benchmark that was run."""
+    """One stored benchmark."""
 
     when: str
     figures: dict[str, Any]
@@ -81,13 +81,13 @@ class Run:
 
 
 def default_folder() -> Path:
-    """Where the workspace lies unless told otherwise (XDG base directory specification)."""
+    """Default path of the workspace (XDG base directory specification)."""
     base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "hetero-editor"
 
 
 class StaleDocumentError(EditorError):
-    """The document was changed elsewhere after it was read."""
+    """Another writer has changed the document since it was read."""
 
 
 class Store:
@@ -127,13 +127,13 @@ class Store:
         return record
 
     def get(self, document: str) -> Record | None:
-        """A document's record, None when there is none."""
+        """The record of a document; None when it does not exist."""
         with self._engine.connect() as db:
             row = db.execute(sa.select(_documents).where(_documents.c.id == document)).first()
         return Record(**row._mapping) if row else None
 
     def recent(self, limit: int = 8) -> list[Record]:
-        """The documents last worked on."""
+        """The most recently used documents."""
         with self._engine.connect() as db:
             rows = db.execute(sa.select(_documents).order_by(_documents.c.updated.desc()).limit(limit))
             return [Record(**row._mapping) for row in rows]
@@ -158,7 +158,7 @@ class Store:
             return [Revision(row.label, _unpack(row.decisions)) for row in rows]
 
     def append(self, document: str, number: int, revision: Revision, version: int) -> int:
-        """Adds a revision at a position; what was undone from there on is dropped.
+        """Adds a revision at a position and deletes undone revisions from there on.
 
         Args:
             document: its id.
@@ -180,21 +180,21 @@ class Store:
         return version + 1
 
     def keep_layout(self, document: str, name: str, decisions: Mapping[str, Any] | None) -> None:
-        """Keeps decisions under a name, in place of earlier ones of that name; None forgets them."""
+        """Stores decisions under a name, replacing earlier ones; None deletes them."""
         with self._engine.begin() as db:
             db.execute(_layouts.delete().where(_layouts.c.document == document, _layouts.c.name == name))
             if decisions is not None:
                 db.execute(_layouts.insert().values(document=document, name=name, decisions=_pack(decisions)))
 
     def layouts(self, document: str) -> dict[str, dict[str, Any]]:
-        """Kept decisions by name, in order of name."""
+        """Name -> stored decisions, sorted by name."""
         with self._engine.connect() as db:
             rows = db.execute(sa.select(_layouts.c.name, _layouts.c.decisions).where(_layouts.c.document == document)
                               .order_by(_layouts.c.name)).all()
         return {row.name: _unpack(row.decisions) for row in rows}
 
     def keep_run(self, document: str, figures: Mapping[str, Any]) -> None:
-        """Adds a benchmark to the document's list."""
+        """Stores a benchmark of a document."""
         with self._engine.begin() as db:
             db.execute(_runs.insert().values(document=document, when=_now(), figures=dict(figures)))
 
@@ -206,7 +206,7 @@ class Store:
         return [Run(row.when, row.figures) for row in rows]
 
     def move(self, document: str, number: int, version: int) -> int:
-        """Undo or redo: another revision is current. Arguments, result and errors as for ``append``."""
+        """Makes another revision current (undo, redo). Arguments, result and errors as for ``append``."""
         with self._engine.begin() as db:
             self._advance(db, document, number, version)
         return version + 1

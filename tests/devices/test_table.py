@@ -23,7 +23,7 @@ def test_glow_files_load_unchanged() -> None:
     assert [d.name for d in swapped] == ["Device1", "Device2"]
 
 
-def test_plain_mappings() -> None:
+def test_plain_mappings_load() -> None:
     (device,) = parse_devices("""
 - name: GPU
   backendName: onnxruntime
@@ -42,7 +42,7 @@ def test_plain_mappings() -> None:
     assert device.peak_compute == 60e12 and device.link is not None and device.link.latency == 10e-6
 
 
-def test_hetero_strings_keep_their_order_and_plan_what_is_absent() -> None:
+def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> None:
     devices = editor.load_devices("HETERO:MYRIAD,CPU")
     assert [(d.name, d.planned) for d in devices] == [("MYRIAD", True), ("CPU", False)]
     assert [d.name for d in editor.load_devices("hetero:cpu")] == ["cpu"]
@@ -60,7 +60,7 @@ def test_hetero_strings_keep_their_order_and_plan_what_is_absent() -> None:
     ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size"),
     ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
 ])
-def test_mistakes_are_named_with_file_and_line(text: str, line: int, cause: str) -> None:
+def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError) as error:
         parse_devices(text, "table.yaml")
     assert cause in str(error.value)
@@ -70,7 +70,7 @@ def test_mistakes_are_named_with_file_and_line(text: str, line: int, cause: str)
 @pytest.mark.parametrize(("spec", "cause"), [
     ("HETERO:GPU,Warp9", "unknown device or runtime 'Warp9'"), ("HETERO:", "names no device"),
     ("HETERO:CPU,CPU", "two devices"), ("nowhere.yaml", "no such file")])
-def test_bad_specs(spec: str, cause: str) -> None:
+def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError, match=cause):
         editor.load_devices(spec)
 
@@ -93,8 +93,8 @@ def test_this_machine_has_three_runtimes() -> None:
     ("conv", "Conv", (), True),
     ("Reshape", "Flatten", (), False),
 ])
-def test_op_names_of_other_tools(name: str, op_type: str, attributes: tuple[tuple[str, str], ...], expected: bool,
-                                 mobilenet: Graph) -> None:
+def test_op_names_of_other_tools_are_resolved(name: str, op_type: str, attributes: tuple[tuple[str, str], ...], expected: bool,
+                                              mobilenet: Graph) -> None:
     meaning = op_name(name)
     assert meaning is not None
     matches = op_type in meaning.types and (meaning.condition is None or meaning.condition(op_type, attributes))

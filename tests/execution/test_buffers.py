@@ -52,7 +52,7 @@ def _step(number: int, kernels: list[tuple[list[str], str]], inputs: list[str], 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 14), st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
 def test_tensors_that_share_memory_do_not_interfere_in_any_order_of_kernels(seed: int, count: int, steps: int,
-                                                                           optimized: float) -> None:
+                                                                            optimized: float) -> None:
     """Runs every step in random orders that its kernels allow, and looks at what is alive at every moment."""
     rng = np.random.default_rng(seed)
     home = np.sort(rng.integers(0, steps, count))

@@ -76,11 +76,11 @@ def check(path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda p: p.stem)
-def test_graphviz_draws_every_bundled_model(path: Path, tmp_path: Path) -> None:
+def test_graphviz_renders_every_bundled_model(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)
 
 
 @pytest.mark.skipif(not REST, reason="the pack of models is not here")
 @pytest.mark.parametrize("path", REST, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_graphviz_draws_the_whole_pack(path: Path, tmp_path: Path) -> None:
+def test_graphviz_renders_the_whole_pack(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)

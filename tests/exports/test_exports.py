@@ -30,7 +30,7 @@ def drawn(text: str) -> dict[str, object]:
     return found
 
 
-def test_dot_files_are_as_always(dag: Callable[..., Graph]) -> None:
+def test_dot_files_equal_the_stored_ones(dag: Callable[..., Graph]) -> None:
     plan = editor.partition(dag([[], [0], [0], [1, 2]]), AB, pins={"t1": "B"})
     assert affinity_dot(plan.placement) == (GOLDEN / "diamond_affinity.dot").read_text()
     assert subgraphs_dot(plan.placement) == (GOLDEN / "diamond_subgraphs.dot").read_text()
@@ -38,7 +38,7 @@ def test_dot_files_are_as_always(dag: Callable[..., Graph]) -> None:
 
 @pytest.mark.parametrize("name", ["nasty_names", "nasty_symbols", "invalid_utf8_name", "unnamed_nodes", "zero_nodes",
                                   "metadata_everywhere", "if_outer_capture", "input_is_output", "duplicate_node_names"])
-def test_dot_takes_any_name(name: str) -> None:
+def test_dot_accepts_any_name(name: str) -> None:
     graph = editor.load_model(ODDITIES / f"{name}.onnx")
     if graph.unbound:
         graph = editor.load_model(ODDITIES / f"{name}.onnx", dict.fromkeys(graph.unbound, 2))
@@ -74,8 +74,8 @@ def test_dot_can_be_coloured_by_level(dag: Callable[..., Graph], tmp_path: Path)
         plan.export("dot", tmp_path, colour_by="mood")
 
 
-def test_svg_is_rendered_and_its_absence_explained(dag: Callable[..., Graph], tmp_path: Path,
-                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_svg_is_rendered_and_a_missing_graphviz_explained(dag: Callable[..., Graph], tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     path = editor.partition(dag([[], [0]]), AB).export("dot", tmp_path)[0]
     assert "<svg" in render(path).read_text()
     monkeypatch.setattr(shutil, "which", lambda _name: None)
@@ -109,7 +109,7 @@ def test_a_plan_from_another_machine_keeps_its_affinities(mobilenet: Graph, tmp_
     assert editor.load_plan(path).affinity["logits"] == "B"
 
 
-def test_damaged_plans_say_what_is_wrong(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_plan_names_the_fault(mobilenet: Graph, tmp_path: Path) -> None:
     good = json.loads(editor.partition(mobilenet, AB).save(tmp_path / "plan.json").read_text())
 
     def refused(change: dict[str, object] | str, cause: str) -> None:
@@ -130,7 +130,7 @@ def test_damaged_plans_say_what_is_wrong(mobilenet: Graph, tmp_path: Path) -> No
         editor.load_plan(tmp_path / "none.json")
 
 
-def test_unknown_format_and_unwritable_folder(mobilenet: Graph, tmp_path: Path) -> None:
+def test_an_unknown_format_and_an_unwritable_folder_are_errors(mobilenet: Graph, tmp_path: Path) -> None:
     plan = editor.partition(mobilenet, AB)
     with pytest.raises(editor.ExportError, match="unknown export format 'xml'"):
         plan.export("xml", tmp_path)

@@ -57,7 +57,7 @@ def module(path: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("form", [f for f in FORMATS if f != "tvm"] + ["tvm"])
-def test_exports_are_deterministic_and_say_where_they_come_from(mobilenet: Graph, tmp_path: Path, form: str) -> None:
+def test_exports_are_deterministic_and_state_their_origin(mobilenet: Graph, tmp_path: Path, form: str) -> None:
     plan = painted(mobilenet, TWINS)
     files = [sorted(p for p in plan.export(form, tmp_path / run)) for run in ("one", "two")]
     assert files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]
@@ -101,10 +101,10 @@ def with_weights(tmp_path: Path) -> Graph:
 
 
 @pytest.mark.parametrize("form", ["onnxruntime", "openvino", "onnx", "tvm", "split"])
-def test_weights_beside_an_export_are_replaced_whole(form: str, with_weights: Graph, tmp_path: Path,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_weights_of_an_export_are_replaced_completely(form: str, with_weights: Graph, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     """As every export is: written under another name, then renamed."""
-    monkeypatch.setattr("editor.exports.split._LARGEST_FILE", 0)
+    monkeypatch.setattr("editor.exports.split._MAX_FILE_BYTES", 0)
     plan = editor.partition(with_weights, TWINS, pins={"t1": "B"})
     out = tmp_path / "out"
     out.mkdir()
@@ -136,7 +136,7 @@ def test_an_export_never_replaces_the_model(with_weights: Graph) -> None:
         plan.export("csv", with_weights.path.parent, colour="red")
 
 
-def test_openvino_takes_the_grouping_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
+def test_openvino_accepts_the_affinities_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, CPU_AUTO)
     plan.export("openvino", tmp_path)
     script = module(tmp_path / "mobilenetv2_openvino.py")
@@ -206,7 +206,7 @@ def longest_match(name: str, settings: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "resnet50", "whisper-tiny-decoder"])
-def test_names_lead_to_the_devices_of_the_plan(name: str, tmp_path: Path) -> None:
+def test_name_patterns_assign_the_devices_of_the_plan(name: str, tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
     graph = editor.load_model(graph.path, dict.fromkeys(graph.unbound, 8)) if graph.unbound else graph
     table = [{"name": "GPU", "backendName": "GPU"}, {"name": "CPU", "backendName": "CPU"}]
@@ -232,7 +232,7 @@ def test_names_that_do_not_allow_it_are_refused(model: str, cause: str, tmp_path
 @pytest.mark.parametrize("targets", [
     {"a": "cpu", "ab": "gpu", "b": "cpu", "bab": "cpu"}, {"x/1": "cpu", "x/10": "gpu", "y/x/1": "gpu", "x": "gpu"},
     {"a b": "cpu", "a ": "gpu"}, {"a,1": "cpu", "a,2": "cpu"}, {"a,1": "cpu", "a,2": "gpu"}, {"=a": "cpu", "a": "gpu"}])
-def test_patterns_are_right_or_none(targets: dict[str, str]) -> None:
+def test_name_patterns_are_correct_or_none(targets: dict[str, str]) -> None:
     patterns = name_patterns(targets, 8192)
     if any("," in name for name in targets):
         assert patterns == ({"a": "cpu"} if len(set(targets.values())) == 1 else None)
@@ -243,7 +243,7 @@ def test_patterns_are_right_or_none(targets: dict[str, str]) -> None:
     assert patterns is not None or any(set(",= ") & set(name) for name in targets)
 
 
-def test_the_memory_budget_is_in_the_form_of_the_setting(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_memory_budget_has_the_format_of_the_setting(mobilenet: Graph, tmp_path: Path) -> None:
     table = [{"name": "GPU", "backendName": "GPU", "memory": "8MiB"}, {"name": "CPU", "backendName": "CPU"}]
     painted(mobilenet, table).export("onnxruntime", tmp_path)
     session = json.loads((tmp_path / "mobilenetv2_session.json").read_text())["session"]
@@ -259,7 +259,7 @@ def test_the_memory_budget_is_in_the_form_of_the_setting(mobilenet: Graph, tmp_p
     assert len(json.loads((tmp_path / "mobilenetv2_session.json").read_text())["session"]) == 1
 
 
-def test_onnx_device_configurations_are_valid_and_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+def test_onnx_device_configurations_are_valid_and_can_be_imported(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, TWINS)
     path = plan.export("onnx", tmp_path)[0]
     onnx.checker.check_model(str(path), full_check=True)
@@ -272,7 +272,7 @@ def test_onnx_device_configurations_are_valid_and_come_back(mobilenet: Graph, tm
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
-def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_path: Path) -> None:
+def test_glow_tables_give_the_same_affinities_or_state_the_conflict(name: str, tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
     plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
     plan.export("glow", tmp_path)
@@ -290,7 +290,7 @@ def test_glow_tables_lead_to_the_same_affinities_or_say_why_not(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
-def test_glow_tables_come_back(name: str, tmp_path: Path) -> None:
+def test_exported_glow_tables_can_be_imported(name: str, tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
     plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
     plan.export("glow", tmp_path)
@@ -306,7 +306,7 @@ def test_glow_tables_come_back(name: str, tmp_path: Path) -> None:
     assert renamed.affinity == {key: backend[name] for key, name in plan.affinity.items()}
 
 
-def test_entries_of_a_glow_table_that_mean_nothing_are_told_one_by_one(mobilenet: Graph, tmp_path: Path) -> None:
+def test_each_unusable_entry_of_a_glow_table_is_reported(mobilenet: Graph, tmp_path: Path) -> None:
     table = tmp_path / "t.yaml"
     table.write_text("""
 - name: Mars
@@ -375,7 +375,7 @@ def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
     assert back.affinity == plan.affinity and found.how["key"] == len(rows)
 
 
-def test_hostile_names_do_not_leave_the_data_of_the_page(tmp_path: Path) -> None:
+def test_hostile_names_cannot_inject_markup_into_the_page(tmp_path: Path) -> None:
     graph = editor.load_model(ODDITIES / "nasty_names.onnx")
     plan = editor.partition(graph, TWINS)
     page = plan.export("html", tmp_path)[0].read_text()
@@ -408,7 +408,7 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
         browser.close()
 
 
-def test_another_models_plan_is_matched_by_structure(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_plan_of_another_model_is_matched_by_structure(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, TWINS)
     plan.save(tmp_path / "plan.json")
     model = onnx.load(mobilenet.path)
@@ -429,7 +429,7 @@ def test_another_models_plan_is_matched_by_structure(mobilenet: Graph, tmp_path:
     assert renamed == {k: d for k, d in plan.affinity.items() if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
 
 
-def test_imports_report_what_they_cannot_use(mobilenet: Graph, tmp_path: Path) -> None:
+def test_imports_report_unusable_entries(mobilenet: Graph, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"logits": "B", "nowhere": "B", "hardtanh": "MARS", "getitem": 7}))
     plan, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "a.json")
     assert plan.pins == {"logits": "B"}
@@ -488,7 +488,7 @@ def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph,
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})])
-def test_what_query_model_says_is_taken_without_noise(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
+def test_results_of_query_model_are_imported_without_noise(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", sizes)
     core = openvino.Core()
     (tmp_path / "q.json").write_text(json.dumps(core.query_model(core.read_model(graph.path), "CPU") | {"my op": "CPU"}))
@@ -498,7 +498,7 @@ def test_what_query_model_says_is_taken_without_noise(name: str, sizes: dict[str
     assert set(plan.affinity.values()) == {"CPU"} and report.problems == ("'my op': no such op",)
 
 
-def test_names_that_look_like_openvinos_own_are_found(tmp_path: Path) -> None:
+def test_op_names_that_look_generated_by_openvino_are_matched(tmp_path: Path) -> None:
     values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in ("x", "z")]
     nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"), onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg")]
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8,
@@ -510,7 +510,7 @@ def test_names_that_look_like_openvinos_own_are_found(tmp_path: Path) -> None:
     assert plan.pins == {"y": "B", "z": "B"} and not report.problems
 
 
-def test_two_devices_that_openvino_calls_the_same_come_back(mobilenet: Graph, tmp_path: Path) -> None:
+def test_two_devices_with_one_openvino_name_can_be_imported(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, [CPU_AUTO[0], {"name": "ORT", "backendName": "CPU"}])
     plan.export("openvino", tmp_path)
     back, report = editor.partition(mobilenet, plan.devices).import_affinities(tmp_path / "mobilenetv2.affinities.json")
@@ -526,7 +526,7 @@ def test_exports_without_devices_of_ops_are_not_imported(form: str, file: str, m
         plan.import_affinities(tmp_path / file)
 
 
-def test_the_graph_of_subgraphs_is_drawn(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_graph_of_subgraphs_is_rendered(mobilenet: Graph, tmp_path: Path) -> None:
     painted(mobilenet, TWINS).save(tmp_path / "plan.json")
     done = run("export", str(tmp_path / "plan.json"), "--to", "dot", "--out", str(tmp_path), "--render", "svg,png,pdf")
     assert done.returncode == 0, done.stderr

@@ -84,7 +84,7 @@ def run(environment: dict[str, str], *arguments: object) -> str:
     return done.stdout
 
 
-def test_it_is_listed_and_a_package_that_fails_to_load_says_why(package: dict[str, str]) -> None:
+def test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason(package: dict[str, str]) -> None:
     devices = json.loads(run(package, "devices", "--json"))
     assert "toy" in {d["runtime"] for d in devices}
     said = run(package, "devices")
@@ -92,7 +92,7 @@ def test_it_is_listed_and_a_package_that_fails_to_load_says_why(package: dict[st
     assert "broken: installed but unusable: ModuleNotFoundError" in said
 
 
-def test_it_is_asked_split_run_profiled_and_benchmarked(package: dict[str, str], net: Path, tmp_path: Path) -> None:
+def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(package: dict[str, str], net: Path, tmp_path: Path) -> None:
     run(package, "partition", net, "--devices", "HETERO:Toy,CPU", "--out", tmp_path)
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert plan["affinities"] == {"r": "Toy", "a": "Toy", "s": "CPU", "y": "Toy"}

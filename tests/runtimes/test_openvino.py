@@ -27,7 +27,7 @@ def pad_model(path: Path, value_is_constant: bool) -> Path:
     return path
 
 
-def test_openvino_is_not_given_a_pad_whose_value_is_computed_in_a_run(tmp_path: Path) -> None:
+def test_a_pad_with_a_computed_value_is_not_placed_on_openvino(tmp_path: Path) -> None:
     path = pad_model(tmp_path / "pad.onnx", value_is_constant=False)
     compiled = openvino.Core().compile_model(path, "CPU")
     inputs = {"x": np.ones((2, 2), np.float32), "value": np.array(5, np.float32)}
@@ -44,7 +44,7 @@ def test_openvino_pads_with_constants(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["cubic", "linear"])
-def test_asking_about_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path: Path) -> None:
+def test_querying_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path: Path) -> None:
     """Position embeddings of a YOLOS: OpenVINO took 12 to 27 s to answer, because it folded the op while it was asked."""
     info = helper.make_tensor_value_info
     weights = [helper.make_tensor("table", TensorProto.FLOAT, [1, 192, 32, 32], np.zeros(192 * 1024, np.float32)),

@@ -30,7 +30,7 @@ def test_a_plan_runs_on_tvm_and_onnx_runtime(mobilenet: Graph) -> None:
     assert compare("", expected, plan.run(inputs)).within_tolerance
 
 
-def test_tvm_is_discovered_and_says_what_it_cannot_run() -> None:
+def test_tvm_is_discovered_and_names_unsupported_ops() -> None:
     assert any(d.name == "TVM" for d in editor.available_devices())
     graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
     plan = editor.partition(graph, BOX)

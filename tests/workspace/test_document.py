@@ -29,7 +29,7 @@ def open_again(store: Store, graph: Graph, identity: str) -> Document:
     return Document(store, record, graph, {"A": Capability.everything(graph), "B": Capability.of_reasons(unable)})
 
 
-def test_strokes_undo_redo_and_restart(mobilenet: Graph, tmp_path: Path) -> None:
+def test_changes_undo_redo_and_reload(mobilenet: Graph, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     document = make(store, mobilenet)
     ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
@@ -47,7 +47,7 @@ def test_strokes_undo_redo_and_restart(mobilenet: Graph, tmp_path: Path) -> None
     assert again.labels[0][1] == "3 ops → B"
 
 
-def test_refused_ops_are_left_and_can_be_forced(mobilenet: Graph, tmp_path: Path) -> None:
+def test_refused_ops_stay_unchanged_and_can_be_forced(mobilenet: Graph, tmp_path: Path) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     gemm = mobilenet.op_types.index("Gemm")
     refusal = document.paint([gemm - 1, gemm], 1)
@@ -58,7 +58,7 @@ def test_refused_ops_are_left_and_can_be_forced(mobilenet: Graph, tmp_path: Path
     assert document.unpin() == 2 and not document.placement.settings.forced
 
 
-def test_regions(mobilenet: Graph, tmp_path: Path) -> None:
+def test_regions_and_paths_are_selected(mobilenet: Graph, tmp_path: Path) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
     assert document.region(ops[0]) == ops
@@ -82,7 +82,7 @@ def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Pa
         document.reorder(["B"])
 
 
-def test_a_failed_stroke_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_failed_change_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
     """Two weights' generators have no path between them; neither have unknown devices a meaning."""
     document = make(Store(str(tmp_path)), mobilenet)
     before, version = document.placement.affinity, document.version
@@ -94,7 +94,7 @@ def test_a_failed_stroke_changes_nothing(mobilenet: Graph, tmp_path: Path) -> No
     assert document.placement.affinity == before and document.version == version and not document.can_undo
 
 
-def test_the_same_model_and_table_lead_back_to_the_same_document(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_same_model_and_table_reopen_the_same_document(mobilenet: Graph, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     document = make(store, mobilenet)
     found = store.find(str(mobilenet.path), mobilenet.sha256, {}, TABLE)
@@ -103,6 +103,6 @@ def test_the_same_model_and_table_lead_back_to_the_same_document(mobilenet: Grap
     assert store.find(str(mobilenet.path), "0" * 64, {}, TABLE) is None
 
 
-def test_a_workspace_that_cannot_be_opened() -> None:
+def test_an_unusable_workspace_is_an_error() -> None:
     with pytest.raises(editor.EditorError, match="cannot be opened"):
         Store("nosuchdatabase://x/y")

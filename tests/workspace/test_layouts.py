@@ -33,7 +33,7 @@ def latency(placement: Placement) -> float:
                  np.flatnonzero(placement.constraints.placed)).total
 
 
-def test_every_hint_saves_what_it_says(painted: Placement) -> None:
+def test_every_hint_saves_the_stated_time(painted: Placement) -> None:
     found = hints(painted)
     assert found and [h.seconds for h in found] == sorted((h.seconds for h in found), reverse=True)
     for hint in found:
@@ -46,7 +46,7 @@ def test_every_hint_saves_what_it_says(painted: Placement) -> None:
         assert hint.estimated
 
 
-def test_what_costs_in_every_layer_is_hinted_at_once(tmp_path: Path) -> None:
+def test_one_hint_covers_all_layers(tmp_path: Path) -> None:
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     adds = [op for op in range(len(graph)) if graph.op_types[op] == "Add"]
     split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).placement
@@ -54,7 +54,7 @@ def test_what_costs_in_every_layer_is_hinted_at_once(tmp_path: Path) -> None:
     assert best.subgraphs == len(split.subgraphs) - 1 and best.bytes == split.division.bytes_moved
 
 
-def test_nothing_to_hint_at_without_transfers(mobilenet: Graph) -> None:
+def test_no_hints_without_transfers(mobilenet: Graph) -> None:
     assert hints(editor.partition(mobilenet, BOX).placement) == []
 
 
@@ -71,7 +71,7 @@ def test_ready_made_layouts_compare_with_the_plan(painted: Placement) -> None:
     assert glow is not None and len(differing(painted, glow)) == 2
 
 
-def test_ready_made_layouts_are_solved_with_the_costs_that_they_are_compared_by(
+def test_ready_made_layouts_are_solved_with_the_costs_of_their_comparison(
         mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that was measured a hundred times slower than assumed: no op goes there for the sake of latency."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -96,7 +96,7 @@ def test_ready_made_layouts_are_solved_with_the_costs_that_they_are_compared_by(
     assert '"source":"partly estimated"' in page
 
 
-def test_a_subgraph_that_returns_in_every_layer_is_moved_in_all_of_them(tmp_path: Path) -> None:
+def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:
     """Right branches on the CPU: one layer's costs two transfers, so all of them are one hint."""
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     right = [op for op in range(len(graph)) if "/right/" in graph.op_names[op]]

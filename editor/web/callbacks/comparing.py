@@ -11,7 +11,7 @@ from dash import Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
-from editor.exports.report import MOST_COMPARED, write_comparison
+from editor.exports.report import MAX_COMPARED, write_comparison
 from editor.placement.hints import hints
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
@@ -49,7 +49,7 @@ def register(app: Dash, state: AppState) -> None:
         if not asked:
             raise PreventUpdate
         document = await asyncio.to_thread(state.document, document_id)
-        return await asyncio.to_thread(_page, document, [str(name) for name in asked.get("names", ())[:MOST_COMPARED]])
+        return await asyncio.to_thread(_page, document, [str(name) for name in asked.get("names", ())[:MAX_COMPARED]])
 
 
 def _page(document: Document, names: list[str]) -> dict[str, Any]:
