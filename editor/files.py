@@ -70,6 +70,15 @@ def copy_atomic(source: Path, target: Path) -> Path:
     return target
 
 
+def file_state(path: str | Path) -> tuple[int, int] | None:
+    """Time of the last change (ns) and size (bytes) of a file, to tell whether it changed; None when it is gone."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
 def safe_stem(name: str) -> str:
     """A model's name for use in a file name: characters that file systems refuse are replaced."""
     stem = re.sub(r"[\x00-\x1f\x7f/\\:*?\"<>|]", "_", name).strip(" .") or "model"

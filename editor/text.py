@@ -24,6 +24,11 @@ def human_seconds(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def shortened(text: str, length: int) -> str:
+    """A text cut to a length, with an ellipsis."""
+    return text if len(text) <= length else text[:length - 1] + "…"
+
+
 def counted(number: int, what: str) -> str:
     """"1 subgraph", "3 subgraphs"."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

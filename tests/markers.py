@@ -33,7 +33,7 @@ SLOW: frozenset[str] = frozenset({
     "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
     "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
     "placement/test_subgraphs.py::test_connected_makes_the_same_subgraphs_as_openvino",
-    "runtimes/test_adding_a_runtime.py::test_it_is_asked_split_run_profiled_and_benchmarked",
+    "runtimes/test_adding_a_runtime.py::test_an_added_runtime_is_queried_run_profiled_and_benchmarked",
     "test_cli.py::test_devices",
     "test_cli.py::test_partition_why_run_bench_export",
     "test_cli.py::test_two_plans_in_one_benchmark",

@@ -28,7 +28,7 @@ from editor.graph.graph import Graph
 from editor.placement.hints import hints
 from editor.placement.regions import EXPANSIONS, expand_selection
 from editor.workspace.document import Document, first_decisions
-from editor.workspace.store import Revision, StaleDocumentError, Store
+from editor.workspace.history import Revision, StaleDocumentError, Store
 
 TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 

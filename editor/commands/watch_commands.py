@@ -11,6 +11,7 @@ from pathlib import Path
 
 import editor
 from editor.errors import EditorError
+from editor.files import file_state
 from editor.text import human_bytes
 from editor.workspace import plan_file
 
@@ -39,7 +40,7 @@ def watch(options: argparse.Namespace) -> int:
     path, pins, done = Path(options.model), dict(options.pin), 0
     seen: tuple[int, int] | None = None
     while not options.times or done < options.times:
-        state = _state(path)
+        state = file_state(path)
         if state is None or state == seen:
             time.sleep(_POLL_SECONDS)
             continue
@@ -51,12 +52,6 @@ def watch(options: argparse.Namespace) -> int:
         done += 1
     return 0
 
-
-def _state(path: Path) -> tuple[int, int] | None:
-    try:
-        return path.stat().st_mtime_ns, path.stat().st_size
-    except OSError:
-        return None
 
 
 def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ from editor.web.stroke_order import Pages
 from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
-from editor.workspace.store import Revision, Store
+from editor.workspace.history import Revision, Store
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK, Guard
 from editor.web.static_cache import StaticFileCache
-from editor.workspace.store import Store
+from editor.workspace.history import Store
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from editor.placement.placement import Placement, Settings, solve
 from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
+from editor.workspace.history import Record, Revision, Run, StaleDocumentError, Store
 from editor.workspace.layouts import Layout, kept, ready_made
 from editor.workspace.plan import ImportReport, Plan
-from editor.workspace.store import Record, Revision, Run, StaleDocumentError, Store
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from editor.execution.jobs.service import JobService
 from editor.runtimes.registry import capability
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
-from editor.workspace.store import Store
+from editor.workspace.history import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 

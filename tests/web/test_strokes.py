@@ -23,7 +23,7 @@ from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import apply
 from editor.web.view import figures_of
 from editor.workspace.document import Document
-from editor.workspace.store import Store
+from editor.workspace.history import Store
 
 
 class GatedJobs(JobService):

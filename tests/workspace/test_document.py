@@ -12,7 +12,7 @@ from editor.graph.graph import Graph
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
 from editor.workspace.document import Document, first_decisions
-from editor.workspace.store import Revision, Store
+from editor.workspace.history import Revision, Store
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
 

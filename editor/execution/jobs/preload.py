@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError, JobError
+from editor.files import file_state
 
 if TYPE_CHECKING:  # importing them would delay the start
     from editor.devices.discovery import AvailableDevice
@@ -42,7 +42,7 @@ class ModelPreloader:
             devices: the device table whose capabilities are queried.
         """
         self._request = (model, dict(define))
-        self._file_state = _file_state(model)
+        self._file_state = file_state(model)
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._cancelled = False
@@ -67,7 +67,7 @@ class ModelPreloader:
         Raises:
             EditorError: the error of the loader, or ``JobError`` when it was cancelled or took too long.
         """
-        if (model, dict(define)) != self._request or _file_state(model) != self._file_state:
+        if (model, dict(define)) != self._request or file_state(model) != self._file_state:
             return None
         graph: Graph | None = self._answer("graph", seconds)
         return graph
@@ -116,13 +116,6 @@ class ModelPreloader:
         self._cancelled = True
         self._process.kill()
 
-
-def _file_state(model: str) -> tuple[int, int] | None:
-    try:
-        stat = Path(model).stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
 
 
 def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -> None:

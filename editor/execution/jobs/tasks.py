@@ -16,6 +16,7 @@ from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tune import Tuned
 from editor.execution.measure.tune import tune as find_fastest
+from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.device_profile import DeviceProfile, load_profile
@@ -28,22 +29,18 @@ def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph
     """Parses a model file."""
     channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
     graph = load_model(model, define)
-    _latest[:] = [(graph, _file_state(model))]
+    _latest[:] = [(graph, file_state(model))]
     return graph
 
 
-_latest: list[tuple[Graph, tuple[int, int]]] = []
+_latest: list[tuple[Graph, tuple[int, int] | None]] = []
 """The graph that this worker loaded last, with the state of its file; the next job usually uses the same one."""
 
-
-def _file_state(model: str) -> tuple[int, int]:
-    stat = Path(model).stat()
-    return stat.st_mtime_ns, stat.st_size
 
 
 def _graph(model: str, define: Mapping[str, int]) -> Graph:
     for graph, state in _latest:
-        if str(graph.path) == model and graph.define == dict(define) and state == _file_state(model):
+        if str(graph.path) == model and graph.define == dict(define) and state == file_state(model):
             return graph
     return load_model(model, define)
 

@@ -11,6 +11,7 @@ import numpy as np
 from editor.graph.graph import Graph, Ints
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.text import shortened
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.messages import Detail, Edge, EdgeData, Element, Frame, Node
@@ -218,13 +219,13 @@ def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str
                          "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
                 "classes": "op", "position": position}
     name, note = name_of(unit)
-    shown = _short(name, _NAME)
+    shown = _block_name(name, _NAME)
     note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
                      "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
 
 
-def _short(name: str, room: int) -> str:
+def _block_name(name: str, room: int) -> str:
     """As much of a name as a node has room for; of a block in a layer its number and its own name."""
     if len(name) <= room:
         return name
@@ -233,7 +234,7 @@ def _short(name: str, room: int) -> str:
         return "…" + name[1 - room:]
     number = layer[len(layer.rstrip("0123456789")):]
     brief = f"{number} / {own}"
-    return brief if len(brief) <= room else brief[:room - 1] + "…"
+    return shortened(brief, room)
 
 
 def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None) -> Edge:

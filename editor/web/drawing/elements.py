@@ -10,6 +10,7 @@ import numpy as np
 
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Drawing, draw
+from editor.text import shortened
 from editor.web.messages import Edge, EdgeData, Element, Frame, Node, NodeData, Position
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
@@ -60,7 +61,7 @@ class _Elements:
         # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
-        shown = _short(label)
+        shown = shortened(" ".join(label.split()), _NAME_LIMIT)
         data: NodeData = {"id": identity, "label": shown, "name": shown, "find": find.lower()}
         if op >= 0:
             data["op"] = op
@@ -116,8 +117,3 @@ def segments(start: tuple[float, float], end: tuple[float, float], bends: list[t
         weights.append(f"{float(offset @ along) / length ** 2:.4f}")
         distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
     return " ".join(weights), " ".join(distances)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _NAME_LIMIT else text[:_NAME_LIMIT - 1] + "…"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 
+from editor.text import shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
 from editor.web.drawing.spans import ops_of
@@ -80,7 +81,7 @@ class _Picture:
             words = _group_words([(view["devices"][d]["name"], n) for d, n in shares], len(places))
         else:
             only = view["devices"][shares[0][0]]["name"]
-            words = f"{_short(only, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
+            words = f"{shortened(only, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         return "".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])
 
@@ -145,12 +146,8 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
-        return _short(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
+        return shortened(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
     names = [f"{name[:4].strip()} " if len(devices) == 2 else "" for name, _ in devices]
     shares = [f"{name}{int(100 * n / total + 0.5)}%" for name, (_, n) in zip(names, devices, strict=True)]
-    return _short(" · ".join(shares), _WORDS)
-
-
-def _short(text: str, length: int) -> str:
-    return text if len(text) <= length else text[:length - 1] + "…"
+    return shortened(" · ".join(shares), _WORDS)

@@ -18,7 +18,7 @@ from editor.web.panels.parts import planned_badge, problem
 from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
-from editor.workspace.store import Run
+from editor.workspace.history import Run
 
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 
