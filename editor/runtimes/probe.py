@@ -77,7 +77,7 @@ class _ProbeModels:
                         self.values[node.output[0]] = attribute.t
 
     def groups(self) -> list[Group]:
-        """Ops by signature; ops with an operand of unknown type cannot be asked about and are left out."""
+        """Ops by signature; ops with an operand of unknown type cannot be probed and are omitted."""
         groups: dict[Signature, Group] = {}
         operands = [self._operand(t) for t in range(len(self.graph.tensor_names))]
         known = [bool(kind) for kind in self.graph.tensor_types]
@@ -123,7 +123,7 @@ class _ProbeModels:
         node.ClearField("output")
         node.name = f"op{op}"
         named: dict[int, str] = {}
-        # A runtime would compute an op of constants while it is asked: OpenVINO takes 20 s for a bicubic Resize.
+        # A runtime would evaluate an op of constants during the query: OpenVINO takes 20 s for a bicubic Resize.
         as_inputs = bool(self.graph.tensor_is_constant[self.graph.reads[op]].all())
         for position, tensor in enumerate(self.graph.arguments[op].tolist()):
             if tensor >= 0 and tensor not in named:

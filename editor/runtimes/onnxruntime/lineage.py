@@ -44,7 +44,7 @@ def lineage(graph: Graph, optimized: ModelProto) -> list[Kernel]:
              for names in reads]
     anchors: list[list[int]] = []
     taken: set[int] = set()
-    for node in nodes:  # a reorder that makes a tensor of the model follows the kernel that computed it
+    for node in nodes:  # a reorder that outputs a tensor of the model follows the kernel that computed it
         anchors.append([op for op in _anchors(graph, node, rank) if op not in taken])
         taken.update(anchors[-1])
     regions = fused_regions(graph, anchors, given)
