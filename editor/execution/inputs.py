@@ -60,7 +60,7 @@ def _index_limit(graph: Graph, tensor: int) -> int:
     """Rows of the smallest tensor that an integer input indexes, such as an embedding."""
     limit = _ROW_LIMIT
     for op in graph.readers[tensor].tolist():
-        data = graph.arguments[op][0] if len(graph.arguments[op]) else -1
+        data = graph.op_inputs[op][0] if len(graph.op_inputs[op]) else -1
         shape = graph.tensor_shapes[data] if data >= 0 and data != tensor else None
         if graph.op_types[op] == "Gather" and shape and isinstance(shape[0], int):
             limit = min(limit, max(shape[0], 1))

@@ -162,7 +162,7 @@ class _Writer:
         for op in graph.order.tolist():
             if subgraph_of_op[op] < 0:
                 continue
-            for tensor in graph.reads[op].tolist():
+            for tensor in graph.op_reads[op].tolist():
                 producer = int(graph.tensor_producer[tensor])
                 if tensor in is_input:
                     self._edge(f"in{tensor}", f"op{op}", tensor, False)

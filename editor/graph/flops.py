@@ -44,19 +44,19 @@ def op_flops(graph: Graph) -> Floats:
 def op_bytes(graph: Graph) -> Floats:
     """[op] bytes read and written; tensors of unknown size count 0."""
     sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
-    read = np.bincount(graph.reads.row_of_value, sizes[graph.reads.values], len(graph))
-    made = graph.results.values >= 0
-    written = np.bincount(graph.results.row_of_value[made], sizes[graph.results.values[made]], len(graph))
+    read = np.bincount(graph.op_reads.row_of_value, sizes[graph.op_reads.values], len(graph))
+    made = graph.op_outputs.values >= 0
+    written = np.bincount(graph.op_outputs.row_of_value[made], sizes[graph.op_outputs.values[made]], len(graph))
     return np.asarray(read + written, np.float64)
 
 
 def _flops(graph: Graph, op: int) -> float:
     kind = graph.op_types[op]
-    results = [t for t in graph.results[op].tolist() if t >= 0]
+    results = [t for t in graph.op_outputs[op].tolist() if t >= 0]
     out = _elements(graph.tensor_shapes[results[0]]) if results else 0
     if kind in _NO_WORK:
         return 0.0
-    shapes = [graph.tensor_shapes[t] if t >= 0 else None for t in graph.arguments[op].tolist()]
+    shapes = [graph.tensor_shapes[t] if t >= 0 else None for t in graph.op_inputs[op].tolist()]
     if kind in ("Conv", "ConvInteger", "QLinearConv", "DeformConv"):
         weight = shapes[3] if kind == "QLinearConv" and len(shapes) > 3 else shapes[1] if len(shapes) > 1 else None
         return 2.0 * out * _elements(weight[1:] if weight else None)

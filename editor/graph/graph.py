@@ -68,8 +68,8 @@ class Rows:
 class Graph:
     """One ONNX main graph.
 
-    ``reads[op]`` are the tensors that an op reads, without duplicates: its inputs without the omitted
-    ones, then the captures of its bodies (If, Loop, Scan). ``arguments[op]`` and ``results[op]`` are
+    ``op_reads[op]`` are the tensors that an op reads, without duplicates: its inputs without the omitted
+    ones, then the captures of its bodies (If, Loop, Scan). ``op_inputs[op]`` and ``op_outputs[op]`` are
     the inputs and outputs of the node by position, with -1 for an omitted one.
     """
 
@@ -92,9 +92,9 @@ class Graph:
     """[op] whether it has bodies (If, Loop, Scan), which are never cut"""
     op_is_constant: Bools
     """[op] whether it reads only constants and is cheap to repeat: it follows its consumers"""
-    reads: Rows
-    arguments: Rows
-    results: Rows
+    op_reads: Rows
+    op_inputs: Rows
+    op_outputs: Rows
     order: Ints
     """A topological order of the ops; the order of the file where that is one."""
 
@@ -126,7 +126,7 @@ class Graph:
     @cached_property
     def readers(self) -> Rows:
         """[tensor] ops that read it."""
-        return self.reads.transposed(len(self.tensor_names))
+        return self.op_reads.transposed(len(self.tensor_names))
 
     @cached_property
     def tensor_is_constant(self) -> Bools:
@@ -146,7 +146,7 @@ class Graph:
     @cached_property
     def edges(self) -> tuple[Ints, Ints, Ints]:
         """(producer op, consumer op, tensor) for every read of another op's output."""
-        consumer, tensor = self.reads.row_of_value, self.reads.values
+        consumer, tensor = self.op_reads.row_of_value, self.op_reads.values
         producer = self.tensor_producer[tensor]
         has_producer = producer >= 0
         return producer[has_producer], consumer[has_producer], tensor[has_producer]

@@ -76,7 +76,7 @@ class _Builder:
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_types=op_types, op_domains=domains,
             op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),
-            op_is_constant=constant, reads=read_rows, arguments=Rows.of(arguments), results=result_rows, order=order,
+            op_is_constant=constant, op_reads=read_rows, op_inputs=Rows.of(arguments), op_outputs=result_rows, order=order,
             tensor_names=tuple(self.names), tensor_types=tuple(types), tensor_shapes=tuple(shapes),
             tensor_bytes=np.array([byte_size(t, s) for t, s in zip(types, shapes, strict=True)], np.int64),
             tensor_kind=kind, tensor_producer=producer, tensor_overridable=self._mask(overridable_names),

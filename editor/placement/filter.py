@@ -48,7 +48,7 @@ def matching(placement: Placement, text: str) -> list[int]:
         row = {"op": graph.op_types[op], "name": graph.op_names[op], "key": graph.op_keys[op], "domain": graph.op_domains[op],
                "device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(subgraph_of_op[op]),
                "pinned": graph.op_keys[op] in placement.settings.pins, "flops": float(flops[op]), "bytes": float(moved[op]),
-               "inputs": len(graph.reads[op]), "outputs": len(graph.results[op])}
+               "inputs": len(graph.op_reads[op]), "outputs": len(graph.op_outputs[op])}
         if _value(tree, row):
             matches.append(op)
     return matches

@@ -60,7 +60,7 @@ class Rule:
                 and (self.regex is None or re.search(self.regex, graph.display_name(op)) is not None)
                 and (self.scope is None or _in_scope(graph.display_name(op), self.scope))
                 and (self.tensor is None or any(fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
-                                                for t in graph.results[op].tolist() if t >= 0)))
+                                                for t in graph.op_outputs[op].tolist() if t >= 0)))
 
     def _type_matches(self, graph: Graph, op: int) -> bool:
         if self.type is None:

@@ -1,7 +1,7 @@
-"""What every runtime offers: say what it can run, compile a sub-model, run it, profile it.
+"""The protocol of runtimes: query capabilities, compile a sub-model, run it, profile it.
 
 A runtime is one object of the protocol ``Runtime``. Everything that is special about it is in its module;
-the rest of the program asks these methods and compares no names. ``CONTRIBUTING.md`` says how to add one.
+the rest of the program calls these methods and compares no names. ``CONTRIBUTING.md`` explains how to add one.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
 API_VERSION = 1
-"""Of this protocol. A package's runtime states the version that it was written for."""
+"""Version of this protocol. Each runtime states the version that it implements."""
 
 Value = Any
-"""A tensor where it lies: numpy array, ``OrtValue``, ``openvino.Tensor`` ...; a list for a sequence."""
+"""A tensor in its memory space: numpy array, ``OrtValue``, ``openvino.Tensor`` ...; a list for a sequence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Capability:
-    """What a device can run, from the runtime itself."""
+    """The ops that a device can run, as reported by its runtime."""
 
     mask: Bools
     reasons: tuple[str, ...]
-    """Per op: why not; "" where it can."""
+    """[op] why the device cannot run it; "" where it can"""
     assumed: bool = False
-    """Nobody could be asked: a planned device is taken to run everything its table allows."""
+    """Whether the device is planned, so that it is assumed to run everything that its table allows."""
 
     @classmethod
     def of_reasons(cls, reasons: Sequence[str]) -> Capability:
-        """Ops with a reason cannot run."""
+        """The capability given by reasons; ops with a reason cannot run."""
         return cls(np.array([not r for r in reasons], bool), tuple(reasons))
 
     @classmethod
     def everything(cls, graph: Graph) -> Capability:
-        """A device that nobody can be asked about."""
+        """The capability of a planned device, which cannot be queried."""
         return cls(np.ones(len(graph), bool), ("",) * len(graph), assumed=True)
 
 
@@ -60,17 +60,17 @@ class SubModel:
     label: str
     """For messages: "subgraph 3" or "the unsplit model"."""
     optimized: bool = False
-    """ONNX Runtime has optimized this graph already; it must run it as it is."""
+    """Whether ONNX Runtime has optimized this graph already and must run it unchanged."""
     in_place: tuple[tuple[str, str], ...] = ()
-    """(operand, result) of kernels that save a copy where both lie in the same memory; nobody reads the operand later."""
+    """(operand, result) of kernels that save a copy when both share a buffer; the operand has no later readers."""
     internal: frozenset[str] = frozenset()
     """Internal tensors exposed as outputs so that the executor chooses their buffers."""
     internal_tensor_count: int | None = None
-    """Internal tensors for which the runtime itself allocates memory, where that is known."""
+    """Number of internal tensors that the runtime allocates, where known."""
     model_names: Mapping[str, str] = field(default_factory=dict)
-    """The model's names of tensors that an optimized graph keeps under other names."""
+    """Name in the optimized graph -> name in the model, for renamed tensors"""
     absorbed_ops: tuple[int, ...] = ()
-    """Ops of other subgraphs that it computes, fused with its own."""
+    """Ops of other subgraphs that its kernels compute."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class MemorySpace:
-    """Where the values of a device live. Between devices of one space values pass as they are."""
+    """The memory of a device's values. Within one space, values need no conversion."""
 
     runtime: str
     kind: str = "cpu"
     index: int = 0
-    """Which of the devices of that kind."""
+    """Index among the devices of this kind."""
 
     @property
     def is_host(self) -> bool:
-        """Values lie in the memory of the CPU."""
+        """Whether values are in CPU memory."""
         return self.kind == "cpu"
 
 
@@ -102,12 +102,12 @@ class KernelTime:
 
     type: str
     ops: tuple[int, ...]
-    """Ops of the model that it computes; none where that is not known."""
+    """Ops of the model that it computes; empty where unknown."""
     seconds: float
 
 
 class OutputShapeMismatch(ExecutionError):
-    """Outputs do not fit the buffers chosen for them; other tensors in that memory may be overwritten already."""
+    """Outputs do not fit their buffers; other tensors in this memory may already be overwritten."""
 
 
 class Executable(Protocol):
@@ -158,22 +158,22 @@ class BoundExecutable(Protocol):
 
 
 class Runtime(Protocol):
-    """One way to execute ONNX. ``defaults.RuntimeDefaults`` has plain answers for what a runtime need not know."""
+    """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
 
     name: str
-    """What device tables call it (``backendName``)."""
+    """Name in device tables (``backendName``)."""
     title: str
-    """Its name for people."""
+    """Display name."""
     api_version: int
     slowdown: float
-    """How many times slower than the peaks of its hardware it is, for estimates."""
+    """Factor by which it is slower than the peak performance of its hardware, for estimates."""
 
     def devices(self) -> Sequence[AvailableDevice]:
         """Devices of this machine; raises ``ImportError`` when the runtime is not installed."""
         ...
 
     def resolve(self, name: str, provider: str) -> Target | None:
-        """Where a device or backend name leads, None when the runtime does not answer to it."""
+        """Resolves a device or backend name; None when the runtime does not know it."""
         ...
 
     def capability(self, graph: Graph, device: Device) -> Capability:
@@ -185,14 +185,14 @@ class Runtime(Protocol):
         ...
 
     def memory_space(self, device: Device) -> MemorySpace:
-        """Where the device's values live."""
+        """The memory space of the device's values."""
         ...
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
-        """A value of any runtime in the form and the memory that this one takes.
+        """Converts a value of any runtime to a memory space of this one.
 
         Raises:
-            TypeError, ValueError, RuntimeError: it has no such values.
+            TypeError, ValueError, RuntimeError: the runtime does not support such values.
         """
         ...
 
@@ -202,7 +202,7 @@ class Runtime(Protocol):
         ...
 
     def precision(self, device: Device) -> str:
-        """What float32 is computed with where that is less: ``bf16``, ``f16``, ``tf32``; else ""."""
+        """Precision of float32 computations where it is lower: ``bf16``, ``f16``, ``tf32``; else ""."""
         ...
 
     def runs_optimized_graphs(self, device: Device) -> bool:
@@ -214,9 +214,9 @@ def summarize_error(error: BaseException, noise: Sequence[re.Pattern[str]] = (),
     """First useful line of a runtime's error, shortened for display.
 
     Args:
-        error: what the runtime raised.
-        noise: patterns that say nothing to a person; removed.
-        limit: characters.
+        error: the exception of the runtime.
+        noise: patterns of uninformative text to remove.
+        limit: most characters.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__

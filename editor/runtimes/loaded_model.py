@@ -32,7 +32,7 @@ class LoadedModelRuntime(RuntimeDefaults):
         raise NotImplementedError
 
     def load(self, model: ModelProto, submodel: SubModel, device: Device) -> Callable[[], Run]:
-        """Loads a model, its weights included; returns what makes an instance for one thread."""
+        """Loads a model with its weights; returns a factory of instances for one thread each."""
         raise NotImplementedError
 
     def capability(self, graph: Graph, device: Device) -> Capability:

@@ -77,17 +77,17 @@ class _ProbeModels:
                         self.values[node.output[0]] = attribute.t
 
     def groups(self) -> list[Group]:
-        """Ops by signature; ops with an operand of unknown type cannot be asked about and are left out."""
+        """Ops by signature; ops with an operand of unknown type cannot be probed and are omitted."""
         groups: dict[Signature, Group] = {}
         operands = [self._operand(t) for t in range(len(self.graph.tensor_names))]
         known = [bool(kind) for kind in self.graph.tensor_types]
         for op in range(len(self.graph)):
-            if not all(known[t] for t in self.graph.reads[op].tolist()):
+            if not all(known[t] for t in self.graph.op_reads[op].tolist()):
                 continue
             node = self.source.graph.node[op]
             attributes = tuple([a.SerializeToString(deterministic=True) for a in node.attribute])
-            arguments = tuple([operands[t] if t >= 0 else None for t in self.graph.arguments[op].tolist()])
-            results = tuple([r >= 0 for r in self.graph.results[op].tolist()])
+            arguments = tuple([operands[t] if t >= 0 else None for t in self.graph.op_inputs[op].tolist()])
+            results = tuple([r >= 0 for r in self.graph.op_outputs[op].tolist()])
             signature = (node.op_type, node.domain, node.overload, attributes, arguments, results)
             groups.setdefault(signature, Group([], op)).ops.append(op)
         return list(groups.values())
@@ -123,9 +123,9 @@ class _ProbeModels:
         node.ClearField("output")
         node.name = f"op{op}"
         named: dict[int, str] = {}
-        # A runtime would compute an op of constants while it is asked: OpenVINO takes 20 s for a bicubic Resize.
-        as_inputs = bool(self.graph.tensor_is_constant[self.graph.reads[op]].all())
-        for position, tensor in enumerate(self.graph.arguments[op].tolist()):
+        # A runtime would evaluate an op of constants during the query: OpenVINO takes 20 s for a bicubic Resize.
+        as_inputs = bool(self.graph.tensor_is_constant[self.graph.op_reads[op]].all())
+        for position, tensor in enumerate(self.graph.op_inputs[op].tolist()):
             if tensor >= 0 and tensor not in named:
                 named[tensor] = f"p{op}_{position}"
                 self._declare(graph, tensor, named[tensor], as_inputs)
@@ -134,7 +134,7 @@ class _ProbeModels:
             if name not in declared:
                 declared.add(name)
                 self._declare(graph, self.graph.tensor_index[name], name, as_inputs)
-        for position, tensor in enumerate(self.graph.results[op].tolist()):
+        for position, tensor in enumerate(self.graph.op_outputs[op].tolist()):
             name = f"p{op}_out{position}" if tensor >= 0 else ""
             node.output.append(name)
             if name:

@@ -23,7 +23,7 @@ ENTRY_POINTS = "hetero_editor.runtimes"
 STAND_IN = "CPU"
 """Name of the device that runs the subgraphs of planned devices, so that results can be checked."""
 
-# In this order they answer to device names.
+# Device names are resolved in this order.
 _BUILT_IN = {
     "onnxruntime": "editor.runtimes.onnxruntime.runtime:OnnxRuntime",
     "openvino": "editor.runtimes.openvino.runtime:OpenVino",
@@ -96,7 +96,7 @@ def runtime_of(name: str) -> Runtime:
 
 
 def capability(graph: Graph, device: Device) -> Capability:
-    """What a device can run; asked once per model and device.
+    """The ops that a device can run; queried once per model and device.
 
     Raises:
         ExecutionError: the runtime is not installed.

@@ -34,7 +34,7 @@ _readers: dict[type, ValueReader] = {}
 
 
 def register_value_type(kind: type, reader: ValueReader) -> None:
-    """Says how the values of a runtime are read."""
+    """Registers the functions that read the values of a runtime."""
     _readers[kind] = reader
 
 

@@ -101,7 +101,7 @@ def test_captures_of_bodies_are_reads(name: str) -> None:
     graph = editor.load_model(ODDITIES / f"{name}.onnx")
     atomic = np.flatnonzero(graph.op_is_atomic).tolist()
     assert atomic
-    captured = [set(graph.reads[op].tolist()) - set(graph.arguments[op].tolist()) for op in atomic]
+    captured = [set(graph.op_reads[op].tolist()) - set(graph.op_inputs[op].tolist()) for op in atomic]
     assert any(captured)
 
 

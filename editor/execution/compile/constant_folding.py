@@ -33,7 +33,7 @@ def fold_constants(graph: Graph, source: ModelProto,
     """
     ops = _ops(graph, overridden)
     outputs = _outputs_of(graph, ops)
-    sizes = graph.tensor_bytes[[t for op in ops for t in graph.results[op].tolist() if t >= 0]]
+    sizes = graph.tensor_bytes[[t for op in ops for t in graph.op_outputs[op].tolist() if t >= 0]]
     if not outputs or (sizes < 0).any() or int(sizes.sum()) > MAX_FOLDED_BYTES:
         return frozenset(), {}
     model = _model_of(graph, source, ops, outputs)
@@ -49,10 +49,10 @@ def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
     changing = {graph.tensor_index[name] for name in overridden}
     ops = []
     for op in graph.order[graph.op_is_constant[graph.order]].tolist():
-        if changing.isdisjoint(graph.reads[op].tolist()):
+        if changing.isdisjoint(graph.op_reads[op].tolist()):
             ops.append(op)
         else:
-            changing.update(graph.results[op].tolist())
+            changing.update(graph.op_outputs[op].tolist())
     return ops
 
 
@@ -60,7 +60,7 @@ def _outputs_of(graph: Graph, ops: list[int]) -> list[str]:
     """Outputs of these ops that other ops read."""
     own, outputs = set(ops), []
     for op in ops:
-        for tensor in graph.results[op].tolist():
+        for tensor in graph.op_outputs[op].tolist():
             if tensor >= 0 and not own.issuperset(graph.readers[tensor].tolist()):
                 outputs.append(graph.tensor_names[tensor])
     return outputs

@@ -97,7 +97,7 @@ def tensors_needed_by(graph: Graph, output: str) -> set[str]:
     seen, stack = {tensor}, [tensor]
     while stack:
         op = int(graph.tensor_producer[stack.pop()])
-        new = set(graph.reads[op].tolist()) - seen if op >= 0 else set()
+        new = set(graph.op_reads[op].tolist()) - seen if op >= 0 else set()
         seen |= new
         stack += new
     return {graph.tensor_names[t] for t in seen}

@@ -71,7 +71,7 @@ def _trace(graph: Graph, op: int) -> Path:
 def _weights(graph: Graph, op: int, depth: int = 3) -> list[int]:
     """Constants that an op reads, and those from which they are computed (a transposed weight)."""
     weights = []
-    for tensor in graph.reads[op].tolist():
+    for tensor in graph.op_reads[op].tolist():
         producer = int(graph.tensor_producer[tensor])
         if graph.tensor_kind[tensor] == TensorKind.INITIALIZER:
             weights.append(tensor)

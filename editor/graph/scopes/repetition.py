@@ -26,7 +26,7 @@ def cut_costs(graph: Graph, placed: Sequence[int]) -> list[int]:
     position[list(placed)] = np.arange(len(placed))
     first = position[graph.tensor_producer]
     last = np.full(len(graph.tensor_names), -1, np.int64)
-    np.maximum.at(last, graph.reads.values, position[graph.reads.row_of_value])
+    np.maximum.at(last, graph.op_reads.values, position[graph.op_reads.row_of_value])
     crossing = (first >= 0) & (last > first)
     size = len(placed) + 2
     change = np.bincount(first[crossing] + 1, minlength=size) - np.bincount(last[crossing] + 1, minlength=size)

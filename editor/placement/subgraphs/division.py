@@ -127,7 +127,7 @@ class _Divider:
 
     def _reads_by_subgraph(self) -> list[tuple[int, int]]:
         """Distinct (subgraph, tensor) pairs of all reads, sorted."""
-        reads, width = self.graph.reads, max(len(self.graph.tensor_names), 1)
+        reads, width = self.graph.op_reads, max(len(self.graph.tensor_names), 1)
         subgraph = self.subgraph_of_op[reads.row_of_value]
         codes = distinct(subgraph[subgraph >= 0] * width + reads.values[subgraph >= 0])
         return list(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))
@@ -144,7 +144,7 @@ class _Divider:
         graph = self.graph
         reading_subgraphs: dict[int, set[int]] = {}
         constant_ops = [op for op in graph.order.tolist() if self.subgraph_of_op[op] < 0]
-        readers, results = graph.readers, graph.results
+        readers, results = graph.readers, graph.op_outputs
         for op in reversed(constant_ops):
             subgraphs: set[int] = set()
             for tensor in results[op].tolist():

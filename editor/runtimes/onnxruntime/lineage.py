@@ -44,7 +44,7 @@ def lineage(graph: Graph, optimized: ModelProto) -> list[Kernel]:
              for names in reads]
     anchors: list[list[int]] = []
     taken: set[int] = set()
-    for node in nodes:  # a reorder that makes a tensor of the model follows the kernel that computed it
+    for node in nodes:  # a reorder that outputs a tensor of the model follows the kernel that computed it
         anchors.append([op for op in _anchors(graph, node, rank) if op not in taken])
         taken.update(anchors[-1])
     regions = fused_regions(graph, anchors, given)
@@ -62,7 +62,7 @@ def model_names(graph: Graph, kernels: Sequence[Kernel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for kernel in kernels:
         if kernel.ops:
-            results = [graph.tensor_names[t] for t in graph.results[kernel.ops[-1]].tolist()]
+            results = [graph.tensor_names[t] for t in graph.op_outputs[kernel.ops[-1]].tolist()]
         else:  # added by the optimizer: what it reads, laid out for the next kernel
             results = [found.get(name, name) for name in kernel.reads[:1]]
         found.update((made, result) for made, result in zip(kernel.writes, results, strict=False)

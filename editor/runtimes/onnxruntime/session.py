@@ -22,7 +22,7 @@ from editor.runtimes.values import nbytes, to_numpy
 _NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
     "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 _RUN_OPTIONS = ort.RunOptions()
-"""The defaults. Without it each run makes its own: 10 us and more, where the kernels before have emptied the caches."""
+"""Default run options, created once: creating them in each run would take 10 us or more with cold caches."""
 _FEW_TENSORS = 8
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
@@ -69,7 +69,7 @@ class Session:
         self._may_keep = True
         self._space = memory_space(device)
         self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
-        # An empty optional in an OrtValue crashes whoever looks into it, so these go through session.run.
+        # Reading an empty optional from an OrtValue crashes the process, so these go through session.run.
         # Maps have no OrtValue that Python could read.
         self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
 
@@ -114,7 +114,7 @@ class Session:
         return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
 
     def rebind_input(self, name: str, value: Value) -> bool:
-        """Another value for one input of a launch; says whether what is written into it later is seen by later runs."""
+        """Rebinds one input; True when later runs see later writes into ``value``."""
         made = as_ort(value)
         self._binding.bind_ortvalue_input(name, made)
         if not self._space.is_host:  # copied to the device when it is bound

@@ -18,7 +18,7 @@ from editor.runtimes.values import ValueReader, register_value_type, to_numpy
 
 HOST = MemorySpace("onnxruntime")
 _NO_TENSORS = "OUS"
-"""Kinds of numpy types that ONNX Runtime makes no values of in Python."""
+"""Kinds of numpy types that ONNX Runtime's Python interface does not support."""
 
 
 def is_ort_value(value: Value) -> bool:

@@ -47,7 +47,7 @@ def _ops_of_kernels(graph: Graph, submodel: SubModel, request: Any, made_up: Map
         names[op.get_friendly_name()] = [name.strip() for name in (*listed, op.get_friendly_name())]
     claimed = {name for listed in names.values() for name in listed if name in index}
     anchors: dict[str, tuple[int, ...]] = {}
-    for kernel, listed in names.items():  # "op5/WithoutBiases" is op 5, unless "op5" is a kernel by itself
+    for kernel, listed in names.items():  # "op5/WithoutBiases" is op 5, unless a kernel "op5" exists
         whole = [name for name in listed if name in index] or [
             base for name in listed if (base := name.partition("/")[0]) in index and base not in claimed]
         whole = whole or [made_up[name] for name in listed if made_up.get(name) in index]

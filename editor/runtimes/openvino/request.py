@@ -15,7 +15,7 @@ from editor.runtimes.openvino.values import to_openvino
 
 def compile_model(submodel: SubModel, device: Device, options: CompileOptions, extra: Mapping[str, str] | None = None,
                   model: Any = None) -> Request:
-    """Compiles in 32-bit precision unless the table says otherwise.
+    """Compiles in 32-bit precision unless the device table states another precision.
 
     On CPUs that have bf16 OpenVINO would use it by default, and results could not be compared.
 

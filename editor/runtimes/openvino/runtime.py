@@ -28,7 +28,7 @@ from editor.runtimes.probe import ask
 
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
-"""Names without ``OpenVINO.`` that it answers to where it has such a device."""
+"""Names without ``OpenVINO.`` that it resolves where it has such a device."""
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
 
@@ -87,7 +87,7 @@ class OpenVino(RuntimeDefaults):
         return ""
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
-        """Compiles in 32-bit precision unless the table says otherwise."""
+        """Compiles in 32-bit precision unless the device table states another precision."""
         from editor.runtimes.openvino.request import compile_model
 
         return compile_model(submodel, device, options)

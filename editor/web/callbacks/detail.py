@@ -155,7 +155,7 @@ def _named(document: Document, text: str) -> list[int]:
     """Ops whose type, name or tensors hold a text."""
     graph, hits = document.graph, []
     for op in visible_ops(graph) if text else []:
-        made = " ".join(graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0)
+        made = " ".join(graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0)
         if text in f"{graph.type_label(op)} {graph.op_names[op]} {made}".lower():
             hits.append(op)
     return hits

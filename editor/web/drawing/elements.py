@@ -43,7 +43,7 @@ class _Elements:
             if len(graph.readers[tensor]) or tensor in graph.outputs:
                 self._node(f"in{tensor}", graph.tensor_names[tensor], "terminal", graph.tensor_names[tensor], tensor=tensor)
         for op in visible_ops(graph):
-            made = [graph.tensor_names[t] for t in graph.results[op].tolist() if t >= 0]
+            made = [graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0]
             find = " ".join([graph.type_label(op), graph.op_names[op], *made])
             self._node(f"op{op}", graph.op_types[op], "op", find, op=op)
         for position, tensor in enumerate(graph.outputs.tolist()):
@@ -72,7 +72,7 @@ class _Elements:
     def _connect(self) -> None:
         graph = self.graph
         for op in visible_ops(graph):
-            for tensor in graph.reads[op].tolist():
+            for tensor in graph.op_reads[op].tolist():
                 producer = int(graph.tensor_producer[tensor])
                 self._join(f"op{producer}" if producer >= 0 else f"in{tensor}", f"op{op}", tensor)
         for position, tensor in enumerate(graph.outputs.tolist()):

@@ -182,6 +182,6 @@ def _dock(document: Document) -> html.Section:
 def _weights(document: Document) -> int:
     """Bytes of all constants that some op reads, each once."""
     graph = document.graph
-    read = np.unique(graph.reads.values)
+    read = np.unique(graph.op_reads.values)
     constant = read[graph.tensor_is_constant[read]]
     return int(np.maximum(graph.tensor_bytes[constant], 0).sum())

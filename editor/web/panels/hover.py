@@ -29,7 +29,7 @@ def hover(document: Document, ops: Sequence[int], pairs: Sequence[Sequence[int]]
 
 def _op(document: Document, op: int) -> list[Any]:
     graph = document.graph
-    made = [t for t in graph.results[op].tolist() if t >= 0]
+    made = [t for t in graph.op_outputs[op].tolist() if t >= 0]
     shapes = ", ".join(f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
                        for t in made[:2])
     why = document.placement.why(graph.op_keys[op])
@@ -40,7 +40,7 @@ def _op(document: Document, op: int) -> list[Any]:
 
 def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     weights = sum(int(document.graph.tensor_bytes[t]) for t in
-                  {t for op in ops for t in document.graph.reads[op].tolist() if document.graph.tensor_is_constant[t]})
+                  {t for op in ops for t in document.graph.op_reads[op].tolist() if document.graph.tensor_is_constant[t]})
     scopes = scopes_of(document.graph)
     around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
     block = scopes.scopes[max(around)] if around else None
@@ -77,7 +77,7 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
     graph, placement = document.graph, document.placement
     rows, seen = [], set()
     for source, target in pairs[:24]:
-        for tensor in graph.results[source].tolist():
+        for tensor in graph.op_outputs[source].tolist():
             if tensor < 0 or tensor in seen or target not in graph.readers[tensor].tolist():
                 continue
             seen.add(tensor)

@@ -68,8 +68,8 @@ def op(document: Document, number: int) -> list[Any]:
                            html.Button("Copy link", className="link", title="A link that opens the editor on this op",
                                        **{"data-command": "copy-link"})], className="copies"))
     parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
-    parts += [html.H4("Inputs"), _tensors(document, graph.reads[number].tolist(), made=False),
-              html.H4("Outputs"), _tensors(document, [t for t in graph.results[number].tolist() if t >= 0], made=True)]
+    parts += [html.H4("Inputs"), _tensors(document, graph.op_reads[number].tolist(), made=False),
+              html.H4("Outputs"), _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True)]
     if graph.op_attributes[number]:
         parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
     return parts
