@@ -19,8 +19,13 @@ from editor.devices.discovery import Target
 from editor.devices.names import known_names, resolve
 from editor.devices.vocabulary import op_name
 from editor.errors import DeviceTableError
+from editor.yaml_text import YamlError, load_yaml
 
 MAX_DEVICES = 64
+_MAX_DIGITS = 24
+"""Of a number in a table."""
+MAX_FILE_BYTES = 1 << 20
+"""Of a device table."""
 _KEYS = ("name", "backendName", "runtime", "provider", "parameters", "device", "unit", "codegen", "properties", "memory",
          "peakCompute", "peakDramBw", "link", "nonSupportedNodes", "supportedNodes", "deviceID", "deviceMemory")
 # Parameters of Glow that do not affect placement.
@@ -60,31 +65,33 @@ def _from_hetero(text: str) -> tuple[Device, ...]:
 
 def _from_file(path: Path) -> tuple[Device, ...]:
     try:
+        if path.exists() and not path.is_file():
+            raise DeviceTableError(f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DeviceTableError(f"{path}: no such file (a device table, or HETERO:GPU,CPU)") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DeviceTableError(f"{path}: cannot be read as text ({error})") from error
+    except UnicodeDecodeError as error:
+        raise DeviceTableError(f"{path}: not a device table (it is not text)") from error
+    except (OSError, ValueError) as error:
+        raise DeviceTableError(f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     return parse_devices(text, str(path))
 
 
 def parse_devices(text: str, source: str) -> tuple[Device, ...]:
     """Parses the text of a YAML table; ``source`` names it in error messages."""
     try:
-        node = yaml.compose(text, yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{source}:{mark.line + 1}" if mark else source
-        raise DeviceTableError(f"{where}: not valid YAML ({getattr(error, 'problem', None) or error})") from error
-    except RecursionError as error:
-        raise DeviceTableError(f"{source}: not a device table (nested too deeply)") from error
+        node, data = load_yaml(text)
+    except YamlError as error:
+        where = f"{source}:{error.line}" if error.line else source
+        raise DeviceTableError(f"{where}: not valid YAML ({error})") from error
     if not isinstance(node, yaml.SequenceNode):
         raise DeviceTableError(f"{source}:1: a device table is a list of devices (lines starting with `- name: ...`)")
     lines = [f"{source}:{item.start_mark.line + 1}" for item in node.value]
     for line, entry in zip(lines, data, strict=True):
         if not isinstance(entry, dict):
-            raise DeviceTableError(f"{line}: a device is a mapping with a name and a backendName, not {entry!r}")
+            raise DeviceTableError(f"{line}: a device is a mapping with a name and a backendName, not {type(entry).__name__}")
     return _from_entries(data, lines, source)
 
 
@@ -166,9 +173,9 @@ class _Entry:
             return {}
         if isinstance(block, str):
             try:
-                block = yaml.safe_load(block) or {}
-            except yaml.YAMLError as error:
-                self.fail(f"parameters: not `\"key\" : \"value\"` lines ({getattr(error, 'problem', error)})")
+                block = load_yaml(block)[1] or {}
+            except YamlError as error:
+                self.fail(f"parameters: not `\"key\" : \"value\"` lines ({error})")
         if not isinstance(block, dict):
             self.fail('parameters must hold `"key" : "value"` lines')
             return {}
@@ -191,17 +198,17 @@ class _Entry:
 
     def _logical_id(self) -> int | None:
         text = self.text("deviceID")
-        if text and not text.isdigit():
-            self.fail(f"deviceID must be a whole number, not {text!r}")
+        if text and not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+            self.fail(f"deviceID must be a whole number, not {text[:40]!r}")
         return int(text) if text else None
 
     def _size(self) -> int | None:
         text = self.text("memory") or self.text("deviceMemory")
         if not text:
             return None
-        match = _SIZE.fullmatch(text)
+        match = _SIZE.fullmatch(text) if text.isascii() and len(text) <= _MAX_DIGITS else None
         if not match:
-            self.fail(f"memory must be a size such as 8GiB or 500MB, not {text!r}")
+            self.fail(f"memory must be a size such as 8GiB or 500MB, not {text[:40]!r}")
             return None
         base = 1024 if match[3] else 1000
         return int(float(match[1]) * base ** " kmgt".index(match[2].lower() or " "))

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import yaml
 
 from editor.errors import PlanError
+from editor.yaml_text import load_yaml
 
 _EDITOR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
 _OPENVINO_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
@@ -66,8 +66,8 @@ def read_affinities(path: Path) -> ImportedAffinities:
 
 def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     try:
-        data: Any = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        data: Any = json.loads(text) if path.suffix == ".json" else load_yaml(text)[1]
+    except (ValueError, RecursionError) as error:  # a YamlError is a ValueError
         raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({str(error).splitlines()[0]})") from error
     if isinstance(data, list):
         return _from_table(path, data)

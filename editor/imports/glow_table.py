@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import yaml
 
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
@@ -19,6 +18,7 @@ from editor.graph.graph import Bools, Graph
 from editor.imports.affinity_files import ImportedAffinities
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
+from editor.yaml_text import YamlError, load_yaml
 
 _LISTS = ("supportedNodes", "nonSupportedNodes")
 
@@ -82,8 +82,8 @@ def _allowed_by_entry(graph: Graph, device: Device, entry: Mapping[str, Any], na
     parameters: Any = entry.get("parameters") or {}
     if isinstance(parameters, str):
         try:
-            parameters = yaml.safe_load(parameters) or {}
-        except yaml.YAMLError:
+            parameters = load_yaml(parameters)[1] or {}
+        except YamlError:
             parameters = None
     if not isinstance(parameters, Mapping):
         problems.append(f"{name!r}: its parameters are no `\"key\" : \"value\"` lines; no restriction is taken from them")

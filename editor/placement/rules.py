@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.errors import PinError
 from editor.graph.graph import Bools, Graph
 from editor.placement.labels import label_level, label_mask
+from editor.yaml_text import YamlError, load_yaml
 
 _PATTERNS = ("type", "name", "regex", "scope", "tensor")
 _KEYS = (*_PATTERNS, "nth", "to")
@@ -115,11 +115,9 @@ def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
         PinError: the text is not valid; the message names the line.
     """
     try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        raise PinError(f"{source}{f':{mark.line + 1}' if mark else ''}: not valid YAML or JSON "
-                       f"({getattr(error, 'problem', None) or error})") from error
+        data = load_yaml(text)[1]
+    except YamlError as error:
+        raise PinError(f"{source}{f':{error.line}' if error.line else ''}: not valid YAML or JSON ({error})") from error
     return parse_rules(data or [], source)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _COOKIE = "hetero_token"
+_POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+           "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
+           "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+"""Nothing from other hosts, and no other site may frame the page. Dash needs inline scripts, and its grids ``eval``."""
+_HEADERS = ((b"content-security-policy", _POLICY.encode()), (b"x-frame-options", b"DENY"),
+            (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 
 class Guard:
@@ -37,16 +42,17 @@ class Guard:
         if reason:
             await _forbid(scope, send, reason)
             return
-        if self.token and scope["type"] == "http" and self._token_in_query(scope):
-            send = _with_cookie(send, self.token)
+        if scope["type"] == "http":
+            cookie = self.token if self.token and self._token_in_query(scope) else None
+            send = _with_headers(send, cookie)
         await self.app(scope, receive, send)
 
     def _refuse(self, headers: dict[str, str], scope: Scope) -> str:
         host = headers.get("host", "")
-        if self.hosts is not None and (urlsplit(f"//{host}").hostname or "") not in self.hosts:
+        if self.hosts is not None and _host_name(host) not in self.hosts:
             return "This server answers only to its own name (127.0.0.1 or localhost)."
         origin = headers.get("origin")
-        if origin and origin != "null" and urlsplit(origin).netloc != host:
+        if origin and origin != "null" and _netloc(origin) != host:
             return "Requests from other sites are refused."
         if origin == "null":
             return "Requests from nowhere are refused."
@@ -59,9 +65,25 @@ class Guard:
         return hmac.compare_digest(given.encode(), (self.token or "").encode())
 
     def _token_in_cookie(self, headers: dict[str, str]) -> bool:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-        given = cookies[_COOKIE].value if _COOKIE in cookies else ""
+        """Reads the one cookie that counts: other programs on this host may have set any others."""
+        pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
+        given = next((value.strip('"') for name, _, value in pairs if name == _COOKIE), "")
         return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header; "" where there is none or it cannot be parsed."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 async def _forbid(scope: Scope, send: Send, reason: str) -> None:
@@ -69,14 +91,15 @@ async def _forbid(scope: Scope, send: Send, reason: str) -> None:
         await send({"type": "websocket.close", "code": 4403, "reason": reason})
         return
     await send({"type": "http.response.start", "status": 403,
-                "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+                "headers": [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]})
     await send({"type": "http.response.body", "body": reason.encode()})
 
 
-def _with_cookie(send: Send, token: str) -> Send:
+def _with_headers(send: Send, token: str | None) -> Send:
+    """Adds the headers that protect the page, and the cookie with the token where one is given."""
     async def wrapped(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            cookie = f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"
-            message["headers"] = [*message.get("headers", ()), (b"set-cookie", cookie.encode())]
+            cookie = [(b"set-cookie", f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/".encode())] if token else []
+            message = {**message, "headers": [*message.get("headers", ()), *cookie, *_HEADERS]}
         await send(message)
     return wrapped

@@ -30,6 +30,7 @@ from editor.web.static_cache import StaticFileCache
 from editor.workspace.history import Store
 
 log = logging.getLogger(__name__)
+_FASTAPI_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
 
 # Dash's own, with a language, and without a footer that screen readers would announce. Scripts wait in a template.
 _INDEX = """<!DOCTYPE html>
@@ -93,6 +94,8 @@ def create_app(state: AppState) -> Dash:
         document = await asyncio.to_thread(state.wait_first)
         return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
 
+    # FastAPI's own pages about its routes load scripts from other hosts.
+    app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]
     app.server.add_api_route("/_preview", show_preview, include_in_schema=False)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()

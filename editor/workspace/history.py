@@ -86,6 +86,23 @@ def default_folder() -> Path:
     return Path(base) / "hetero-editor"
 
 
+def _private(folder: Path) -> Path:
+    """Creates a folder that only its owner can read; one that exists stays as it is.
+
+    Raises:
+        EditorError: it cannot be created, or is a file.
+    """
+    try:
+        if not folder.exists():
+            folder.mkdir(parents=True, mode=0o700)
+        elif not folder.is_dir():
+            raise EditorError(f"the workspace {folder} is a file; name a folder or a database URL")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise EditorError(f"the workspace {str(folder)!r} cannot be created: {reason}") from error
+    return folder
+
+
 class StaleDocumentError(EditorError):
     """Another writer has changed the document since it was read."""
 
@@ -105,16 +122,16 @@ class Store:
         self.folder = default_folder()
         if url is None or "://" not in url:
             self.folder = Path(url) if url else self.folder
-            self.folder.mkdir(parents=True, exist_ok=True)
-            url = f"sqlite:///{self.folder / 'workspace.db'}"
+            url = f"sqlite:///{_private(self.folder) / 'workspace.db'}"
         elif url.startswith("sqlite:///") and url != "sqlite:///:memory:":
-            self.folder = Path(url.removeprefix("sqlite:///")).parent
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder = _private(Path(url.removeprefix("sqlite:///")).parent)
         try:
+            if url.startswith("sqlite:///") and url != "sqlite:///:memory:":
+                Path(url.removeprefix("sqlite:///")).touch(mode=0o600)
             self._engine = sa.create_engine(url)
             _metadata.create_all(self._engine)
             self._add_missing_columns()
-        except (sa.exc.SQLAlchemyError, ImportError) as error:
+        except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
             raise EditorError(f"the workspace {url} cannot be opened: {str(error).splitlines()[0]}") from error
 
     def create(self, title: str, model: str, sha256: str, define: Mapping[str, int], first: Revision) -> Record:

@@ -356,3 +356,11 @@ def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: Bro
     assert not found.violations_count, found.generate_report()
     context.close()
     assert not faults
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json"])
+def test_pages_about_the_server_s_routes_are_off(path: str, server: Server) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(server.url + path) as answer:  # Dash's own page for an unknown address
+        assert b"swagger" not in answer.read().lower()

@@ -52,3 +52,26 @@ def test_a_token_off_the_loopback() -> None:
     assert first["status"] == 200 and b"HttpOnly" in first["headers"][0][1]
     assert ask(guard, {"host": "box:8050", "cookie": "hetero_token=secret"})[0]["status"] == 200
     assert ask(guard, {"host": "box:8050", "cookie": "hetero_token=other"})[0]["status"] == 403
+
+
+@pytest.mark.parametrize("headers", [{"host": "[::1"}, {"host": "127.0.0.1:8050", "origin": "http://["}])
+def test_a_host_or_origin_that_cannot_be_parsed_is_refused(headers: dict[str, str]) -> None:
+    assert ask(Guard(inner, "127.0.0.1", None), headers)[0]["status"] == 403
+
+
+@pytest.mark.parametrize("others", ["a/b=c", 'x={"a":1}', "a=b=c", ";;"])
+def test_cookies_of_other_programs_do_not_hide_the_token(others: str) -> None:
+    guard = Guard(inner, "0.0.0.0", "secret")
+    assert ask(guard, {"host": "box", "cookie": f"{others}; hetero_token=secret"})[0]["status"] == 200
+    assert ask(guard, {"host": "box", "cookie": others})[0]["status"] == 403
+
+
+def test_every_answer_forbids_frames_and_other_hosts() -> None:
+    for headers, status in (({"host": "localhost"}, 200), ({"host": "evil.example"}, 403)):
+        answer = ask(Guard(inner, "127.0.0.1", None), headers)[0]
+        found = dict(answer["headers"])
+        assert answer["status"] == status
+        policy = found[b"content-security-policy"]
+        assert b"frame-ancestors 'none'" in policy and b"http" not in policy
+        assert found[b"x-frame-options"] == b"DENY" and found[b"x-content-type-options"] == b"nosniff"
+        assert found[b"referrer-policy"] == b"no-referrer"
