@@ -2,12 +2,14 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
+JOBS ?= 3
 ARGS ?= examples/models/mobilenetv2.onnx
+SECONDS ?= 60
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test lint lint-web docs docs-serve wheel sbom lock install clean
+.PHONY: help run check test test-optional fuzz lint lint-web docs docs-serve wheel sbom lock install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -19,14 +21,22 @@ run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes
 check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
 	$(BIN)/python -m pytest -m "not slow and not browser"
 
-test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests
+test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
 	@.ci/chromium
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/.installed-dev ## Lint and types only, Python and page
+test-optional: ## Runtimes that not everyone installs (IREE, TVM), in a venv of their own
+	.ci/optional
+
+fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60; those that do harm are kept in build/fuzz
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+lint: $(VENV)/.installed-dev ## Lint, types, patterns of insecure code, locks and licences
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r editor app.py --severity-level medium
+	$(BIN)/python .ci/dependencies.py
 	$(MAKE) --no-print-directory lint-web
 
 lint-web: node_modules/.installed ## Format, lint and types of the page's scripts and styles

@@ -32,7 +32,8 @@
       mode = page.colourMode;
     if (!box || !view) return;
     box.textContent = "";
-    box.hidden = mode === "device";
+    // the list of devices says it already, unless it is hidden
+    box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
     if (box.hidden) return;
     if (mode === "heat" || mode === "weight") {
       const scale = view.scales[mode],
@@ -62,7 +63,8 @@
         swatch.style.backgroundColor = kind.fill;
         item.append(swatch, `${name} ${kind.ops.length}`);
         item.title = "Select these ops";
-        item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true } }));
+        item.dataset.legendOps = kind.ops.join(" ");
+        item.addEventListener("click", () => editor.set("selection", { data: { ops: kind.ops, select: true, count: true } }));
         box.append(item);
       });
   }

@@ -136,6 +136,14 @@
     },
     { id: "zoom-in", words: "Zoom in", keys: ["+", "="], shown: "+", run: () => editor.zoom(1.3) },
     { id: "zoom-out", words: "Zoom out", keys: ["-"], shown: "−", run: () => editor.zoom(1 / 1.3) },
+    { id: "next-change", words: "Next change of device", keys: ["]"], run: () => editor.stepChange(1), menu: "ground" },
+    {
+      id: "previous-change",
+      words: "Previous change of device",
+      keys: ["["],
+      run: () => editor.stepChange(-1),
+      menu: "ground",
+    },
     { id: "map-toggle", words: "Map of the whole model", keys: ["M"], run: () => editor.toggleMap(), menu: "ground" },
     {
       id: "find-field",
@@ -143,12 +151,21 @@
       keys: ["/"],
       run: () => editor.byId("find")?.focus(),
     },
-    ...["Subgraphs", "Transfers", "Benchmark", "Rules", "Compare"].map(
+    ...["Fallbacks", "Subgraphs", "Transfers", "Benchmark", "Devices", "Rules", "Compare"].map(
       /** @returns {Command} */ (name) => ({ id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) }),
     ),
     ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
     ...inTab("Benchmark", { "bench-tune": "Tune: try the best plans for real" }),
-    ...inTab("Compare", { "compare-start": "Compare layouts", "hints-start": "Suggest improvements" }),
+    ...inTab("Compare", { "compare-start": "Compare layouts" }),
+    ...inTab("Fallbacks", { "hints-start": "Suggest improvements" }),
+    ...["tools", "inspector", "dock"].map(
+      /** @returns {Command} */ (name) => ({
+        id: `toggle-${name}`,
+        words: `Show or hide the ${name === "dock" ? "tables" : name}`,
+        keys: [{ tools: "Shift+T", inspector: "Shift+I", dock: "Shift+B" }[name] || ""],
+        run: () => editor.togglePanel(/** @type {PanelName} */ (name)),
+      }),
+    ),
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
@@ -182,15 +199,15 @@
 
   /** @returns {Command[]} */
   function growCommands() {
-    /** @type {[string, string, string][]} */
+    /** @type {[Messages.Grow["how"], string, string][]} */
     const ways = [
       ["type", "T", "all ops of the same type"],
-      ["twins", "L", "the same op in every layer"],
+      ["alike", "L", "the same op in every layer"],
       ["block", "K", "the block around"],
       ["subgraph", "S", "its subgraph"],
-      ["before", "A", "everything upstream"],
-      ["after", "D", "everything downstream"],
-      ["near", "N", "its neighbours"],
+      ["upstream", "A", "everything upstream"],
+      ["downstream", "D", "everything downstream"],
+      ["neighbours", "N", "its neighbours"],
     ];
     return ways.map(([how, key, words]) => ({
       id: `grow-${how}`,

@@ -27,6 +27,11 @@
     return `${Number(value.toPrecision(3))} s`;
   };
 
+  window.hetero?.provide({
+    humanBytes: /** @type {Hetero["humanBytes"]} */ (functions.heteroBytes),
+    humanSeconds: /** @type {Hetero["humanSeconds"]} */ (functions.heteroSeconds),
+  });
+
   functions.heteroPercent = (value) => (value === null || value === undefined ? "" : `${(100 * value).toFixed(1)} %`);
 
   /** @param {{ withParams(params: Record<string, unknown>): unknown }} theme */

@@ -5,6 +5,10 @@
   const page = editor.page,
     LIT = 3;
 
+  // dash-cytoscape passes the usual sensitivity of the wheel, and Cytoscape warns of any; `tune` sets it.
+  const usual = window.dash_cytoscape?.Cytoscape.defaultProps;
+  if (usual) delete usual.wheelSensitivity;
+
   function liveGraph() {
     const element = /** @type {any} */ (editor.byId("graph")); // dash-cytoscape keeps the instance there
     return element?._cyreg ? element._cyreg.cy : null;
@@ -13,6 +17,11 @@
   /** @param {Cy} cy */
   function attach(cy) {
     const element = /** @type {HTMLElement} */ (cy.container());
+    element.setAttribute("role", "application");
+    element.setAttribute(
+      "aria-label",
+      "Graph of the model: arrow keys go along the edges, the tables below say the same in words",
+    );
     page.cy = cy;
     window.heteroCy = cy;
     page.region = page.first = page.groupOf = null;
@@ -60,6 +69,7 @@
     });
     cy.on("tapstart", editor.hoverOut);
     cy.on("viewport", editor.hoverMoved);
+    cy.on("zoom", () => showFar(cy));
     let later = 0;
     cy.on("viewport", () => {
       // a reload of the page comes back to this place
@@ -78,6 +88,19 @@
     editor.showMode();
   }
 
+  /* Far out nodes show their name and the numbers of their devices only, as large as there is room. */
+  /** @param {Cy} cy */
+  function showFar(cy) {
+    const far = window.heteroIsFar(cy.zoom());
+    if (far === page.far) return;
+    page.far = far;
+    cy.batch(() => cy.nodes().not(".frame").toggleClass("far", far));
+  }
+
+  /* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
+  /** @param {number[]} devices */
+  const signs = (devices) => devices.map((d) => (d < 9 ? String.fromCodePoint(0x2460 + d) : "")).join("");
+
   /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
   /** @param {Cy} cy */
   function light(cy) {
@@ -94,7 +117,10 @@
     const sources = cy.nodes().not(".frame").roots(),
       box = cy.elements().boundingBox();
     const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
-    const view = window.heteroFirstView(box, cy.width(), cy.height(), first);
+    const change = page.view.change,
+      node = change < 0 ? null : editor.nodesOf([change]),
+      focus = node?.nonempty() ? { ...node[0].position() } : null;
+    const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
     cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
   }
 
@@ -153,6 +179,10 @@
   function colour(cy, view) {
     cy.batch(() => {
       cy.nodes(".frame").unselectify();
+      cy.nodes(".terminal").forEach((node) => {
+        if (node.data("brief") === undefined) node.data("brief", node.data("name"));
+      });
+      cy.nodes().not(".frame").toggleClass("far", page.far);
       cy.nodes(".op").forEach((node) => {
         if (node.hasClass("group")) {
           colourGroup(node, view);
@@ -163,7 +193,8 @@
         const [look, word] = editor.lookOf(view, i);
         if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
         const label = `${node.data("name")}\n${editor.short(word, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`;
-        if (node.data("label") !== label) node.data("label", label);
+        const brief = `${signs([view.device[i]])} ${node.data("name")}`;
+        if (node.data("label") !== label || node.data("brief") !== brief) node.data({ label, brief });
         const pin = view.pin[i];
         if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
         if (node.hasClass("forced") !== (pin === 2)) node.toggleClass("forced", pin === 2);
@@ -227,6 +258,7 @@
       fill: parts[0].look.fill,
       ink: parts[0].look.ink,
       label: `${node.data("name")}\n${editor.short(words, 22)}`,
+      brief: `${signs(many.map((share) => share[0]).slice(0, 3))} ${node.data("name")}`,
       colours: colours.join(" "),
       stops: stops.join(" "),
     });
@@ -305,6 +337,7 @@
   function tune(cy) {
     const many = cy.elements().length > 700,
       renderer = /** @type {any} */ (cy).renderer(); // draw less while the view moves
+    renderer.wheelSensitivity = 1;
     renderer.hideEdgesOnViewport = many;
     renderer.textureOnViewport = many;
   }
@@ -339,14 +372,8 @@
   function fit() {
     const cy = page.cy;
     if (!cy) return;
-    const box = cy.elements().boundingBox(),
-      top = 56;
-    const zoom = Math.min((cy.width() - 48) / box.w, (cy.height() - top - 24) / box.h, 1.2);
-    cy.animate({
-      zoom: zoom,
-      pan: { x: cy.width() / 2 - ((box.x1 + box.x2) / 2) * zoom, y: (cy.height() + top) / 2 - ((box.y1 + box.y2) / 2) * zoom },
-      duration: 160,
-    });
+    const whole = window.heteroWhole(cy.elements().boundingBox(), cy.width(), cy.height());
+    cy.animate({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y }, duration: 160 });
   }
 
   editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit });

@@ -22,7 +22,10 @@
     } catch (_error) {} // as above
     const { x0, x1, y0, y1, first } = svg.dataset;
     const box = { x1: Number(x0), x2: Number(x1), y1: Number(y0), y2: Number(y1) };
-    const view = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first));
+    const { focusX, focusY } = svg.dataset,
+      focus = focusX === undefined ? null : { x: Number(focusX), y: Number(focusY) };
+    const view = window.heteroFirstView(box, svg.clientWidth, svg.clientHeight, Number(first), focus);
+    svg.classList.toggle("far", window.heteroIsFar(view.zoom));
     svg.firstElementChild?.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.zoom})`);
   }
 

@@ -31,11 +31,7 @@
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLInputElement} */ (event.target);
     if (!editor.byId("editor")) return;
-    if (target.id === "find" && event.key === "Enter") {
-      editor.find(target.value, page.lastFind === target.value);
-      page.lastFind = target.value;
-      return;
-    }
+    if (target.id === "find" && editor.searchKey(event)) return;
     const key = keyOf(event),
       command = editor.commandForKey(key);
     if (fieldOf(target)) {
@@ -64,7 +60,7 @@
   const BUTTONS = {
     brush: (name) => editor.setBrush(name),
     region: (name) => editor.setRegion(name),
-    grow: (how) => editor.grow(how),
+    grow: (how) => editor.grow(/** @type {Messages.Grow["how"]} */ (how)),
     raise: (device) => editor.stroke({ do: "raise", device: Number(device) }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {
@@ -75,7 +71,11 @@
       editor.paint(numbers(ops), Number(button.dataset.device));
       button.disabled = true;
     },
+    fallback: (what, button) => editor.fallback(what, button.dataset.value || ""),
     goto: (id) => editor.goTo(id),
+    unpinOp: (op) => editor.stroke({ do: "unpin", ops: [Number(op)] }),
+    allOn: (device) => editor.selectDevice(Number(device)),
+    ops: (text) => editor.set("selection", { data: { ops: editor.opsIn(text), select: true, count: true, reveal: true } }),
     part: (part) => editor.showPart(Number(part)),
     rules: (what, button) => editor.rulesButton(what, button),
     ruleOps: (_value, button) => editor.ruleOps(button),

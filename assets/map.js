@@ -13,7 +13,10 @@
     box.hidden = !box.hidden;
     if (box.hidden) return;
     map.show(editor.one("#map"));
-    map.look = (i) => editor.lookOf(page.view, i)[0];
+    map.look = (i) => ({
+      ...editor.lookOf(page.view, i)[0],
+      faint: page.emphasis !== null && !page.emphasis.has(page.view.ops[i]),
+    });
     map.onTap = (i) => {
       const op = page.view.ops[i];
       if (editor.painting()) editor.paintOrUnpin([op]);

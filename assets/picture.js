@@ -233,10 +233,12 @@
       );
       fill = `url(#${name})`;
     }
-    const lines = String(node.data("label")).split("\n"),
+    const far = node.hasClass("far"),
+      lines = far ? [editor.short(String(node.data("brief")), 13)] : String(node.data("label")).split("\n"),
+      size = far ? 20 : 12,
       p = node.renderedPosition();
     return `<g>${svgRect(node, z, fill, "")}${lines
-      .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15 * z, 12 * z, node.style("color")))
+      .map((line, k) => svgText(line, p.x, p.y + (k - (lines.length - 1) / 2) * 15 * z, size * z, node.style("color")))
       .join("")}</g>`;
   }
 

@@ -2,18 +2,25 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page,
+    READABLE = 0.4,
+    CLEAR = 0.7;
 
   /** @type {Hetero["opId"]} */
   const opId = (id) => (id.startsWith("op") ? Number(id.slice(2)) : -1);
   const known = new Map(),
     MOST_KNOWN = 5000;
 
-  /* The ops that a node stands for; a block has them as ranges: "3-5 9". */
+  /* The ops that a node stands for; a block has them as ranges. */
   /** @param {CyNode} node */
   function opsOf(node) {
     const text = node.data("ops");
-    if (text === undefined) return [node.data("op")];
+    return text === undefined ? [node.data("op")] : opsIn(text);
+  }
+
+  /** @type {Hetero["opsIn"]} */
+  function opsIn(text) {
+    if (!text) return [];
     let ops = known.get(text);
     if (!ops) {
       ops = [];
@@ -93,11 +100,33 @@
     }, 25);
   }
 
+  /** @type {Hetero["selectDevice"]} */
+  function selectDevice(device) {
+    const ops = page.view.ops.filter((_op, i) => page.view.device[i] === device);
+    editor.set("selection", { data: { ops, select: true, count: true } });
+  }
+
+  /* The selection in words, for those who do not see it. */
+  /** @param {number[]} ops */
+  function tell(ops) {
+    const live = editor.byId("live"),
+      view = page.view;
+    if (!live || !view) return;
+    const place = page.index.get(ops[0]),
+      node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
+      name = node?.nonempty() ? node[0].data("name") : "op";
+    if (!ops.length) live.textContent = "";
+    else if (ops.length > 1) live.textContent = `${ops.length} ops selected`;
+    else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
+  }
+
   /** @param {Messages.Selection | null} selection */
   function select(selection) {
     if (!selection) return window.dash_clientside.no_update;
     const ops = selection.ops || [];
     editor.showLink(ops);
+    setTimeout(editor.drawRibbon, 0);
+    tell(ops);
     if (selection.select && page.cy) {
       quietly(() => {
         page.cy.elements(":selected").unselect();
@@ -232,7 +261,7 @@
     const cy = page.cy;
     const box = elements.boundingBox();
     const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
-    if (zoom >= 0.35)
+    if (zoom >= READABLE)
       cy.animate(
         { fit: { eles: elements, padding: 60 }, duration: 180 },
         {
@@ -241,7 +270,7 @@
           },
         },
       );
-    else cy.animate({ center: { eles: elements.nodes().first() }, zoom: 0.6, duration: 180 });
+    else cy.animate({ center: { eles: elements.nodes().first() }, zoom: CLEAR, duration: 180 });
   }
 
   /* Goes to an op; blocks around it are opened. */
@@ -275,7 +304,7 @@
     unmark();
     page.cy.elements(":selected").unselect();
     node.select();
-    page.cy.animate({ center: { eles: node }, zoom: Math.max(page.cy.zoom(), 0.6), duration: 160 });
+    page.cy.animate({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom(), duration: 160 });
   }
 
   /** @type {Hetero["find"]} */
@@ -309,8 +338,10 @@
   editor.provide({
     reselect,
     selectNothing,
+    selectDevice,
     showPart,
     opId,
+    opsIn,
     opsOf,
     nodesOf,
     selectedOps,

@@ -45,7 +45,8 @@
 
   function send() {
     clearTimeout(retry);
-    editor.set("strokes", { data: { page: PAGE_ID, strokes: [...pending] } });
+    if (editor.reachable())
+      editor.set("strokes", { data: { page: PAGE_ID, seen: page.view?.version ?? 0, strokes: [...pending] } });
     retry = setTimeout(() => {
       retryAfter = Math.min(2 * retryAfter, LAST_RETRY);
       if (pending.length && page.view?.document === pendingOf) send();
@@ -54,9 +55,30 @@
 
   /** @param {Messages.Confirmed | null} confirmed */
   function strokesConfirmed(confirmed) {
-    if (confirmed?.page === PAGE_ID) pending = pending.filter((each) => (each.sequence || 0) > confirmed.sequence);
+    if (confirmed?.page === PAGE_ID) {
+      pending = pending.filter((each) => (each.sequence || 0) > confirmed.sequence);
+      editor.showUnstored(confirmed.problem);
+    }
     if (!pending.length) clearTimeout(retry);
     return window.dash_clientside.no_update;
+  }
+
+  /** @type {Hetero["waitingStrokes"]} */
+  const waitingStrokes = () => (page.view?.document === pendingOf ? pending.length : 0);
+
+  /** @type {Hetero["resend"]} */
+  function resend() {
+    retryAfter = FIRST_RETRY;
+    if (waitingStrokes()) send();
+  }
+
+  /* The graph shows again what the server has confirmed. */
+  /** @type {Hetero["dropWaiting"]} */
+  function dropWaiting() {
+    pending = [];
+    clearTimeout(retry);
+    if (page.cy && page.view) editor.colour(page.cy, page.view);
+    if (editor.reachable()) stroke({ do: "show" });
   }
 
   /**
@@ -239,6 +261,9 @@
   }
 
   editor.provide({
+    waitingStrokes,
+    resend,
+    dropWaiting,
     say,
     painting,
     device,

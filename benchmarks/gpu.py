@@ -8,6 +8,8 @@
 4. Exports: where a session puts the ops when it is opened with the exported settings, by annotations and by names, and
    with a memory budget.
 5. `optimal` with a measured profile of GPU and CPU against each alone and `priority`.
+6. With two GPUs: how they are listed, and a chain of products that goes to and fro between ``GPU.0`` and ``GPU.1``: each
+   boundary is a copy from one to the other; then policy `pipeline` over both, by requests in flight.
 
 ``--rehearse`` runs the same on CPU devices, to test the script; its figures mean nothing.
 """
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,6 +87,41 @@ def boundaries(gpu: dict[str, Any], folder: Path, seconds: float) -> None:
         print(f"  {count:2} GPU subgraphs: {median * 1e3:.3f} ms{extra}")
 
 
+def two_gpus(folder: Path) -> None:
+    """Time of each boundary of a chain between two GPUs, and whether the results are those of one."""
+    table = [{"name": f"GPU.{i}", "properties": {"use_tf32": "0"}} for i in range(2)]
+    devices = load_devices(table)
+    if any(device.planned for device in devices):
+        print("Two GPUs: this machine has one")
+        return
+    graph = load_model(products(folder / "products.onnx"))
+    part = contiguous(graph, 8)
+    compiled = compile_placement(placement_of_groups(graph, devices, part % 2, part))
+    inputs = random_inputs(graph)
+    expected = compile_whole(graph, devices[0]).run(inputs)
+    runs = [compiled.run_timed(inputs) for _ in range(50)][10:]
+    gap = max(float(np.max(np.abs(runs[-1][0][name] - expected[name]))) for name in expected)
+    print(f"Two GPUs: largest difference {gap:.3g}; median of {len(runs)} runs, each boundary {256 * 1024 * 4:,} bytes")
+    for i, transfer in enumerate(runs[0][1].transfers):
+        seconds = float(np.median([times.transfers[i].seconds for _, times in runs]))
+        print(f"  {transfer.source} -> {transfer.target}: {seconds * 1e6:.0f} us{', copied' if transfer.copied else ''}")
+
+
+def pipeline_over_two(folder: Path, seconds: float, layers: int = 24, counts: Sequence[int] = (1, 2, 4, 8)) -> None:
+    """Requests per second of policy `pipeline` over two GPUs against one, by the number of requests in flight."""
+    table = [{"name": f"GPU.{i}", "properties": {"use_tf32": "0"}} for i in range(2)]
+    if any(device.planned for device in load_devices(table)):
+        return
+    graph = load_model(transformer(folder / "pipeline.onnx", layers=layers, width=1024, tokens=512, heads=16))
+    plan = partition(graph, table, policy="pipeline").placement
+    print(f"Pipeline over two GPUs, {layers} layers: subgraphs of {[s.size for s in plan.subgraphs]} ops")
+    for requests in counts:
+        (result,) = Benchmark({"pipeline": plan}, seconds, "throughput", requests).run()
+        one = max(b.throughput or 0 for b in result.baselines)
+        print(f"  {requests} in flight: {result.throughput:.1f} requests/s, one GPU {one:.1f}: "
+              f"{result.throughput / max(one, 1e-9):.2f} times; interval {result.throughput_interval}", flush=True)
+
+
 def story(title: str, graph: Any, table: list[dict[str, Any]], policies: dict[str, dict[str, Any]], seconds: float) -> None:
     """Benchmarks plans side by side with each device alone, and prints the comparison."""
     plans = {name: partition(graph, table, policy=name.split()[0], **settings) for name, settings in policies.items()}
@@ -146,6 +184,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 2, 4, 8], help="requests, for the pipeline")
+    parser.add_argument("--two", action="store_true", help="only the parts about two GPUs")
     options = parser.parse_args()
     provider = "CPUExecutionProvider" if options.rehearse else "CUDAExecutionProvider"
     if provider not in {d.provider for d in available_devices()}:
@@ -155,10 +195,14 @@ def main() -> None:
         gpu["properties"] = {"use_tf32": "0"}
     cpu = {"name": "CPU", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}
     for device in available_devices():
-        print(f"{device.name}: {device.description} {device.hardware}")
+        print(f"{device.name}: {device.description} [{device.details}]")
     print(environment(0), f"{os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if options.two:
+            two_gpus(folder)
+            pipeline_over_two(folder, options.seconds, counts=options.in_flight)
+            return
         boundaries(gpu, folder, options.seconds)
         light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
         # ONNX Runtime's GPU provider keeps the unsplit model whole; the plan gives MaxPool to the CPU.
@@ -170,6 +214,9 @@ def main() -> None:
         story(f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}", graph,
               [{**gpu, "memory": limit}, cpu], {"memory": {}}, options.seconds)
         exports(gpu, cpu, folder)
+        if not options.rehearse:
+            two_gpus(folder)
+            pipeline_over_two(folder, options.seconds)
         print("`optimal` by a measured profile")
         for path in [*sorted(MODELS.glob("*.onnx")), light]:
             try:

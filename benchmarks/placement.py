@@ -21,11 +21,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.block_latency import best_blocks, block_latency
-from editor.placement.policies.annealing import balance
 from editor.placement.policies.chain import best_chain, orders
+from editor.placement.policies.neighbourhood import BUSIEST, improve
+from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem, Tensor
+from editor.placement.policies.relaxation import relaxed_bound
 
-ANNEAL_MOVES = 600_000
 # (published dynamic program or optimum, best value known without contiguity)
 THROUGHPUT = {"layer-bert24_inference": (17.790, 17.715), "layer-gnmt_inference": (32.911, 31.687),
               "layer-resnet50_inference": (33.775, 33.571), "op-bert_l-3_inference": (27.919, 21.908),
@@ -145,8 +146,8 @@ def _strong_components(after: dict[int, set[int]]) -> list[list[int]]:
     return found
 
 
-def solve_throughput(workload: Workload, contiguous: bool) -> tuple[float, float | None, Any]:
-    """The busiest device: chains over several orders, then single moves where contiguity is not asked for."""
+def solve_throughput(workload: Workload, contiguous: bool, seconds: float) -> tuple[float, float | None, Any]:
+    """The busiest device: chains over several orders, then large neighbourhood search where contiguity is not asked for."""
     problem = workload.problem
     best, label = float("inf"), None
     for order in orders(problem, count=10):
@@ -154,13 +155,10 @@ def solve_throughput(workload: Workload, contiguous: bool) -> tuple[float, float
         if value < best:
             best, label = value, found
     assert label is not None, "no contiguous placement fits"
+    bound = max(busiest_bound(problem), relaxed_bound(problem, busiest=True))
     if not contiguous:
-        for seed in range(2):
-            found = balance(problem, label, ANNEAL_MOVES, seed)
-            if problem.loads(found).max() < problem.loads(label).max():
-                label = found
-    fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)
-    bound = max(float(fastest.sum()) / problem.time.shape[1], float(fastest.max(initial=0.0)))
+        found = improve(problem, label, BUSIEST, seconds, bound)
+        label, bound = found.label, found.bound
     return float(problem.loads(label).max()), bound, label
 
 
@@ -197,6 +195,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--objective", choices=["throughput", "latency"], required=True)
     parser.add_argument("--noncontiguous", action="store_true")
+    parser.add_argument("--seconds", type=float, default=30, help="budget of the search without contiguity")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = {}
@@ -204,7 +203,7 @@ def main() -> int:
         start = time.perf_counter()
         workload = read(path)
         if options.objective == "throughput":
-            value, bound, label = solve_throughput(workload, not options.noncontiguous)
+            value, bound, label = solve_throughput(workload, not options.noncontiguous, options.seconds)
         else:
             value, bound, label = solve_latency(workload)
         seconds = time.perf_counter() - start

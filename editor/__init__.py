@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ExecutionError,
         ExportError,
         JobError,
+        LimitError,
         ModelError,
         PinError,
         PlanError,
@@ -37,8 +38,8 @@ __version__ = VERSION
 
 __all__ = [
     "AvailableDevice", "DeviceTableError", "EditorError", "ExecutionError", "ExportError", "Graph", "JobError",
-    "ModelError", "PinError", "Plan", "PlanError", "UnboundSymbolError", "UnsupportedOpError", "available_devices",
-    "load_devices", "load_model", "load_plan", "partition",
+    "LimitError", "ModelError", "PinError", "Plan", "PlanError", "UnboundSymbolError", "UnsupportedOpError",
+    "available_devices", "load_devices", "load_model", "load_plan", "partition",
 ]
 
 _HOMES = {"AvailableDevice": "devices.discovery", "available_devices": "devices.discovery",

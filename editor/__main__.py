@@ -13,11 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from editor import limits, supervisor
 from editor.errors import EditorError
-from editor.exports.formats import FORMATS
+from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
 
 Command = Callable[[argparse.Namespace], int]
+_UNSUPERVISED = frozenset({"plan_commands.devices", "watch_commands.watch", "worker_commands.worker",
+                           "adapter_commands.adapter_test"})
+"""Commands that read no model, or that go on after one that exceeds a limit."""
+_NO_SCHEDULER = frozenset({"worker_commands.worker"})
+"""Commands that use no devices of other machines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return launch(given[1:])
     options = _parser().parse_args(given)
     try:
+        limits.from_options(vars(options))
+        if options.command not in _NO_SCHEDULER and options.scheduler:
+            _use_scheduler(options)
+        if arguments is None and options.command not in _UNSUPERVISED and (status := supervisor.fork()) is not None:
+            return status
         status = _command(options.command)(options)
         sys.stdout.flush()
         return status
@@ -43,10 +54,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _use_scheduler(options: argparse.Namespace) -> None:
+    from editor.runtimes.machines.connection import connection_of, use  # takes time to import, and few need it
+
+    use(connection_of(options))
+
+
 def _command(name: str) -> Command:
     """The function ``module.name`` of ``editor.commands``."""
     module, _, function = name.partition(".")
     command: Command = getattr(import_module(f"editor.commands.{module}"), function)
+    if sys.stderr.isatty():
+        from editor.runtimes.asking import on_asking  # the commands import it anyway
+
+        on_asking(lambda text: print(f"{text} ...", file=sys.stderr))
     return command
 
 
@@ -58,18 +79,28 @@ def _parser() -> argparse.ArgumentParser:
     _add_measure_commands(commands)
     _add_report_commands(commands)
     _add_watch_commands(commands)
+    _add_worker_command(commands)
+    _add_adapter_commands(commands)
+    for name, command in commands.choices.items():
+        if name not in ("devices", "worker"):
+            limits.add_options(command)
+        if name != "worker":
+            limits.add_scheduler_options(command)
     return parser
 
 
 def _add_plan_commands(commands: Any) -> None:
     devices = commands.add_parser("devices", help="what this machine really has")
     devices.add_argument("--json", action="store_true", help="machine-readable")
+    devices.add_argument("--links", action="store_true", help="measure the links between the machines, for costs")
     devices.set_defaults(command="plan_commands.devices")
 
     partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
     partition.add_argument("model", help="an .onnx file")
     partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
     partition.add_argument("--policy", default="priority", choices=POLICY_NAMES)
+    partition.add_argument("--search", type=float, metavar="SECONDS",
+                           help="for the policy optimal: how long to search for a better placement; default: 0.5")
     partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
     partition.add_argument("--costs", choices=COST_SOURCES, help="for policies that weigh costs; measured "
                            "needs a profile (see `profile`)")
@@ -78,9 +109,17 @@ def _add_plan_commands(commands: Any) -> None:
     partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
     partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
+    partition.add_argument("--profile", action="append", default=[], metavar="DEVICE=FILE", type=_assignment, help="times of "
+                           "a device from another machine, as `import` takes them; then --costs measured is the default")
     partition.add_argument("--subgraphs", default="minimal", choices=SUBGRAPH_RULES)
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
     partition.set_defaults(command="plan_commands.partition")
+
+    sizes = commands.add_parser("sizes", help="a plan's decisions at several sizes of the inputs, side by side")
+    sizes.add_argument("plan", type=Path)
+    sizes.add_argument("sizes", nargs="+", metavar="NAME=N,N", help="e.g. sequence=128,512 batch=1,8; all combinations")
+    sizes.add_argument("--json", type=Path, metavar="F")
+    sizes.set_defaults(command="plan_commands.sizes")
 
     run = commands.add_parser("run", help="run a plan once")
     run.add_argument("plan", type=Path)
@@ -94,6 +133,8 @@ def _add_measure_commands(commands: Any) -> None:
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     bench.add_argument("--json", type=Path, metavar="F")
+    bench.add_argument("--memory", action="store_true", help="measure what each plan takes, in a process of its own")
+    bench.add_argument("--calibrate", action="store_true", help="correct the profiles of the devices by this run")
     _add_measure_options(bench, seconds=2.0, modes=True)
     bench.set_defaults(command="measure_commands.bench")
 
@@ -115,7 +156,13 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
         parser.add_argument("--mode", default="latency", choices=["latency", "throughput"])
         parser.add_argument("--requests", type=int, default=4, metavar="N", help="in flight, for throughput")
     parser.add_argument("--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice")
-    parser.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler; default: an embedded one")
+
+
+def _add_adapter_commands(commands: Any) -> None:
+    adapter = commands.add_parser("adapter-test", help="check a runtime of another package, see docs/adapters.md")
+    adapter.add_argument("name", help="of the runtime, as in backendName")
+    adapter.add_argument("--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all")
+    adapter.set_defaults(command="adapter_commands.adapter_test")
 
 
 def _add_report_commands(commands: Any) -> None:
@@ -130,12 +177,24 @@ def _add_report_commands(commands: Any) -> None:
                              "onnxruntime: assignment=names|annotations, budget=no")
     export.set_defaults(command="report_commands.export")
 
-    bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins")
+    bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins, or measured times "
+                                "as the profile of a device")
     bring.add_argument("plan", type=Path)
-    bring.add_argument("file", type=Path, help="a plan, .dot, .json, .csv, Glow partition config or device table, "
-                       "or annotated .onnx")
-    bring.add_argument("--out", required=True, metavar="PLAN", type=Path)
-    bring.set_defaults(command="report_commands.import_affinities")
+    bring.add_argument("file", type=Path, help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
+                       "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
+                       "profile, a CSV of op and microseconds")
+    bring.add_argument("--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times")
+    bring.add_argument("--device", default="", metavar="NAME", help="whose times they are; default: the only planned device, "
+                       "or the one that the file's name has in it")
+    bring.add_argument("--machine", default="", metavar="NAME", help="the machine that was measured, for what figures state")
+    bring.set_defaults(command="import_commands.import_file")
+
+    kit = commands.add_parser("kit", help="write a folder that measures a device's ops on another machine")
+    kit.add_argument("plan", type=Path)
+    kit.add_argument("--out", required=True, metavar="DIR", type=Path)
+    kit.add_argument("--device", default="", metavar="NAME", help="default: the only planned device")
+    kit.add_argument("--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there")
+    kit.set_defaults(command="kit_commands.kit")
 
     why = commands.add_parser("why", help="explain why an op is where it is")
     why.add_argument("plan", type=Path)
@@ -161,6 +220,20 @@ def _add_watch_commands(commands: Any) -> None:
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument("--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never")
     watch.set_defaults(command="watch_commands.watch")
+
+
+def _add_worker_command(commands: Any) -> None:
+    worker = commands.add_parser("worker", help="offer this machine's devices to editors, at a Dask scheduler")
+    worker.add_argument("scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler")
+    worker.add_argument("--name", metavar="N", help="devices are listed as N/CPU ...; default: the name of the host")
+    worker.add_argument("--offer", default="", metavar="A,B", help="names of devices, as `devices` lists them; default: all")
+    worker.add_argument("--threads", type=int, default=0, metavar="T", help="most per subgraph; 0: the runtime's choice")
+    worker.add_argument("--memory-limit", metavar="SIZE", help="such as 4GiB: beyond it the worker is restarted; default: "
+                        "the machine's memory")
+    worker.add_argument("--cache", metavar="SIZE", help="of weights on this machine's disk; default: 8GiB")
+    worker.add_argument("--host", default="", metavar="ADDRESS", help="to listen on; default: what reaches the scheduler")
+    limits.add_tls_options(worker)
+    worker.set_defaults(command="worker_commands.worker")
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -6,6 +6,8 @@ The command line prints them without a traceback and exits with 1; the page show
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class EditorError(Exception):
     """Base class: the input, not the program, is at fault."""
@@ -18,12 +20,12 @@ class ModelError(EditorError):
 class UnboundSymbolError(EditorError):
     """A symbolic dimension of a model input has no value."""
 
-    def __init__(self, message: str, symbols: tuple[str, ...]) -> None:
+    def __init__(self, message: str, symbols: tuple[str, ...], proposed: Mapping[str, int] | None = None) -> None:
         super().__init__(message)
-        self.symbols = symbols
+        self.symbols, self.proposed = symbols, dict(proposed or {})
 
-    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
-        return type(self), (str(self), self.symbols)
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...], dict[str, int]]]:
+        return type(self), (str(self), self.symbols, self.proposed)
 
 
 class DeviceTableError(EditorError):
@@ -50,5 +52,13 @@ class ExportError(EditorError):
     """An export cannot be written."""
 
 
+class LimitError(EditorError):
+    """A file needs more time, memory or parts than the limits allow; the message says how to raise the limit."""
+
+
 class JobError(EditorError):
     """A job was cancelled, or its worker died."""
+
+
+class WorkspaceError(EditorError):
+    """The workspace's database cannot be read or written at the moment; what it holds is as before."""

@@ -11,7 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from editor.errors import ExportError
+from editor.errors import EditorError, ExportError
+
+_MAX_SHOWN = 300
+"""Characters of a path in a message."""
 
 
 def json_text(data: Any) -> str:
@@ -27,8 +30,53 @@ def _finite(data: Any) -> Any:
     return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
-def write_atomic(path: Path, content: str | bytes) -> Path:
+MAX_TEXT_BYTES = 64 << 20
+"""Of a plan, a file of rules or affinities, or a sidecar."""
+
+
+def read_text(path: str | Path, error: type[EditorError], max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The text of a file from a stranger: a regular one, of a limited size, in UTF-8.
+
+    Raises:
+        EditorError: of the given type; the file is missing, no such file, or cannot be read.
+    """
+    path, shown = Path(path), str(path)
+    if len(shown) > _MAX_SHOWN or not shown.isprintable():
+        shown = repr(shown[:_MAX_SHOWN])
+    try:
+        if path.exists() and not path.is_file():
+            raise error(f"{shown}: not a regular file")
+        if path.stat().st_size > max_bytes:
+            raise error(f"{shown}: {path.stat().st_size:,} bytes; the limit is {max_bytes:,}")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise error(f"{shown}: no such file") from None
+    except UnicodeDecodeError as cause:
+        raise error(f"{shown}: cannot be read (it is not text in UTF-8)") from cause
+    except (OSError, ValueError) as cause:  # a path that is too long, or has NUL
+        raise error(f"{shown}: cannot be read ({getattr(cause, 'strerror', None) or cause})") from cause
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text from a stranger.
+
+    Raises:
+        ValueError: it is not valid, nested too deeply, or has a number of thousands of digits; the message says where.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} in line {error.lineno}") from None
+    except ValueError:
+        raise ValueError("a number has too many digits") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_atomic(path: Path, content: str | bytes, private: bool = False) -> Path:
     """Writes to a temporary file in the same folder, then renames it; returns the path.
+
+    A ``private`` file can be read by its owner only.
 
     Raises:
         ExportError: the folder cannot be created or written to.
@@ -39,9 +87,10 @@ def write_atomic(path: Path, content: str | bytes) -> Path:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
+            if not private:  # mkstemp made it so
+                umask = os.umask(0)
+                os.umask(umask)
+                os.chmod(temporary, 0o666 & ~umask)
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -70,11 +119,31 @@ def copy_atomic(source: Path, target: Path) -> Path:
     return target
 
 
+def cache_folder(name: str = "") -> Path:
+    """The editor's folder below the user's cache, or a folder in it; whoever writes there creates it."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "hetero-editor" / name
+
+
+def private_folder(path: Path) -> Path:
+    """Creates a folder that only its owner can read; returns it.
+
+    Raises:
+        ExportError: it cannot be created, or belongs to somebody else.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be created ({error.strerror or error})") from error
+    return path
+
+
 def file_state(path: str | Path) -> tuple[int, int] | None:
     """Time of the last change (ns) and size (bytes) of a file, to tell whether it changed; None when it is gone."""
     try:
         stat = Path(path).stat()
-    except OSError:
+    except (OSError, ValueError):  # a path with NUL
         return None
     return stat.st_mtime_ns, stat.st_size
 

@@ -1,6 +1,8 @@
-"""Formats numbers for display."""
+"""Formats numbers for display, and text for spreadsheets."""
 
 from __future__ import annotations
+
+import re
 
 
 def human_bytes(size: int) -> str:
@@ -32,3 +34,24 @@ def shortened(text: str, length: int) -> str:
 def counted(number: int, what: str) -> str:
     """"1 subgraph", "3 subgraphs"."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def spreadsheet_cell(value: object) -> object:
+    """A cell of a CSV file. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value) else value
+
+
+def from_spreadsheet_cell(cell: str) -> str:
+    """The text of which `spreadsheet_cell` made a cell."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

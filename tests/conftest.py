@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,10 +28,10 @@ MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifes
 
 GOLDEN = Path(__file__).parent / "golden"
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "browser")]
+sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("", "browser", "execution")]
 
 from markers import pytest_collection_modifyitems  # noqa: E402,F401  # which tests are slow or need a browser
-from pages import browser, page, server  # noqa: E402,F401  # fixtures for every test of the page
+from pages import browser, chromium, fresh, layered, opened, page, profile, serve, server  # noqa: E402,F401  # fixtures for tests of the page
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,6 +41,23 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         yield
+
+
+SWIFTSHADER = Path("/usr/lib/chromium")
+"""Debian's Chromium brings a GPU in software: a second memory that every machine has."""
+
+
+@pytest.fixture(scope="session")
+def software_gpu() -> None:
+    """A GPU for the WebGPU execution provider, in this process and in those that it starts."""
+    pytest.importorskip("onnxruntime_ep_webgpu", reason="the package onnxruntime-ep-webgpu is not installed")
+    if not (SWIFTSHADER / "vk_swiftshader_icd.json").exists():
+        pytest.skip("there is no SwiftShader of Debian's Chromium")
+    import ctypes
+
+    ctypes.CDLL(str(SWIFTSHADER / "libvulkan.so.1"))  # of this process, which LD_LIBRARY_PATH would reach too late
+    os.environ.update(VK_DRIVER_FILES=str(SWIFTSHADER / "vk_swiftshader_icd.json"), LD_LIBRARY_PATH=str(SWIFTSHADER),
+                      ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER="1")
 
 
 REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},

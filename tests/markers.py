@@ -9,7 +9,9 @@ from __future__ import annotations
 import pytest
 
 SLOW: frozenset[str] = frozenset({
+    "execution/test_adapter_kit.py::test_a_runtime_that_keeps_the_protocol_passes",
     "execution/test_jobs.py",
+    "execution/test_jobs_private.py",
     "execution/test_executor.py::test_a_benchmark_measures_subgraphs_transfers_and_baselines",
     "execution/test_buffers.py::test_results_are_correct_when_tensors_share_memory",
     "execution/test_executor.py::test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline",
@@ -17,6 +19,8 @@ SLOW: frozenset[str] = frozenset({
     "execution/test_executor.py::test_real_networks_split_over_three_runtimes_compute_the_same",
     "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
     "execution/test_in_place_kernels.py::test_sums_across_cuts_are_correct_in_repeated_runs",
+    "execution/test_machine_faults.py",
+    "execution/test_machines.py",
     "execution/test_measure.py",
     "execution/test_preload.py",
     "exports/test_dot_pack.py",
@@ -33,12 +37,15 @@ SLOW: frozenset[str] = frozenset({
     "graph/test_scopes.py::test_the_number_of_nodes_shown_is_bounded",
     "graph/test_shape_folding.py::test_a_hundred_thousand_ops_after_an_unknown_shape_load_quickly",
     "placement/test_subgraphs.py::test_connected_makes_the_same_subgraphs_as_openvino",
+    "runtimes/test_asking.py::test_crashes_hangs_failures_and_wrong_values_are_reasons",
     "runtimes/test_adding_a_runtime.py::test_an_added_runtime_is_queried_run_profiled_and_benchmarked",
+    "test_bombs.py",
     "test_cli.py::test_devices",
     "test_cli.py::test_partition_why_run_bench_export",
     "test_cli.py::test_two_plans_in_one_benchmark",
     "test_cli.py::test_usage_errors_have_status_two",
     "test_faults.py::test_finished_jobs_leave_no_thread",
+    "web/test_callback_gate.py",
     "web/test_shutdown.py",
 })
 """``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests."""

@@ -60,7 +60,7 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "cause"), [
     (["partition", ODDITIES / "html_error_page.onnx", "--devices", "HETERO:CPU"], "HTML page"),
     (["partition", ODDITIES / "truncated.onnx", "--devices", "HETERO:CPU"], "cut short"),
-    (["partition", MODELS / "resnet50.onnx", "--devices", "HETERO:CPU"], "--define batch=1"),
+    (["partition", MODELS / "resnet50.onnx", "--define", "nope=3", "--devices", "HETERO:CPU"], "no such symbol"),
     (["partition", MODELS / "mobilenetv2.onnx", "--devices", "HETERO:Warp9"], "unknown device or runtime 'Warp9'"),
     (["partition", ODDITIES / "custom_op.onnx", "--devices", "HETERO:CPU"], "cannot run on any device"),
     (["partition", MODELS / "mobilenetv2.onnx", "--devices", "HETERO:CPU", "--pin", "nothing=CPU"], "no op with the key"),

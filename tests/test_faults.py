@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import EXAMPLES, ROOT, write_dag
+from documents import documents_of_one_record, paint_at_once
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import convert_model_to_external_data
 
@@ -27,8 +28,8 @@ from editor.files import json_text
 from editor.graph.graph import Graph
 from editor.placement.hints import hints
 from editor.placement.regions import EXPANSIONS, expand_selection
-from editor.workspace.document import Document, first_decisions
-from editor.workspace.history import Revision, StaleDocumentError, Store
+from editor.workspace.document import Document
+from editor.workspace.history import StaleDocumentError
 
 TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
@@ -61,24 +62,15 @@ def test_finished_jobs_leave_no_thread() -> None:
 
 
 @pytest.fixture
-def two_documents(tmp_path: Path) -> tuple[Document, Document]:
-    """One record, opened twice: by two servers, say."""
-    path = write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(12)])
-    graph = editor.load_model(path)
-    plan = editor.partition(graph, TWO)
-    url = str(tmp_path / "workspace")
-    first = Revision("open", first_decisions(plan.placement.settings, TWO))
-    record = Store(url).create("net", str(path), graph.sha256, {}, first)
-    abilities = {d.name: c for d, c in zip(plan.devices, plan.placement.constraints.capabilities, strict=True)}
-    one, other = (Document(Store(url), record, graph, abilities) for _ in range(2))
-    return one, other
+def two_documents(tmp_path: Path) -> list[Document]:
+    return documents_of_one_record(str(tmp_path / "workspace"), tmp_path, TWO, 12)
 
 
-def test_two_documents_of_one_record_do_not_overwrite_each_other(two_documents: tuple[Document, Document]) -> None:
+def test_two_documents_of_one_record_do_not_overwrite_each_other(two_documents: list[Document]) -> None:
     one, other = two_documents
     for op in range(10):
         (one, other)[op % 2].paint([op], 1)
-    assert len(one.store.history(one.id)) == 11
+    assert len(one.store.steps(one.id)) == 11
     other.refresh()
     one.refresh()
     assert set(one.placement.settings.pins) == set(other.placement.settings.pins) == {f"t{i}" for i in range(10)}
@@ -89,45 +81,25 @@ def test_two_documents_of_one_record_do_not_overwrite_each_other(two_documents: 
     assert set(one.placement.settings.pins) == {*(f"t{i}" for i in range(9)), "t11"}
 
 
-def test_documents_painted_at_the_same_time_lose_no_stroke(two_documents: tuple[Document, Document]) -> None:
-    def work(document: Document, ops: range) -> None:
-        for op in ops:
-            document.paint([op], 1)
-    halves = zip(two_documents, (range(6), range(6, 12)), strict=True)
-    threads = [threading.Thread(target=work, args=half) for half in halves]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_documents_painted_at_the_same_time_lose_no_stroke(two_documents: list[Document]) -> None:
+    paint_at_once(two_documents, 12)
     for document in two_documents:
-        document.refresh()
         assert len(document.placement.settings.pins) == 12
 
 
-def test_a_change_made_from_an_old_state_is_refused_by_the_store(two_documents: tuple[Document, Document]) -> None:
+def test_a_change_made_from_an_old_state_is_refused_by_the_store(two_documents: list[Document]) -> None:
     one, other = two_documents
     old = other.version
     one.paint([0], 1)
     with pytest.raises(StaleDocumentError, match="changed elsewhere"):
-        other.store.append(other.id, 1, Revision("late", {}), old)
+        other.store.append(other.id, 0, "late", {}, old)
 
 
-def test_the_version_of_a_document_survives_a_reload(two_documents: tuple[Document, Document]) -> None:
+def test_the_version_of_a_document_survives_a_reload(two_documents: list[Document]) -> None:
     one, _ = two_documents
     one.paint([0], 1)
     record = one.store.get(one.id)
     assert record is not None and record.version == one.version == 1
-
-
-def test_a_workspace_of_an_earlier_version_opens(tmp_path: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(tmp_path / "workspace.db") as db:
-        db.execute("CREATE TABLE documents (id VARCHAR(32) PRIMARY KEY, title VARCHAR, model VARCHAR, sha256 VARCHAR(64), "
-                   "define JSON, cursor INTEGER, updated VARCHAR)")
-        db.execute("INSERT INTO documents VALUES ('a', 'old', '/m.onnx', 'ff', '{}', 0, '2026')")
-    record = Store(str(tmp_path)).get("a")
-    assert record is not None and record.title == "old" and record.version == 0
 
 
 def test_a_pinned_constant_breaks_neither_hints_nor_expansion(tmp_path: Path) -> None:
@@ -274,7 +246,7 @@ def test_functions_that_expand_without_end_are_refused_at_once(tmp_path: Path) -
     assert "functions call each other" in run("partition", tmp_path / "bomb.onnx", "--devices", "HETERO:CPU", "--out", tmp_path)
 
 
-def test_an_import_reads_the_plan_that_it_changes(tmp_path: Path, two_documents: tuple[Document, Document]) -> None:
+def test_an_import_reads_the_plan_that_it_changes(tmp_path: Path, two_documents: list[Document]) -> None:
     """A stroke of another document, made while the import is read, is kept."""
     one, other = two_documents
     (tmp_path / "a.csv").write_text("op,device\nt1,B\n")

@@ -71,6 +71,10 @@ interface PageState {
   chosen: number[] | null;
   selected: number[];
   boxing: boolean;
+  /** The ops that stand out; null where all do. */
+  emphasis: Set<number> | null;
+  /** The graph is seen from so far that nodes show one line. */
+  far: boolean;
   /** The node under the pointer. */
   under: CyNode | null;
   groupOf: Map<number, string> | null;
@@ -185,6 +189,19 @@ interface GridApi {
   deselectAll(): void;
   getRowNode(id: string): GridRow | undefined;
   ensureNodeVisible(row: GridRow): void;
+  getColumnState(): ColumnState[];
+  applyColumnState(how: { state: (ColumnState & { flex: null })[]; applyOrder: boolean }): void;
+  resetColumnState(): void;
+  sizeColumnsToFit(): void;
+  getColumns(): { getColId(): string; getColDef(): { headerName: string }; isVisible(): boolean }[];
+  setColumnsVisible(columns: string[], visible: boolean): void;
+}
+
+/** What is remembered of a column of a table. */
+interface ColumnState {
+  colId: string;
+  width: number;
+  hide: boolean;
 }
 
 /** A rule as it is drawn: a pattern per kind, which of the matches, and where to. */
@@ -229,6 +246,15 @@ interface Hetero {
   closeContextMenu(): boolean;
 
   stroke(what: Messages.Stroke): void;
+  /** How many strokes of this document the server has not confirmed. */
+  waitingStrokes(): number;
+  resend(): void;
+  /** Forgets the strokes that wait. */
+  dropWaiting(): void;
+  /** Whether the server answered the last question. */
+  reachable(): boolean;
+  /** Says why strokes wait; "" when they do not. */
+  showUnstored(problem: string): void;
   painting(): boolean;
   device(): number | null;
   paint(ops: number[], target: number | null, force?: boolean): void;
@@ -237,7 +263,7 @@ interface Hetero {
   tapFrame(event: CyEvent): void;
   endBox(): void;
   say(text: string): void;
-  grow(how: string): void;
+  grow(how: Messages.Grow["how"]): void;
   setBrush(name: string): void;
   setRegion(name: string): void;
   showMode(): void;
@@ -280,6 +306,19 @@ interface Hetero {
   rulesButton(what: string, pressed: HTMLElement): void;
   ruleOps(pressed: HTMLElement): void;
 
+  /** Ops that are written as ranges: "3-5 9". */
+  opsIn(text: string): number[];
+  /** Goes to the next (1) or previous (-1) change of device in the order of a run. */
+  stepChange(step: number): void;
+  drawRibbon(): void;
+  /** Lets some ops stand out, or none in particular. */
+  emphasise(ops: number[] | null): void;
+  selectDevice(device: number): void;
+  togglePanel(name: PanelName): void;
+  /** Does something about the ops that fell back: selects them, or makes a rule. */
+  fallback(what: string, value: string): void;
+  humanSeconds(seconds: number): string;
+  humanBytes(bytes: number): string;
   reselect(): void;
   selectNothing(): void;
   showPart(part: number): void;
@@ -293,6 +332,8 @@ interface Hetero {
   bringOp(op: number): void;
   goTo(id: string): void;
   find(text: string, next: boolean): void;
+  /** A key in the search field; whether that was all there is to do. */
+  searchKey(event: KeyboardEvent): boolean;
 
   labelFields(): void;
   remember(what: Remembered): void;
@@ -318,15 +359,24 @@ interface Window {
   heteroMap: Chart;
   heteroPanes: PanesState;
   heteroColours: Record<string, string>;
-  heteroFirstView(box: Bounds, width: number, height: number, first: number): { zoom: number; x: number; y: number };
+  heteroIsFar(zoom: number): boolean;
+  heteroWhole(box: Bounds, width: number, height: number): { zoom: number; x: number; y: number };
+  heteroFirstView(
+    box: Bounds,
+    width: number,
+    height: number,
+    first: number,
+    focus: { x: number; y: number } | null,
+  ): { zoom: number; x: number; y: number };
   dash_clientside: {
     no_update: unknown;
     set_props(id: string, props: Record<string, unknown>): void;
     hetero: Record<string, unknown>;
   };
+  dash_cytoscape?: { Cytoscape: { defaultProps: { wheelSensitivity?: number } } };
   dash_ag_grid: { getApi(id: string): GridApi };
   // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show
-  dashAgGridFunctions: Record<string, (value: any) => unknown>;
+  dashAgGridFunctions: Record<string, (value: any, id: string) => unknown>;
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 

@@ -56,12 +56,12 @@ declare namespace Messages {
     unpin: boolean;
   }
 
-  /** What belongs to some ops; `how` as in `Document.grow`. */
+  /** What belongs to some ops; `how` as in `Document.expand_selection`. */
   interface Grow {
     sequence?: number;
     message?: Message;
     do: "grow";
-    how: string;
+    how: "type" | "alike" | "block" | "subgraph" | "upstream" | "downstream" | "neighbours";
     ops: number[];
     device: number | null;
     unpin: boolean;
@@ -110,6 +110,14 @@ declare namespace Messages {
     names: string[];
   }
 
+  /** Replaces the device table; entries as in a YAML table. */
+  interface Devices {
+    sequence?: number;
+    message?: Message;
+    do: "devices";
+    entries: Record<string, unknown>[];
+  }
+
   /** Replaces all rules. */
   interface Rules {
     sequence?: number;
@@ -153,6 +161,7 @@ declare namespace Messages {
     | Automatic
     | Raise
     | Order
+    | Devices
     | Rules
     | Step
     | Layout
@@ -161,6 +170,7 @@ declare namespace Messages {
   /** All strokes of a page that the server has not confirmed yet, oldest first. */
   interface Strokes {
     page: string;
+    seen: number;
     strokes: Record<string, unknown>[];
   }
 
@@ -168,6 +178,13 @@ declare namespace Messages {
   interface Confirmed {
     page: string;
     sequence: number;
+    problem: string;
+  }
+
+  /** What a page asks for every second. */
+  interface Standing {
+    version: number;
+    problem: string;
   }
 
   /** How much of the graph is drawn; `open` are numbers of open blocks. */
@@ -254,6 +271,29 @@ declare namespace Messages {
     number: number;
   }
 
+  /** What stands in the search field. */
+  interface SearchRequest {
+    text: string;
+    number: number;
+  }
+
+  /** A result; `ops` are ranges as of a block. */
+  interface SearchRow {
+    kind: string;
+    title: string;
+    detail: string;
+    ops: string;
+  }
+
+  /** Results for a text: the best ones, all ops as ranges, and what the text may become. */
+  interface SearchResults {
+    number: number;
+    rows: SearchRow[];
+    ops: string;
+    completions: string[];
+    problem: string;
+  }
+
   /** Layouts to draw side by side. */
   interface PanesRequest {
     names: string[];
@@ -322,6 +362,27 @@ declare namespace Messages {
     weight: Scale;
   }
 
+  /** One subgraph of a run; `ops` are ranges as of a block. */
+  interface RibbonPart {
+    part: number;
+    device: number;
+    ops: string;
+    seconds: number;
+    bytes: number;
+    /** Bytes that other devices send to it; 0 for none. */
+    moved: number;
+  }
+
+  /** A run from its first subgraph to its last. `kind` and `source` say what its times are. */
+  interface Ribbon {
+    parts: RibbonPart[];
+    kind: string;
+    source: string;
+    measured: boolean;
+    /** Ops that are not on the device that was wanted; only counted where all are on one device, else 0. */
+    fallbacks: number;
+  }
+
   /** A kind of pattern. */
   interface RuleKind {
     kind: string;
@@ -358,6 +419,8 @@ declare namespace Messages {
     step: string;
     undo: boolean;
     redo: boolean;
+    /** The first op behind the first change of device, in the order of a run; -1 where there is none. */
+    change: number;
   }
 
   /** The figures of the status bar; they stay on the server. */
@@ -370,7 +433,7 @@ declare namespace Messages {
     unknown: number;
     pins: number;
     predicted: number | null;
-    source: string;
+    basis: unknown;
   }
 
   /** An op, a graph input or output, or a closed block. */

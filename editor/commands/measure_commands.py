@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -12,8 +12,10 @@ from tqdm import tqdm
 import editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
+from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.figures import BenchmarkResult
 from editor.files import json_text, write_atomic
+from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
 from editor.text import human_seconds
 from editor.workspace.plan import Plan
@@ -33,7 +35,7 @@ def bench(options: argparse.Namespace) -> int:
         for group in by_model.values():
             recipes = {name: plan.recipe() for name, plan in group.items()}
             results += _follow(service.submit(tasks.benchmark, recipes, options.seconds, options.mode, options.requests,
-                                              options.threads, inputs))
+                                              options.threads, inputs, options.memory))
     finally:
         service.close()
     for result in results:
@@ -42,7 +44,18 @@ def bench(options: argparse.Namespace) -> int:
         print(result.text())
     if options.json:
         write_atomic(options.json, json_text([r.to_dict() for r in results]))
+    if options.calibrate:
+        _calibrate(plans, results)
     return 0
+
+
+def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) -> None:
+    """Corrects the profiles by each result and prints what they predict now."""
+    for result in results:
+        placement = plans[result.plan].placement
+        corrected = correct_profiles(placement, result)
+        predicted = placement.price(costs_of(placement.graph, placement.devices, "measured")).total
+        print(f"{result.plan}: profiles of {', '.join(corrected)} corrected; prediction now {human_seconds(predicted)}")
 
 
 def profile(options: argparse.Namespace) -> int:
@@ -54,7 +67,8 @@ def profile(options: argparse.Namespace) -> int:
             print(f"{name}: not profiled: {outcome}")
             continue
         print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {len(outcome.kernels)} kernels for "
-              f"{len(outcome.seconds)} ops; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}")
+              f"{len(outcome.seconds)} ops; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}; "
+              f"{outcome.check}")
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
         for key, seconds in slowest:
             print(f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}")
@@ -66,11 +80,14 @@ def tune(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
     tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests, options.threads)
     for result in tuned.results:
-        predicted = "" if result.predicted is None else f", predicted {human_seconds(result.predicted)}"
-        print(f"{result.plan}: median {human_seconds(result.total.median)}, {result.throughput:.1f} requests/s{predicted}"
-              f"{' (estimated)' if result.estimated else ''}")
+        predicted = "" if result.predicted is None else f", {result.predicted_basis} {human_seconds(result.predicted)}"
+        evidence = tuned.evidence(result)
+        print(f"{result.plan}: median {human_seconds(result.total.median)} ({result.kind}, {result.precision}), "
+              f"{result.throughput:.1f} requests/s{predicted}{f'; {evidence}' if evidence else ''}")
+    for sign in tuned.results[0].disturbances:
+        print(f"doubtful: {sign}")
     best = Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
-    print(f"fastest: {tuned.best}; wrote {best.save(options.out)}")
+    print(f"{tuned.proposal} Wrote {best.save(options.out)} ({tuned.best})")
     return 0
 
 

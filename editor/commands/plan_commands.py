@@ -5,43 +5,91 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import editor
 from editor.devices.discovery import unusable_runtimes
+from editor.devices.presets import preset_names
 from editor.errors import ExportError
+from editor.execution.machines.link_speed import measure_wires
 from editor.exports.render import render
+from editor.files import json_text, write_atomic
+from editor.graph.graph import Graph
+from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.kinds import Kind, basis_of_costs
+from editor.placement.device_profile import costs_of
 from editor.placement.rules import load_rules
+from editor.runtimes.machines.directory import directory
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace.plan import Plan
+from editor.workspace.sizes import parse_sizes, words
 
 
 def devices(options: argparse.Namespace) -> int:
     """Lists the devices of this machine."""
     available = editor.available_devices()
     if options.json:
-        print(json.dumps([vars(d) for d in available], indent=1))
+        print(json.dumps([asdict(d) for d in available], indent=1))
         return 0
     width = max(len(d.name) for d in available)
     for device in available:
-        print(f"{device.name:<{width}}  {device.description}  [{device.hardware}]")
+        print(f"{device.name:<{width}}  {device.description}  [{device.details}]")
     for runtime in unusable_runtimes():
         print(f"{runtime.name}: installed but unusable: {runtime.reason}")
+    if options.scheduler:
+        _print_machines(options.links)
     print("\nA name that is not here (GPU, NPU, OpenCL, MYRIAD ...) can still be planned for: its ops are painted, "
           "exported and checked on a stand-in.")
+    print(f"Presets for planned devices, as in HETERO:NPU(edgetpu),CPU: {', '.join(preset_names())}")
     return 0
+
+
+def _print_machines(links: bool) -> None:
+    """What is wrong with the machines at the scheduler, and the links between them."""
+    machines = directory.machines()
+    for machine in machines:
+        if machine.problem:
+            print(f"{machine.name}: cannot be used: {machine.problem}")
+        for note in machine.notes:
+            print(f"{machine.name}: installed but unusable: {note}")
+    usable = [machine.name for machine in machines if not machine.problem]
+    if not links:
+        return
+    for (source, target), wire in measure_wires(usable).items():
+        print(f"{source or 'here'} -> {target or 'here'}: {human_seconds(wire.latency)}, "
+              f"{wire.bandwidth * 8 / 1e6:.4g} Mbit/s (measurement)")
+
+
+def load_with_sizes(path: Path, define: Mapping[str, int]) -> Graph:
+    """A model whose open dimensions have sizes: those of ``--define``, and proposed ones, which are printed."""
+    graph = editor.load_model(path, define)
+    if not graph.unbound:
+        return graph
+    sizes = proposed_sizes(graph)
+    print(f"sizes assumed: {sizes_text(sizes)}; --define changes them", file=sys.stderr)
+    return editor.load_model(path, {**define, **sizes})
 
 
 def partition(options: argparse.Namespace) -> int:
     """Partitions a model; writes the plan, the DOT files and the log."""
-    graph = editor.load_model(options.model, dict(options.define))
-    plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin),
-                            rules=load_rules(options.rules) if options.rules else (), subgraphs=options.subgraphs,
-                            policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen")
-                                            if getattr(options, k)})
+    graph = load_with_sizes(options.model, dict(options.define))
+    rules = load_rules(options.rules) if options.rules else ()
+    capabilities = None
+    if options.profile:
+        from editor.commands.import_commands import print_profile_report
+
+        plan = editor.partition(graph, options.devices)
+        for device, file in options.profile:
+            print_profile_report(plan, plan.import_profile(file, device)[1])
+        capabilities, options.costs = plan.placement.constraints.capabilities, options.costs or "measured"
+    plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin), rules=rules,
+                            subgraphs=options.subgraphs, capabilities=capabilities,
+                            policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen", "search")
+                                            if getattr(options, k) is not None})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
              *plan.export("log", options.out, sidecar="no")]
     _print_summary(plan)
@@ -68,9 +116,12 @@ def _print_summary(plan: Plan) -> None:
         print(f"{device.name}: {plan.placement.op_counts[device.name]} ops ({device.description})")
     assignment = plan.placement.assignment
     if assignment.objective is not None:
-        word = "estimated" if assignment.estimated else "from the profile"
+        source = str(plan.settings.policy_options.get("costs", "estimate"))
+        origins = costs_of(plan.graph, plan.devices, source).origins
+        kind = basis_of_costs(assignment.estimated, True, origins) if origins else (
+            Kind.ESTIMATE if assignment.estimated else Kind.PREDICTION)
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
-        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} {word}{proof}")
+        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
     moved = plan.placement.division.bytes_moved
     print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}, "
           f"{human_bytes(moved)} moved per run")
@@ -110,3 +161,27 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
             np.savez(file, **outputs)
     except OSError as error:
         raise ExportError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def sizes(options: argparse.Namespace) -> int:
+    """Prints a plan's decisions at several sizes of the inputs."""
+    plan = editor.load_plan(options.plan)
+    wanted = parse_sizes(" ".join(options.sizes))
+    rows = plan.at_sizes(wanted)
+    table = [["sizes", "latency", "kind", "subgraphs", "moved", "other devices",
+              *(f"{d.name}: ops, memory" for d in plan.devices)]]
+    for row in rows:
+        if row.problem:
+            table.append([words(row, list(wanted)), f"no plan: {row.problem}"])
+            continue
+        f = row.figures
+        table.append([words(row, list(wanted)), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
+                      human_bytes(f["moved"]), counted(row.moved_ops, "op"),
+                      *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}" for d in plan.devices)])
+    widths = [max((len(line[i]) for line in table if len(line) > i and (len(line) > 2 or not i)), default=0)
+              for i in range(len(table[0]))]
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
+    if options.json:
+        write_atomic(options.json, json_text([asdict(row) for row in rows]))
+    return 0

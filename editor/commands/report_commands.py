@@ -1,4 +1,4 @@
-"""Commands that explain plans and exchange them with other tools: ``export``, ``import``, ``why``."""
+"""Commands that explain plans and write them for other tools: ``export``, ``why``."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ def export(options: argparse.Namespace) -> int:
                     print(f"wrote {render(path, form.strip())}")
                 except ExportError as error:
                     print(f"note: {error}", file=sys.stderr)
-    return 0
-
-
-def import_affinities(options: argparse.Namespace) -> int:
-    """Imports the affinities of a file as pins."""
-    plan, report = editor.load_plan(options.plan).import_affinities(options.file)
-    by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
-    print(f"{options.file}: {report.kind}; {report.pinned} ops pinned ({by or 'none matched'})")
-    for problem in report.problems:
-        print(f"not used: {problem}", file=sys.stderr)
-    print(f"wrote {plan.save(options.out)}")
     return 0
 
 

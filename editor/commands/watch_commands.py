@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import editor
+from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError
 from editor.files import file_state
-from editor.text import human_bytes
+from editor.text import counted, human_bytes
 from editor.workspace import plan_file
 
 _POLL_SECONDS = 0.5
@@ -55,7 +56,7 @@ def watch(options: argparse.Namespace) -> int:
 
 
 def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Namespace) -> None:
-    graph = editor.load_model(path, dict(options.define))
+    graph = load_with_sizes(path, dict(options.define))
     for key in pins:
         if key not in graph.key_index:
             print(f"note: no op {key!r} any more; its pin waits", file=sys.stderr)
@@ -65,4 +66,5 @@ def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Name
     plan.export("dot", options.out)
     plan.export("log", options.out, sidecar="no")
     moved = human_bytes(plan.placement.division.bytes_moved)
-    print(f"{path.name}: {len(plan.subgraphs)} subgraphs, {len(plan.transfers)} transfers, {moved} moved", flush=True)
+    parts = f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}"
+    print(f"{path.name}: {parts}, {moved} moved", flush=True)

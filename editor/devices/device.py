@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from editor.devices.published import Published
+
 
 @dataclass(frozen=True)
 class Link:
@@ -39,6 +41,8 @@ class Device:
     codegen: str
     title: str = ""
     """Display text of the runtime and provider, for a device that is present."""
+    machine: str = ""
+    """Name of the machine that has the device; "" for this one. It tells so for a planned device too."""
     slowdown: float = 1.0
     """Factor of estimated op times; see ``Runtime.slowdown``."""
     supported: tuple[str, ...] = ()
@@ -51,8 +55,16 @@ class Device:
     peak_dram_bw: float | None = None
     """bytes/s, for estimates"""
     link: Link | None = None
+    wire_type: str = ""
+    """Type in which its boundary tensors may travel to other machines, one of ``wire_types.WIRE_TYPES``; "": as they are."""
     logical_id: int | None = None
     """Glow's ``deviceID``."""
+    index: str = ""
+    """Which of the provider's devices it is; "" where the unit is a label only."""
+    reason: str = ""
+    """Why a device that is installed, or of a machine that is connected, cannot be used; "" for others."""
+    published: Published = field(default_factory=Published, repr=False)
+    """What the documents of the device say that it takes."""
     entry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The table entry of the device, which plans store."""
 
@@ -63,13 +75,18 @@ class Device:
 
     @property
     def description(self) -> str:
-        """Short display text of the runtime and hardware."""
-        return f"planned: {self.backend} is not on this machine" if self.planned else self.title
+        """Short display text of the runtime and hardware, with the preset and what is assumed."""
+        if self.reason:
+            lack = f"{'cannot be used' if self.machine else 'is installed but unusable'}: {self.reason}"
+        else:
+            lack = "is not connected" if self.machine else "is not on this machine"
+        text = f"planned: {self.backend} {lack}" if self.planned else self.title
+        return f"{text} ({self.published.note})" if self.published.note else text
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Runtime, provider and properties; devices with equal settings run a model in the same way."""
-        return self.runtime, self.provider, tuple(sorted(self.properties.items()))
+        """Runtime, provider, index and properties; devices with equal settings run a model in the same way."""
+        return self.runtime, self.provider, self.index, tuple(sorted(self.properties.items()))
 
     def labels(self) -> dict[str, str]:
         """The three target levels."""

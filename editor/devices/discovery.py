@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from editor.devices.device import Link
+from editor.text import human_bytes
+
 
 @dataclass(frozen=True)
 class AvailableDevice:
@@ -27,12 +30,34 @@ class AvailableDevice:
     """Bytes of device memory where the runtime reports it."""
     memory_space: str = "cpu"
     """Kind of memory that holds its values between subgraphs."""
+    vendor: str = ""
+    """Of the hardware, where the runtime reports it."""
+    index: int = 0
+    """Which of the provider's devices it is."""
+    link: Link | None = None
+    """The connection to host memory, from what the hardware states; for estimates."""
+    kind: str = ""
+    """``CPU``, ``GPU`` or ``NPU`` where the provider has several devices; "" where it is not known."""
+    machine: str = ""
+    """The machine that has it; "" for this one."""
 
     @property
     def description(self) -> str:
         """Display text."""
         provider = f" {self.provider}" if self.provider else ""
         return f"{self.title or self.runtime} {self.version}{provider}"
+
+    @property
+    def details(self) -> str:
+        """Hardware, its memory and its link where they are known, and where values stay between subgraphs."""
+        parts = [self.hardware or self.vendor]
+        if self.memory:
+            parts.append(human_bytes(self.memory))
+        if self.link:
+            parts.append(f"link of {human_bytes(int(self.link.bandwidth))}/s")
+        if self.memory_space != "cpu":
+            parts.append(f"memory of its own ({self.memory_space})")
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -50,8 +75,20 @@ class Target:
     """Display text of the runtime and provider."""
     slowdown: float = 1.0
     """See ``Runtime.slowdown``."""
+    machine: str = ""
+    """The machine that has it; "" for this one."""
+    memory: int | None = None
+    """Bytes that it has, where that is known and the table states no limit."""
     preference: int = 0
     """Where several runtimes resolve a name, the lowest number wins."""
+    unit: str = ""
+    """Default label of the unit level; "" leaves the choice to the table."""
+    unit_selects: bool = False
+    """Whether the unit says which of the provider's devices it is."""
+    reason: str = ""
+    """Why a device that is installed cannot be used."""
+    link: Link | None = None
+    """The connection to host memory, for estimates."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +104,20 @@ class DeviceSource(Protocol):
 
     name: str
 
+    def unusable(self) -> Sequence[UnusableRuntime]:
+        """Parts of it that are installed but cannot be used, with the reason."""
+        ...
+
     def devices(self) -> Sequence[AvailableDevice]:
-        """Devices of this machine; raises ``ImportError`` when the runtime is not installed."""
+        """Devices of this machine; raises ``ModuleNotFoundError`` when the runtime is not installed."""
         ...
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """Resolves a device or backend name; None when the runtime does not know it."""
+        ...
+
+    def resolve_library(self, library: str, provider: str) -> Target | None:
+        """The device of a local build that a table names; None when the runtime loads no libraries."""
         ...
 
 
@@ -93,6 +138,8 @@ _devices: dict[str, tuple[AvailableDevice, ...]] = {}
 """Runtime name -> its devices, for runtimes queried so far"""
 _failures: dict[str, str] = {}
 """Runtime name -> error, for runtimes whose query failed"""
+_unusable_parts: dict[str, tuple[UnusableRuntime, ...]] = {}
+"""Runtime name -> its parts that cannot be used"""
 
 
 def connect(registry: Callable[[], Sources]) -> None:
@@ -110,12 +157,25 @@ def devices_of(source: DeviceSource) -> tuple[AvailableDevice, ...]:
     if source.name not in _devices:
         try:
             _devices[source.name] = tuple(source.devices())
-        except ImportError:
+        except ModuleNotFoundError:  # other errors of an import: it is there, and broken
             _devices[source.name] = ()
         except Exception as error:  # noqa: BLE001  # a runtime may raise anything; it is listed with its reason
             _devices[source.name] = ()
             _failures[source.name] = f"{type(error).__name__}: {error}"
     return _devices[source.name]
+
+
+def devices_of_runtime(name: str) -> tuple[AvailableDevice, ...]:
+    """Devices of the runtime of a name."""
+    return next((devices_of(source) for source in sources() if source.name == name), ())
+
+
+def unusable_parts(name: str) -> tuple[UnusableRuntime, ...]:
+    """Parts of the runtime of a name that cannot be used, and those that another process reported."""
+    for source in sources():
+        if source.name == name:
+            _ask_for_parts(source)
+    return (*_unusable_parts.get(name, ()), *_unusable_parts.get("", ()))
 
 
 def available_devices() -> tuple[AvailableDevice, ...]:
@@ -130,14 +190,35 @@ def unusable_runtimes() -> tuple[UnusableRuntime, ...]:
     """Runtimes that are installed but cannot be used, with the reason."""
     available_devices()
     loaded = _registry[0]().unusable() if _registry else ()
-    return (*loaded, *(UnusableRuntime(name, reason) for name, reason in _failures.items()))
+    for source in sources():
+        if source.name not in _failures:
+            _ask_for_parts(source)
+    parts = [part for several in _unusable_parts.values() for part in several]
+    return tuple(dict.fromkeys((*loaded, *(UnusableRuntime(name, reason) for name, reason in _failures.items()), *parts)))
 
 
-def set_available_devices(devices: Sequence[AvailableDevice]) -> None:
-    """Reuses the device list that another process of this machine discovered."""
+def _ask_for_parts(source: DeviceSource) -> None:
+    if source.name not in _unusable_parts:
+        try:
+            _unusable_parts[source.name] = tuple(source.unusable())
+        except Exception as error:  # noqa: BLE001  # a runtime may raise anything; it is listed with its reason
+            _unusable_parts[source.name] = (UnusableRuntime(source.name, f"{type(error).__name__}: {error}"),)
+
+
+def set_available_devices(devices: Sequence[AvailableDevice], unusable: Sequence[UnusableRuntime] = ()) -> None:
+    """Reuses what another process of this machine discovered.
+
+    Args:
+        devices: ``available_devices()`` of that process.
+        unusable: its ``unusable_runtimes()``.
+    """
     _devices.clear()
+    _failures.clear()
+    _unusable_parts.clear()
+    _unusable_parts[""] = tuple(unusable)
     for source in sources():
         _devices[source.name] = tuple(d for d in devices if d.runtime == source.name)
+        _unusable_parts[source.name] = ()
 
 
 def is_present(runtime: str, provider: str) -> bool:

@@ -8,6 +8,7 @@ from editor.devices.discovery import Target, available_devices, sources
 _PLANNED = {name.lower(): name for name in (
     "OpenCL", "MYRIAD", "NPU", "HDDL", "HABANA", "Habana", "NNPI", "FPGA", "GNA", "VPU", "KEEMBAY", "DSP", "TPU",
     "Hexagon", "EdgeTPU", "ANE", "Vulkan", "Metal", "NVPTX", "BLAS", "MULTI", "BATCH", "AUTO", "DLA", "APU", "RKNN",
+    "EthosU", "Hailo",
 )}
 
 
@@ -20,7 +21,8 @@ def resolve(name: str, provider: str = "") -> Target | None:
         provider: an explicit provider of the runtime, from a table.
     """
     best: Target | None = None
-    for source in sources():
+    base = name.lower().partition(".")[0]
+    for source in sorted(sources(), key=lambda each: each.name != base):  # a runtime that is named goes first
         target = source.resolve(name, provider)
         if target is None:
             continue
@@ -30,8 +32,12 @@ def resolve(name: str, provider: str = "") -> Target | None:
             best = target
     if best is not None:
         return best
-    base = name.lower().partition(".")[0]
     return Target("", "", False, _PLANNED[base]) if base in _PLANNED else None
+
+
+def resolve_library(library: str, provider: str) -> Target | None:
+    """The device of a local build that a table names; None when no runtime loads libraries."""
+    return next((target for source in sources() if (target := source.resolve_library(library, provider)) is not None), None)
 
 
 def known_names() -> list[str]:

@@ -1,5 +1,7 @@
 """Reads device tables: YAML (Glow's layout included), ``HETERO:`` strings and lists of mappings.
 
+An entry may name a preset, whose keys are its defaults; ``HETERO:NPU(edgetpu),CPU`` does so in one line.
+
 Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"key" : "value"`` lines
 (Glow ``lib/Runtime/RuntimeTypes``, ``docs/Partitioner.md``).
 """
@@ -8,16 +10,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from editor.devices.device import Device, Link
-from editor.devices.discovery import Target
-from editor.devices.names import known_names, resolve
+from editor.devices.discovery import Target, unusable_runtimes
+from editor.devices.names import known_names, resolve, resolve_library
+from editor.devices.presets import preset
+from editor.devices.published import Published
+from editor.devices.published_keys import KEYS as _PUBLISHED_KEYS
+from editor.devices.published_keys import published_of
 from editor.devices.vocabulary import op_name
+from editor.devices.wire_types import WIRE_TYPES
 from editor.errors import DeviceTableError
 from editor.yaml_text import YamlError, load_yaml
 
@@ -26,11 +33,14 @@ _MAX_DIGITS = 24
 """Of a number in a table."""
 MAX_FILE_BYTES = 1 << 20
 """Of a device table."""
-_KEYS = ("name", "backendName", "runtime", "provider", "parameters", "device", "unit", "codegen", "properties", "memory",
-         "peakCompute", "peakDramBw", "link", "nonSupportedNodes", "supportedNodes", "deviceID", "deviceMemory")
+_KEYS = ("name", "backendName", "runtime", "provider", "library", "parameters", "device", "unit", "codegen", "properties",
+         "memory", "peakCompute", "peakDramBw", "link", "wireType", "nonSupportedNodes", "supportedNodes", "deviceID",
+         "deviceMemory", *_PUBLISHED_KEYS)
 # Parameters of Glow that do not affect placement.
 _IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "sparseNNOptimize", "availableMemory",
                        "peakDramBw", "peakCompute")
+_WITH_PRESET = re.compile(r"([^()]*)\(([^()]*)\)")
+"""``NPU(edgetpu)``"""
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 Spec = str | Path | Sequence[Mapping[str, Any]]
@@ -40,7 +50,7 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     """Reads a device table; order is priority.
 
     Args:
-        spec: a YAML file, ``HETERO:GPU,CPU``, or a list of entries as in the YAML file.
+        spec: a YAML file, ``HETERO:GPU,CPU``, ``HETERO:NPU(edgetpu),CPU``, or a list of entries as in the YAML file.
 
     Raises:
         DeviceTableError: invalid YAML, an unknown runtime or op name, or a duplicate name; with file and line.
@@ -50,7 +60,7 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
         if text.upper().startswith("HETERO:") or text.upper() == "HETERO":
             return _from_hetero(text)
         return _from_file(Path(spec))
-    if isinstance(spec, Mapping) or not all(isinstance(entry, Mapping) for entry in spec):
+    if isinstance(spec, Mapping) or not isinstance(spec, Iterable) or not all(isinstance(entry, Mapping) for entry in spec):
         raise DeviceTableError("device table: a list of devices holds mappings such as {'name': 'CPU'}; "
                                "for names alone write 'HETERO:GPU,CPU'")
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
@@ -60,7 +70,13 @@ def _from_hetero(text: str) -> tuple[Device, ...]:
     names = [name.strip() for name in text.partition(":")[2].split(",")]
     if names == [""]:
         raise DeviceTableError(f"{text!r}: names no device; write HETERO:GPU,CPU")
-    return _from_entries([{"name": name} for name in names], [""] * len(names), repr(text))
+    return _from_entries([_named(name) for name in names], [""] * len(names), repr(text))
+
+
+def _named(text: str) -> dict[str, Any]:
+    """The entry of ``GPU`` or ``NPU(preset)``."""
+    match = _WITH_PRESET.fullmatch(text)
+    return {"name": match[1].strip(), "preset": match[2].strip()} if match else {"name": text}
 
 
 def _from_file(path: Path) -> tuple[Device, ...]:
@@ -114,20 +130,21 @@ class _Entry:
     """One entry of a table, with its location for error messages."""
 
     def __init__(self, entry: dict[str, Any], where: str) -> None:
-        self.entry, self.where = entry, where
+        self.entry, self.where, self.preset = entry, where, dict[str, Any]()
         for key in entry:
             if key not in _KEYS:
                 close = difflib.get_close_matches(str(key), _KEYS, 1)
                 self.fail(f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+        self.preset = self._preset()
         self.parameters = self._parameters()
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         """Raises ``DeviceTableError`` with the location of the entry."""
         raise DeviceTableError(f"{self.where}: {message}")
 
     def value(self, key: str) -> Any:
-        """The value of a key of the entry or of its parameters; None when absent."""
-        return self.entry.get(key, self.parameters.get(key))
+        """The value of a key of the entry, of its parameters or of its preset; None when absent, or emptied by the entry."""
+        return next((keys[key] for keys in (self.entry, self.parameters, self.preset) if key in keys), None)
 
     def text(self, key: str, default: str = "") -> str:
         """The value of a key as text."""
@@ -145,25 +162,30 @@ class _Entry:
         if not name:
             self.fail("the device has no name")
         target = self._target(name, backend)
+        unit = self.text("unit") or (str(self._logical_id()) if self._logical_id() else target.unit or "0")
         properties = self.value("properties") or {}
         if not isinstance(properties, dict):
             self.fail("properties must be a mapping of option: value")
         return Device(
             name=name, backend=backend, runtime=target.runtime, provider=target.provider, present=target.present,
-            device=self.text("device", target.device), unit=self.text("unit", str(self._logical_id() or 0)),
+            device=self.text("device", target.device), unit=unit,
             codegen=self.text("codegen", target.runtime or backend.lower()), title=target.title, slowdown=target.slowdown,
+            machine=target.machine,
             supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
-            properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size(),
-            peak_compute=self._number("peakCompute"), peak_dram_bw=self._number("peakDramBw"), link=self._link(),
-            logical_id=self._logical_id(), entry=self.entry)
+            properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size() or target.memory,
+            peak_compute=self._number("peakCompute"), peak_dram_bw=self._number("peakDramBw"), link=self._link() or target.link,
+            wire_type=self._wire_type(),
+            logical_id=self._logical_id(), published=self._published(), entry=self.entry,
+            index=str(properties.get("device_id", unit)) if target.unit_selects else "", reason=target.reason)
 
     def _target(self, name: str, backend: str) -> Target:
-        target = resolve(backend, self.text("provider"))
+        library, provider = self.text("library"), self.text("provider")
+        target = resolve_library(library, provider) if library else resolve(backend, provider)
         if target is None:
             known = known_names()
             close = difflib.get_close_matches(backend, known, 1, 0.5)
             what = f"unknown device or runtime {backend!r}"
-            self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}")
+            self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}{_unusable()}")
             raise AssertionError  # fail() always raises
         return target
 
@@ -184,6 +206,25 @@ class _Entry:
                 close = difflib.get_close_matches(str(key), _KEYS, 1)
                 self.fail(f"unknown parameter {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
         return block
+
+    def _preset(self) -> dict[str, Any]:
+        name = self.entry.get("preset")
+        if name is None:
+            return {}
+        try:
+            keys = preset(str(name))
+        except DeviceTableError as error:
+            self.fail(str(error))
+        if any(self.entry.get(key) for key in ("backendName", "runtime", "provider")):  # they belong together
+            return {k: v for k, v in keys.items() if k not in ("backendName", "runtime", "provider")}
+        return keys
+
+    def _published(self) -> Published:
+        try:
+            return published_of({key: self.value(key) for key in _PUBLISHED_KEYS if self.value(key) is not None})
+        except DeviceTableError as error:
+            self.fail(str(error))
+            raise
 
     def _op_names(self, key: str) -> tuple[str, ...]:
         value = self.value(key)
@@ -226,7 +267,7 @@ class _Entry:
         return number
 
     def _link(self) -> Link | None:
-        link = self.entry.get("link")
+        link = self.value("link")
         if link is None:
             return None
         try:
@@ -239,6 +280,18 @@ class _Entry:
         if not 0 <= latency < float("inf"):
             self.fail(f"link: latency must be a number of seconds, 0 or more, not {link['latency']!r}")
         return Link(bandwidth, latency)
+
+    def _wire_type(self) -> str:
+        wanted = self.text("wireType")
+        if wanted and wanted not in WIRE_TYPES:
+            self.fail(f"wireType must be {' or '.join(WIRE_TYPES)}, not {wanted[:40]!r}")
+        return wanted
+
+
+def _unusable() -> str:
+    """What a name may have meant that is installed but cannot be used."""
+    parts = [f"{part.name} ({part.reason})" for part in unusable_runtimes()]
+    return f"; installed but unusable: {', '.join(parts)}" if parts else ""
 
 
 def _plain(value: Any) -> str:

@@ -119,6 +119,11 @@ def _onnx_types() -> dict[str, OpName]:
     return {s.name: _name(s.name) for s in onnx.defs.get_all_schemas()}
 
 
+def onnx_op_types() -> list[str]:
+    """Names of the ops of ONNX, in order."""
+    return sorted(_onnx_types())
+
+
 @cache
 def _folded() -> dict[str, OpName]:
     """Lower-case name -> meaning; ONNX overrides Glow, and Glow overrides Relay."""

@@ -20,7 +20,15 @@ from editor.execution.ort_optimized.optimized_cut import optimized_submodels
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
-from editor.runtimes.base import BoundExecutable, CompileOptions, MemorySpace, OutputShapeMismatch, SubModel, Value
+from editor.runtimes.base import (
+    AsynchronousExecutable,
+    BoundExecutable,
+    CompileOptions,
+    MemorySpace,
+    OutputShapeMismatch,
+    SubModel,
+    Value,
+)
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.runtimes.values import nbytes, to_numpy
 
@@ -42,6 +50,12 @@ class TransferTime:
     target: int
     seconds: float
     bytes: int
+    copied: bool = False
+    """Whether it went from one memory to another; otherwise the other device reads it where it is."""
+    travelled_as: str = ""
+    """The narrower type in which it went to another machine, because the device table allows it; "" for its own."""
+    sent: int = 0
+    """Bytes that went to another machine; 0 within one machine."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,8 @@ class _Arrival:
     """id of the producing subgraph"""
     converts: bool
     """Whether the value must change its memory space."""
+    copies: bool
+    """Whether it leaves a memory: in host memory runtimes look at the same bytes."""
 
 
 class CompiledPlan:
@@ -174,17 +190,20 @@ class CompiledPlan:
                 if timed:
                     seconds = perf_counter() - start if arrival.converts else 0.0
                     name = step.submodel.inputs[i]
-                    transfers.append(TransferTime(name, arrival.source, step.id, seconds, self._size(name, arguments[i])))
+                    transfers.append(TransferTime(name, arrival.source, step.id, seconds, self._size(name, arguments[i]),
+                                                  arrival.copies))
             if timed:
                 start, start_cpu = perf_counter(), process_time()
                 results = step.executable.run(arguments)
+                if isinstance(step.executable, AsynchronousExecutable):
+                    step.executable.wait()
                 spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
             else:
                 results = step.executable.run(arguments)
             values.update(zip(step.submodel.outputs, results, strict=True))
             if keep:  # copied now, because a later tensor may share this buffer
                 lasting = set(keep).intersection(step.submodel.outputs) - step.submodel.internal
-                kept |= {name: _owned(values[name]) for name in lasting}
+                kept |= {name: owned(values[name]) for name in lasting}
             for name in dead:
                 del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
@@ -203,7 +222,7 @@ class CompiledPlan:
         return known[1]
 
     def _results(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        return {name: _owned(values[name]) for name in self._outputs}
+        return {name: owned(values[name]) for name in self._outputs}
 
 
 def _data_flow(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[list[_Arrival]], list[list[str]]]:
@@ -217,8 +236,9 @@ def _data_flow(steps: Sequence[Step], outputs: Collection[str]) -> tuple[list[li
             last_reader[name] = i
             source = producer.get(name)
             if source is not None and source.device.name != step.device.name:
-                converts = memory_space(source.runs_on) != memory_space(step.runs_on)
-                from_other_device.append(_Arrival(position, source.id, converts))
+                before, here = memory_space(source.runs_on), memory_space(step.runs_on)
+                copies = before != here and not (before.is_host and here.is_host)
+                from_other_device.append(_Arrival(position, source.id, before != here, copies))
         arrivals.append(from_other_device)
         producer.update(dict.fromkeys(step.submodel.outputs, step))
     dead: list[list[str]] = [[] for _ in steps]
@@ -248,7 +268,12 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
     """
+    if any(d.machine and d.present for d in placement.used_devices):
+        from editor.execution.machines.machines_plan import compile_over_machines
+
+        return compile_over_machines(placement, threads, progress, overridden)
     cutter = Cutter.open(placement.graph, overridden)
+    options = CompileOptions(threads, keep=True)
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
@@ -256,12 +281,12 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         device, runs_on = by_name[subgraph.device], real[subgraph.device]
         runtime = runtime_of(runs_on.runtime)
         try:
-            return Step(subgraph.id, submodel, device, runs_on, runtime.compile(submodel, runs_on, CompileOptions(threads)))
+            return Step(subgraph.id, submodel, device, runs_on, runtime.compile(submodel, runs_on, options))
         except ExecutionError:  # runtimes check constants more strictly than input values
             plain = cutter.submodel(placement, subgraph)
             if submodel.optimized or plain.inputs == submodel.inputs:
                 raise
-            return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, CompileOptions(threads)))
+            return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, options))
 
     def steps_of(submodels: Sequence[SubModel | None]) -> list[Step]:
         result = []
@@ -288,7 +313,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         if unknown:
             cutter.infer_types(unknown)
         steps = steps_of(cut(placement, cutter, fold_shapes=True))
-    return CompiledPlan(placement.graph, steps, _constant_outputs(placement.graph, cutter), len(placement.subgraphs),
+    return CompiledPlan(placement.graph, steps, constant_outputs(placement.graph, cutter), len(placement.subgraphs),
                         lambda names: compile_placement(placement, threads, None, as_cut, names), overridden)
 
 
@@ -306,17 +331,21 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
     Raises:
         ExecutionError: the device cannot run the whole model.
     """
+    if device.machine and device.present:
+        from editor.execution.machines.machines_plan import compile_whole_on_machine
+
+        return compile_whole_on_machine(graph, device, threads, extra_outputs, overridden)
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
     steps = []
     if submodel.outputs:
-        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads))
+        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, keep=True))
         steps = [Step(0, submodel, device, device, executable)]
-    return CompiledPlan(graph, steps, _constant_outputs(graph, cutter), len(steps),
+    return CompiledPlan(graph, steps, constant_outputs(graph, cutter), len(steps),
                         lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
 
 
-def _constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
+def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
     """Initializers that are also graph outputs, by name."""
     from onnx import TensorProto, numpy_helper
 
@@ -341,9 +370,9 @@ def convert(value: Value, target: Device) -> Value:
         raise ExecutionError(f"a value of type {type(value).__name__} cannot be passed to {target.name}: {error}") from error
 
 
-def _owned(value: Value) -> Any:
+def owned(value: Value) -> Any:
     """A numpy copy of a value, valid after the next run; even the interpreter may return views."""
     result = to_numpy(value)
     if isinstance(result, list):
-        return [_owned(item) for item in result]
+        return [owned(item) for item in result]
     return np.array(result) if isinstance(result, np.ndarray) else result

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from onnx import helper
 
+from editor import limits
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.types import element_type
@@ -74,13 +77,45 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
         ExecutionError: the file is damaged, or an input is missing, unknown or of the wrong shape or type.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            values = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, MemoryError,
-            NotImplementedError) as error:
-        raise ExecutionError(f"{path}: not an .npz file of inputs ({error or type(error).__name__})") from error
+        values = _read_npz(graph, path)
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError,
+            RuntimeError, KeyError, SyntaxError, tokenize.TokenError) as error:
+        raise ExecutionError(f"{str(path)[:300]}: not an .npz file of inputs ({error or type(error).__name__})") from error
     check_inputs(graph, values)
     return values
+
+
+def _read_npz(graph: Graph, path: Path) -> dict[str, Value]:
+    """The arrays of a file; the sizes that their headers state are checked before anything is read."""
+    if path.exists() and not path.is_file():
+        raise ValueError("not a regular file")
+    known = [graph.tensor_names[t] for t in (*graph.inputs.tolist(), *np.flatnonzero(graph.tensor_overridable).tolist())]
+    values, left = {}, limits.current().bytes_for(path.stat().st_size)
+    with zipfile.ZipFile(path) as archive:
+        if len(archive.infolist()) > 2 * len(known) + 100:
+            raise ValueError(f"{len(archive.infolist())} arrays, and the model has {len(known)} inputs")
+        for entry in archive.infolist():
+            name = entry.filename.removesuffix(".npy")
+            with archive.open(entry) as file:
+                dtype, shape = _header(file)
+            if name not in known:
+                raise _unknown(name, known)
+            _check_array(graph, name, dtype, shape)
+            left -= prod(shape) * dtype.itemsize
+            if left < 0:
+                raise limits.out_of_memory(f"{path}: its arrays", limits.current().bytes_for(path.stat().st_size))
+            with archive.open(entry) as file:
+                values[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return values
+
+
+def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"the shape {shape}")
+    return dtype, shape
 
 
 def expected_arrays(graph: Graph, overridden: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
@@ -110,16 +145,25 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     expected |= defaults
     for name, value in values.items():
         if name not in expected:
-            raise ExecutionError(f"the model has no input {name!r} (it has {', '.join(expected) or 'none'})")
-        tensor = expected[name]
-        dtype, shape = numpy_dtype(graph.tensor_types[tensor]), graph.tensor_shapes[tensor]
-        array = value if hasattr(value, "dtype") else None
-        if array is None or dtype is None or shape is None:
-            continue
-        if array.dtype != dtype and not (dtype.kind == "O" and array.dtype.kind in "US"):
-            raise ExecutionError(f"input {name!r} must be {dtype}, not {array.dtype}")
-        fits = len(shape) == len(array.shape) and all(not isinstance(d, int) or d == n
-                                                      for d, n in zip(shape, array.shape, strict=False))
-        if not fits:
-            raise ExecutionError(f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
-                                 f"not {'x'.join(map(str, array.shape)) or 'scalar'}")
+            raise _unknown(name, expected)
+        if hasattr(value, "dtype"):
+            _check_array(graph, name, value.dtype, value.shape)
+
+
+def _unknown(name: str, expected: Iterable[str]) -> ExecutionError:
+    return ExecutionError(f"the model has no input {name[:200]!r} (it has {', '.join(expected) or 'none'})")
+
+
+def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int, ...]) -> None:
+    """Checks element type and shape of an array for an input or initializer, where both are known."""
+    tensor = graph.tensor_index.get(name, -1)
+    if tensor < 0:
+        return
+    dtype, shape = numpy_dtype(graph.tensor_types[tensor]), graph.tensor_shapes[tensor]
+    if dtype is None or shape is None:
+        return
+    if found != dtype and not (dtype.kind == "O" and found.kind in "US"):
+        raise ExecutionError(f"input {name!r} must be {dtype}, not {found}")
+    if len(shape) != len(size) or any(isinstance(d, int) and d != n for d, n in zip(shape, size, strict=False)):
+        raise ExecutionError(f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
+                             f"not {'x'.join(map(str, size)) or 'scalar'}")

@@ -1,14 +1,15 @@
 """Colours of devices and subgraphs.
 
 Okabe and Ito's palette ("Color Universal Design", 2008): distinct for every common kind of colour
-vision, on light and on dark backgrounds. Names always accompany colours.
+vision, on light and on dark backgrounds; its black is a grey here, which is seen on dark ones too. Names or numbers
+always accompany colours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-DEVICE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8D8D8D")
+DEVICE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#5A5A5A")
 
 
 def device_colour(index: int) -> str:

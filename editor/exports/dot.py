@@ -18,6 +18,7 @@ from editor.exports.render import render
 from editor.files import safe_stem, write_atomic
 from editor.placement.labels import LEVELS
 from editor.placement.placement import Placement
+from editor.text import counted
 
 __all__ = ["affinity_dot", "dag_dot", "render", "subgraphs_dot", "write_dot"]
 
@@ -118,7 +119,8 @@ class _Writer:
 
     def _title(self, kind: str) -> list[str]:
         p = self.placement
-        return [f"{self.graph.name}: {kind}", f"{len(p.subgraphs)} subgraphs, {len(p.division.transfers)} transfers, "
+        transfers = counted(len(p.division.transfers), "transfer")
+        return [f"{self.graph.name}: {kind}", f"{counted(len(p.subgraphs), 'subgraph')}, {transfers}, "
                 f"{p.division.bytes_moved} bytes moved"]
 
     def _legend(self) -> None:

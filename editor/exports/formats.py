@@ -10,3 +10,5 @@ WRITERS = {
 }
 """Format -> "module:function" in this package; modules are imported on demand."""
 FORMATS = tuple(WRITERS)
+KIT_RUNTIMES = ("onnxruntime", "openvino")
+"""Runtimes that a kit can measure with."""

@@ -20,6 +20,8 @@ from editor.graph.layout.layered import draw
 RENDER_SECONDS = 120
 MAX_EDGES_FOR_DOT = 150
 """``dot`` may take minutes for the 297 edges among the subgraphs of a Llama; a fixed bound keeps pictures deterministic."""
+MAX_EDGES = 20_000
+"""Graphviz needs minutes for more, and nobody can read such a picture."""
 _NODE_WIDTH = 150
 """Width of a node in points."""
 _NODE = re.compile(r"^\s*(\w+) \[", re.MULTILINE)
@@ -38,6 +40,8 @@ def render(path: Path, form: str = "svg") -> Path:
                           "(Debian and Ubuntu: `apt install graphviz`)")
     text = path.read_text(encoding="utf-8")
     edges = _EDGE.findall(text)
+    if len(edges) > MAX_EDGES:
+        raise ExportError(f"{path.name} was not drawn: it has {len(edges):,} edges, the limit of a picture is {MAX_EDGES:,}")
     command = ["dot", f"-T{form}"]
     if len(edges) > MAX_EDGES_FOR_DOT:
         text, command = _with_positions(text, edges), ["neato", "-n", "-Gsplines=line", f"-T{form}"]
@@ -46,8 +50,7 @@ def render(path: Path, form: str = "svg") -> Path:
     try:
         done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=RENDER_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise ExportError(f"{path.name} was not drawn: {command[0]} took more than {RENDER_SECONDS} s; "
-                          "graphs of tens of thousands of ops are too large for it") from None
+        raise ExportError(f"{path.name} was not drawn: {command[0]} took more than {RENDER_SECONDS} s") from None
     if done.returncode:
         message = done.stderr.decode("utf-8", "replace").strip()[:300]
         raise ExportError(f"{path.name} was not drawn: {command[0]} failed: {message}")

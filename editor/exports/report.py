@@ -7,6 +7,7 @@ import html
 import io
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,24 @@ from editor.exports.colours import device_colour, text_colour
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
-from editor.placement.device_memory import device_bytes
-from editor.placement.device_profile import best_source, costs_of, word_for
+from editor.placement.device_profile import basis_of, best_source, costs_of
+from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
-from editor.text import human_bytes
+from editor.placement.wire_ways import ways_of
+from editor.text import counted, human_bytes, human_seconds, spreadsheet_cell
 
+_AT_PEAK = 10
+"""Tensors at the peak of a device's memory that a report names."""
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
 
 
 def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
     """The report as JSON data. Sizes in bytes, -1 where unknown."""
     graph, division = placement.graph, placement.division
-    memory = device_bytes(placement.devices, placement.subgraphs)
+    source = best_source(graph, placement.devices)
+    costs = costs_of(graph, placement.devices, source)
+    basis = basis_of(costs, source)
+    memory = placement.run_memory
     return {
         "format": "hetero-editor/report", "version": 1, "made_by": stamp,
         "model": {"name": graph.name, "sha256": graph.sha256, "define": dict(sorted(graph.define.items())),
@@ -36,14 +43,21 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
         "policy": placement.settings.policy, "grouping": placement.settings.subgraphs,
         "totals": {"subgraphs": len(placement.subgraphs), "boundaries": len(division.boundaries),
                    "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
-                   "pins": len(placement.settings.pins)},
-        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "ops": placement.op_counts[d.name],
-                     "memory": memory[d.name], "limit": d.memory} for d in placement.devices],
+                   "pins": len(placement.settings.pins), "latency": placement.price(costs).total, "kind": basis.kind,
+                   "source": basis.source},
+        "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "kind": basis.kind}
+                      for f in fallbacks(placement, costs)],
+        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
+                     "source": d.published.source, "ops": placement.op_counts[d.name],
+                     "memory": memory.devices[i].peak, "constants": memory.devices[i].constants, "limit": d.memory,
+                     "at_peak": [{"tensor": t.tensor, "what": t.kind, "bytes": t.bytes} for t in memory.at_peak(i)[:_AT_PEAK]]}
+                    for i, d in enumerate(placement.devices)],
         "subgraphs": [{"id": s.id, "device": s.device, "ops": s.size, "inputs": list(s.inputs), "outputs": list(s.outputs),
                        "depends_on": list(s.depends_on), "total": s.memory.total, "constants": s.memory.constants}
                       for s in placement.subgraphs],
         "transfers": [{"tensor": b.tensor, "from": b.source, "to": list(b.targets), "to_devices": list(b.to_devices),
-                       "bytes": b.bytes, "shape": b.shape, "type": b.type} for b in division.transfers]}
+                       "bytes": b.bytes, "shape": b.shape, "type": b.type} for b in division.transfers],
+        "wires": [asdict(way) | {"kind": basis.kind} for way in ways_of(placement, costs)]}
 
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -56,8 +70,9 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
             why = placement.why(graph.op_keys[op])
-            rows.writerow([graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(subgraph_of_op[op]),
-                           "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because])
+            cells = (graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(subgraph_of_op[op]),
+                     "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because)
+            rows.writerow([spreadsheet_cell(cell) for cell in cells])  # names come from whoever made the model
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 
@@ -72,21 +87,42 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list
     """Writes ``<model>_report.md``."""
     report = report_of(placement, stamp)
     totals = report["totals"]
-    lines = [f"# {_cell(report['model']['name'])} over {len(report['devices'])} devices", "",
-             f"{report['model']['ops']:,} ops, {totals['subgraphs']} subgraphs, {totals['transfers']} transfers, "
-             f"{human_bytes(totals['bytes_moved'])} moved per run, {totals['pins']} pins; policy {report['policy']}, "
-             f"subgraphs {report['grouping']}.", "", "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
+    lines = [f"# {_cell(report['model']['name'])} over {counted(len(report['devices']), 'device')}", "",
+             f"{report['model']['ops']:,} ops, {counted(totals['subgraphs'], 'subgraph')}, "
+             f"{counted(totals['transfers'], 'transfer')}, "
+             f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
+             f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
+             "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
     for d in report["devices"]:
-        where = "planned (estimated)" if d["planned"] else d["runtime"]
+        where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {human_bytes(d['memory'])} |")
-    lines += ["", "| subgraph | device | ops | inputs | outputs | memory |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
+    if report["fallbacks"]:
+        lines += ["", "## Fallbacks", "",
+                  f"Ops that are not on the device that was wanted. Times: {totals['kind']} {totals['source']}.", "",
+                  "| wanted | why not | op | ops | layers | runs on | subgraphs | moved | time lost |",
+                  "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |"]
+    for f in report["fallbacks"]:
+        why = f"[{_cell(f['reason'])}]({f['source']})" if f["source"].startswith("https://") else _cell(f["reason"])
+        lines.append(f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
+                     f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
+                     f"{human_seconds(f['seconds'])} |")
+    lines += ["", "## Subgraphs", "",
+              "| subgraph | device | ops | inputs | outputs | memory |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
     for s in report["subgraphs"]:
         lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
                      f"{human_bytes(s['total'])} |")
     if report["transfers"]:
-        lines += ["", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
+        lines += ["", "## Transfers", "", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
         for t in report["transfers"]:
             lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {human_bytes(t['bytes'])} |")
+    if report["wires"]:
+        lines += ["", "## Wires", "",
+                  f"Between machines, without graph inputs and outputs. Times: {totals['kind']} {totals['source']}.", "",
+                  "| wire | tensors | bytes | on the wire | time |", "| --- | ---: | ---: | ---: | ---: |"]
+    for w in report["wires"]:
+        as_type = f" as {' and '.join(w['travel_as'])}" if w["travel_as"] else ""
+        lines.append(f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
+                     f"{human_seconds(w['seconds'])} |")
     lines += ["", stamp] if stamp else []
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n")]
 
@@ -132,7 +168,7 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
             "key": [graph.op_keys[op] for op in ops], "devices": devices,
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
             "layouts": [_layout(name, p, ops, devices, reasons, stamp, source) for name, p in layouts.items()],
-            "reasons": list(reasons), "source": word_for(costs_of(graph, first.devices, source), source)}
+            "reasons": list(reasons), "source": str(basis_of(costs_of(graph, first.devices, source), source))}
     # Names are untrusted: no text in the data may be parsed as markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")

@@ -5,13 +5,14 @@ Operations are those of the textbook algorithm (a multiply-add is two), not of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, Ints
 from editor.graph.types import Shape
 
 Floats = npt.NDArray[np.float64]
@@ -31,6 +32,7 @@ _NO_WORK = frozenset({
 
 
 _cache: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
+_work: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
 
 
 def op_flops(graph: Graph) -> Floats:
@@ -41,13 +43,29 @@ def op_flops(graph: Graph) -> Floats:
     return _cache[graph]
 
 
-def op_bytes(graph: Graph) -> Floats:
-    """[op] bytes read and written; tensors of unknown size count 0."""
-    sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
+def op_bytes(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
+    """[op] bytes read and written; tensors of unknown size count 0. ``tensor_bytes`` replaces the sizes of the model."""
+    sizes = np.maximum(graph.tensor_bytes if tensor_bytes is None else tensor_bytes, 0).astype(np.float64)
     read = np.bincount(graph.op_reads.row_of_value, sizes[graph.op_reads.values], len(graph))
     made = graph.op_outputs.values >= 0
     written = np.bincount(graph.op_outputs.row_of_value[made], sizes[graph.op_outputs.values[made]], len(graph))
     return np.asarray(read + written, np.float64)
+
+
+def op_work(graph: Graph) -> Floats:
+    """[op] its work in one number, by which ops of one kernel share its time: operations, and bytes times 4. Cached."""
+    if graph not in _work:
+        _work[graph] = op_flops(graph) + 4.0 * op_bytes(graph) + 1.0
+        _work[graph].flags.writeable = False
+    return _work[graph]
+
+
+def work_shares(graph: Graph, ops: Sequence[int]) -> list[float]:
+    """Share of each op in the time of the kernel that computes them all; the shares add up to 1."""
+    if len(ops) == 1:
+        return [1.0]
+    work = op_work(graph)[list(ops)]
+    return list((work / work.sum()).tolist())
 
 
 def _flops(graph: Graph, op: int) -> float:

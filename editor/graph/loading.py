@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
+from editor import killable
 from editor.errors import ModelError
+from editor.files import file_state
 from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
 from editor.graph.constants import constant_ops
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
 from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, read_model
+from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.types import Shape, byte_size, element_name
 
@@ -29,10 +32,21 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
     Raises:
         ModelError: the file is not an ONNX model, is damaged, is not a valid graph (a tensor with two
             producers, a cycle, a missing tensor), or refers to data outside its folder.
+        LimitError: it needs more time, memory or parts than the limits allow.
     """
-    path = Path(path)
-    define = dict(define or {})
-    model = read_model(path)
+    path, define = Path(path), dict(define or {})
+    size = (file_state(path) or (0, 0))[1]
+    model = read_model(path) if size <= PLAIN_BYTES and not killable.is_killable() else None
+    if model is not None and is_plain(model):
+        return _graph_of(model, path, define)
+    return killable.run_limited(killable.READING, path, False, _load, path, define)
+
+
+def _load(path: Path, define: Mapping[str, int]) -> Graph:
+    return _graph_of(read_model(path), path, define)
+
+
+def _graph_of(model: ModelProto, path: Path, define: Mapping[str, int]) -> Graph:
     drop_weights(model)
     try:
         unbound = bind_symbols(model, define)

@@ -14,15 +14,18 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
+from editor import limits
 from editor.errors import ModelError
 from editor.graph.bodies import bodies_of
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
-MAX_OPS = 1_000_000
-MAX_EXPANDED = 200_000
-"""Most ops after the expansion of local functions."""
+MAX_OPSET = 1000
+"""Versions above it are no versions; OpenVINO would look through all of them."""
 _KEEP_TENSOR_BYTES = 8192
+_ALWAYS_ALLOWED_RANK = 8
+_MAX_LOCATION = 1024
+"""Characters of the path of external data."""
 
 _LOOKS_LIKE = (
     (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
@@ -50,12 +53,56 @@ def read_model(path: str | Path) -> ModelProto:
         raise ModelError(f"{path}: {_diagnosis(data)}") from error
     if not model.HasField("graph"):
         raise ModelError(f"{path}: {_diagnosis(data)}")
-    if len(model.graph.node) > MAX_OPS:
-        raise ModelError(f"{path}: {len(model.graph.node):,} ops, the limit is {MAX_OPS:,}")
+    limits.check_count(str(path), "ops", len(model.graph.node), "ops")
+    _check_opsets(model, path)
+    _check_nesting(model, path)
+    _check_values(model, path)
     _check_names(model, path)
     _check_functions(model, path)
     _check_external_data(model, path)
     return model
+
+
+def _check_opsets(model: ModelProto, path: Path) -> None:
+    """Refuses opset versions that cannot be, in the model and in its functions."""
+    for opset in (*model.opset_import, *(o for function in model.functions for o in function.opset_import)):
+        if opset.version > MAX_OPSET:
+            domain = opset.domain or "ai.onnx"
+            raise ModelError(f"{path}: version {opset.version} of the opset {domain!r}: there is no such version")
+
+
+def _check_nesting(model: ModelProto, path: Path) -> None:
+    """Refuses bodies that are nested too deeply: runtimes need twice as long for each level."""
+    limit = limits.current().nesting
+    layer = [model.graph.node, *(function.node for function in model.functions)]
+    for depth in range(limit + 2):
+        layer = [body.node for nodes in layer for node in nodes if node.attribute for body in bodies_of(node)]
+        if not layer:
+            return
+        if depth == limit:
+            limits.check_count(str(path), "nesting", depth + 1, "bodies of If, Loop or Scan inside each other")
+
+
+def _check_values(model: ModelProto, path: Path) -> None:
+    """Refuses declared tensors of very many dimensions, and names that are not UTF-8, which protobuf returns as bytes."""
+    graph = model.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) > _ALWAYS_ALLOWED_RANK:
+            limits.check_count(f"{path}: tensor {value.name!r}", "rank", len(dims), "dimensions")
+        for name in (value.name, *(dim.dim_param for dim in dims)):
+            _check_text(name, path)
+    for tensor in _tensors(model):
+        if len(tensor.dims) > _ALWAYS_ALLOWED_RANK:
+            limits.check_count(f"{path}: tensor {tensor.name!r}", "rank", len(tensor.dims), "dimensions")
+        _check_text(tensor.name, path)
+    for opset in model.opset_import:
+        _check_text(opset.domain, path)
+
+
+def _check_text(name: str | bytes, path: Path) -> None:
+    if isinstance(name, bytes):
+        raise ModelError(f"{path}: the name {name[:80]!r} is not UTF-8 text")
 
 
 def _check_names(model: ModelProto, path: Path) -> None:
@@ -69,7 +116,8 @@ def _check_names(model: ModelProto, path: Path) -> None:
 
 
 def _check_functions(model: ModelProto, path: Path) -> None:
-    """Refuses nested functions whose expansion would exceed ``MAX_EXPANDED`` ops."""
+    """Refuses nested functions whose expansion would exceed the limit."""
+    limit = limits.current().expanded_ops
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     sizes: dict[tuple[str, str, str], int] = {}
 
@@ -83,12 +131,12 @@ def _check_functions(model: ModelProto, path: Path) -> None:
     for _ in functions:  # each round computes functions whose callees are computed
         before = dict(sizes)
         for key, function in functions.items():
-            sizes[key] = min(size_of(function.node), 2 * MAX_EXPANDED)
+            sizes[key] = min(size_of(function.node), 2 * limit)
         if sizes == before:
             break
-    if functions and size_of(model.graph.node) - len(model.graph.node) > MAX_EXPANDED:
-        raise ModelError(f"{path}: its functions call each other so often that the model has more than {MAX_EXPANDED:,} ops "
-                         "when they are expanded; export it without nested functions")
+    if functions and (expanded := size_of(model.graph.node)) - len(model.graph.node) > limit:
+        limits.check_count(f"{path}: its functions call each other so often that it has too many ops when they are expanded "
+                           "(export it without nested functions)", "expanded_ops", expanded, "ops or more")
 
 
 def file_sha256(path: str | Path) -> str:
@@ -116,9 +164,10 @@ def external_data_folder(model: ModelProto, path: Path) -> Path:
     It is the folder of the resolved file, or the folder of the symbolic link ``path`` where the data is only there.
     """
     target_folder, link_folder = path.resolve().parent, path.absolute().parent.resolve()
+    if target_folder == link_folder:
+        return target_folder
     files = [location for tensor in _external_tensors(model) if (location := _entries(tensor).get("location"))]
-    only_beside_link = (target_folder != link_folder and files and not (target_folder / files[0]).exists()
-                        and (link_folder / files[0]).exists())
+    only_beside_link = files and not _links(target_folder / files[0]) and _links(link_folder / files[0])
     return link_folder if only_beside_link else target_folder
 
 
@@ -128,6 +177,7 @@ def _check_external_data(model: ModelProto, path: Path) -> None:
     Caches store a model and its data as links to files of other names in one folder. Runtimes refuse links that point
     outside the model's folder, so such locations are replaced by their targets.
     """
+    _check_locations(model, path)
     folder = external_data_folder(model, path)
     target_folder = path.resolve().parent
     for tensor in _external_tensors(model):
@@ -143,6 +193,8 @@ def _check_external_data(model: ModelProto, path: Path) -> None:
             problem = f"points outside the model's folder ({location})"
         elif target == path.resolve():
             problem = "points at the model file itself"
+        elif _links(target) > 1:  # `onnx` refuses it too
+            problem = f"is a hard link to a file that is elsewhere too ({location}); put a copy of it in its place"
         problem = problem or _bad_numbers(entries)
         if problem:
             raise ModelError(f"{path}: external data of tensor {tensor.name!r} {problem}")
@@ -150,6 +202,22 @@ def _check_external_data(model: ModelProto, path: Path) -> None:
             for entry in tensor.external_data:
                 if entry.key == "location":
                     entry.value = str(target.relative_to(target_folder))
+
+
+def _check_locations(model: ModelProto, path: Path) -> None:
+    """Refuses what no file system takes."""
+    for tensor in _external_tensors(model):
+        for location in (entry.value for entry in tensor.external_data):
+            if not isinstance(location, str) or "\0" in location or len(location) > _MAX_LOCATION:
+                raise ModelError(f"{path}: external data of tensor {tensor.name!r} has a location that is no path")
+
+
+def _links(path: Path) -> int:
+    """Number of names that a file has; 0 when it is not there."""
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 0
 
 
 def _external_tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -181,8 +249,9 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file") from error
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:  # a path that is too long, or has NUL
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{str(path)[:300]!r}: cannot be read ({reason})") from error
 
 
 def _diagnosis(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from onnx import TensorProto, TypeProto
@@ -22,6 +23,11 @@ Shape = tuple[int | str, ...]
 """A dimension is an int, the name of a symbol, or "?" when unknown."""
 
 
+def bits_of(name: str) -> int:
+    """Bits of one element as stored; 0 for types without a fixed size and for unknown names."""
+    return _BITS.get(name, 0)
+
+
 def element_name(elem_type: int) -> str:
     """Short name of a ``TensorProto.DataType``, "" when undefined or unknown."""
     if elem_type == TensorProto.UNDEFINED:
@@ -33,6 +39,7 @@ def element_name(elem_type: int) -> str:
     return _RENAMED.get(name, name)
 
 
+@lru_cache(maxsize=64)
 def element_type(name: str) -> int:
     """The ``TensorProto.DataType`` of a short name; 0 (undefined) when it is not a tensor type."""
     for original, renamed in _RENAMED.items():
@@ -67,8 +74,8 @@ def shape_of(proto: TypeProto) -> Shape | None:
 
 def byte_size(dtype: str, shape: Shape | None) -> int:
     """Bytes that a dense tensor takes; ``UNKNOWN_BYTES`` when its type or shape is unknown."""
-    bits = _BITS.get(dtype, 0)
+    bits = bits_of(dtype)
     if bits == 0 or shape is None or any(not isinstance(d, int) for d in shape):
         return UNKNOWN_BYTES
     size = (prod(d for d in shape if isinstance(d, int)) * bits + 7) // 8
-    return size if size < 1 << 62 else UNKNOWN_BYTES  # hostile dims must not overflow int64 sums
+    return size if 0 <= size < 1 << 62 else UNKNOWN_BYTES  # hostile dims must not overflow int64 sums

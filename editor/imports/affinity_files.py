@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import onnx
-
-from editor.errors import PlanError
+from editor import killable
+from editor.errors import ModelError, PlanError
+from editor.files import file_state, parse_json, read_text
+from editor.graph.model_file import read_model
+from editor.graph.plain_models import PLAIN_BYTES
+from editor.text import from_spreadsheet_cell, shortened
 from editor.yaml_text import load_yaml
 
 _EDITOR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
@@ -47,14 +49,10 @@ def read_affinities(path: Path) -> ImportedAffinities:
     Raises:
         PlanError: the file cannot be read, or has another format.
     """
-    try:
-        if path.suffix == ".onnx":
-            return _from_onnx(path)
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise PlanError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read ({error})") from error
+    if path.suffix == ".onnx":
+        small = (file_state(path) or (0, 0))[1] <= PLAIN_BYTES
+        return killable.run_limited(killable.READING, path, small, _from_onnx, path)
+    text = read_text(path, PlanError)
     if path.suffix == ".dot":
         return _from_dot(path, text)
     if path.suffix in (".csv", ".tsv"):
@@ -66,9 +64,9 @@ def read_affinities(path: Path) -> ImportedAffinities:
 
 def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     try:
-        data: Any = json.loads(text) if path.suffix == ".json" else load_yaml(text)[1]
-    except (ValueError, RecursionError) as error:  # a YamlError is a ValueError
-        raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({str(error).splitlines()[0]})") from error
+        data: Any = parse_json(text) if path.suffix == ".json" else load_yaml(text)[1]
+    except ValueError as error:  # a YamlError is one
+        raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({error})") from error
     if isinstance(data, list):
         return _from_table(path, data)
     if not isinstance(data, dict):
@@ -76,8 +74,8 @@ def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     if data.get("format") == "hetero-editor/plan":
         about = data.get("model")
         model = about.get("path") if isinstance(about, dict) else None
-        where = str((path.parent / model).resolve()) if isinstance(model, str) else None
-        return _checked("plan", data.get("affinities"), path, where)
+        where = path.parent / model if isinstance(model, str) and file_state(path.parent / model) is not None else None
+        return _checked("plan", data.get("affinities"), path, str(where.resolve()) if where is not None else None)
     if "affinities" in data:  # `plan_affinities` has the plan's device names; OpenVINO may have one name for two devices
         return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
     if str(data.get("format", "")).startswith("hetero-editor/tvm"):
@@ -134,7 +132,8 @@ def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Impo
     if not isinstance(data, Mapping):
         raise PlanError(f"{path}: {kind} without a mapping of ops to devices")
     good = {str(k): v for k, v in data.items() if isinstance(v, str) and v}
-    problems = tuple(f"{k!r}: {v!r} is not a device name" for k, v in data.items() if not (isinstance(v, str) and v))
+    problems = tuple(f"{k!r}: {shortened(repr(v), 80)} is not a device name" for k, v in data.items()
+                     if not (isinstance(v, str) and v))
     if not good and problems:
         raise PlanError(f"{path}: none of its {len(problems)} entries maps an op to a device name")
     return ImportedAffinities(kind, good, problems, model)
@@ -142,7 +141,12 @@ def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Impo
 
 def _from_csv(path: Path, text: str) -> ImportedAffinities:
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
-    rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines)), delimiter="\t" if path.suffix == ".tsv" else ","))
+    table = io.StringIO("\n".join(line for _, line in lines))
+    try:
+        rows = list(csv.reader(table, delimiter="\t" if path.suffix == ".tsv" else ","))
+    except csv.Error as error:  # a field of more than 128 KiB
+        raise PlanError(f"{path}: not a table ({error})") from error
+    rows = [[from_spreadsheet_cell(cell) for cell in row] for row in rows]
     if not rows:
         raise PlanError(f"{path}: the file is empty")
     header = [cell.strip().lower() for cell in rows[0]]
@@ -206,12 +210,12 @@ def _plain(text: str) -> str:
 
 def _from_onnx(path: Path) -> ImportedAffinities:
     try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception as error:
-        raise PlanError(f"{path}: not an ONNX model ({type(error).__name__})") from error
+        model = read_model(path)
+    except ModelError as error:
+        raise PlanError(str(error)) from error
     keys = [next((o for o in n.output if o), n.name) for n in model.graph.node]
     configured = {c.name: list(c.device) for c in model.configuration}
-    affinities: dict[str, str] = {}
+    affinities: dict[str, Any] = {}
     for key, node in zip(keys, model.graph.node, strict=True):
         for entry in node.device_configurations:
             devices = configured.get(entry.configuration_id, [])
@@ -219,16 +223,27 @@ def _from_onnx(path: Path) -> ImportedAffinities:
             if index is not None and 0 <= index < len(devices):
                 affinities[key] = devices[index]
     if affinities:
-        return ImportedAffinities("ONNX device configurations", affinities)
-    names = {}
-    sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
-    if sidecar != path and sidecar.is_file():
-        devices = json.loads(sidecar.read_text(encoding="utf-8")).get("devices", {})
-        names = {mark: d["name"] for mark, d in devices.items() if isinstance(d, dict) and "name" in d}
+        return _checked("ONNX device configurations", affinities, path)
+    names = _names_of_annotations(path)
     for key, node in zip(keys, model.graph.node, strict=True):
         for prop in node.metadata_props:
             if prop.key == "layer_ann":
                 affinities[key] = names.get(prop.value, prop.value)
     if not affinities:
         raise PlanError(f"{path}: no op of this model has a layer_ann annotation or a device configuration")
-    return ImportedAffinities("ONNX Runtime annotations", affinities)
+    return _checked("ONNX Runtime annotations", affinities, path)
+
+
+def _names_of_annotations(path: Path) -> dict[str, Any]:
+    """Annotation -> name of its device, by the file that is exported beside an annotated model; empty without one."""
+    sidecar = path.with_name(path.name.replace("_annotated.onnx", "_session.json"))
+    if sidecar == path or not sidecar.is_file():
+        return {}
+    try:
+        document = parse_json(read_text(sidecar, PlanError))
+    except ValueError as error:
+        raise PlanError(f"{sidecar}: not valid JSON ({error})") from error
+    devices = document.get("devices") if isinstance(document, dict) else None
+    if not isinstance(devices, dict):
+        raise PlanError(f"{sidecar}: it has no mapping of annotations to devices")
+    return {mark: d["name"] for mark, d in devices.items() if isinstance(d, dict) and "name" in d}

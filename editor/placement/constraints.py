@@ -57,7 +57,7 @@ class Constraints:
         entry = self.devices[device]
         for name in entry.non_supported:
             if _meaning(name, self.graph).matches(self.graph, op):
-                return f"nonSupportedNodes of {entry.name} lists {name}"
+                return f"the device table excludes {name} on {entry.name} (nonSupportedNodes)"
         if entry.supported and not self.able[op, device]:
             return f"supportedNodes of {entry.name} does not list {self.graph.type_label(op)}"
         return ""

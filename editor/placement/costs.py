@@ -8,14 +8,16 @@ link of every other device that reads it once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.published import assumed_bytes
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph, Ints
 from editor.placement.subgraphs.minimal import minimal
+from editor.placement.wires import WireCosts, wire_costs
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,28 @@ class Costs:
     launch: Floats
     """[device] launch overhead per subgraph"""
     estimated: bool
-    """Whether any cost comes from assumed or stated peaks instead of a profile."""
+    """Whether the time of any op comes from assumed or stated peaks instead of a profile."""
+    whole: Floats | None = None
+    """[device] seconds of the unsplit model, launch included; NaN where it was not measured. In a split, ops take longer."""
+    origins: tuple[str, ...] = ()
+    """Where profiles come from that were not measured here, and what they lack: "NPU: trtexec on orin, 2026-11-20"."""
+    wires: WireCosts | None = None
+    """Between machines, beyond what leaving and entering a device takes; None where all devices are on one."""
 
 
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
-    """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009)."""
-    flops, moved = op_flops(graph), op_bytes(graph)
-    sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
+    """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009).
+
+    A device that assumes an element type reads, writes and transfers float tensors in it.
+    """
+    flops = op_flops(graph)
     op = np.zeros((len(graph), len(devices)))
     link = np.zeros((len(graph.tensor_names), len(devices)))
     launch = np.zeros(len(devices))
     for d, device in enumerate(devices):
         assumed = _ASSUMED.get(device.device, _ACCELERATOR)
+        tensor_bytes = assumed_bytes(graph, device.published.assumes)
+        moved, sizes = op_bytes(graph, tensor_bytes), np.maximum(tensor_bytes, 0).astype(np.float64)
         compute = device.peak_compute or assumed.compute
         memory = device.peak_dram_bw or assumed.memory
         op[:, d] = (np.maximum(flops / compute, moved / memory) + assumed.per_op) * device.slowdown
@@ -83,6 +95,15 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
         launch[d] = assumed.launch
     op[graph.op_is_constant] = 0.0
     return Costs(op, link, link, launch, True)
+
+
+def with_wires(graph: Graph, devices: Sequence[Device], costs: Costs) -> Costs:
+    """Costs with those of the wires between the machines of the devices."""
+    wires = wire_costs(graph, devices)
+    if wires is None:
+        return costs
+    whole = None if costs.whole is None else costs.whole + wires.ends_on().sum(axis=0)
+    return replace(costs, wires=wires, whole=whole, estimated=costs.estimated or wires.estimated)
 
 
 @dataclass(frozen=True)
@@ -104,8 +125,12 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
 
     ``device`` is [op] index of the device; ``placed`` are the ops that belong to a subgraph.
     """
-    compute = float(costs.op[placed, device[placed]].sum())
     subgraph_of_op = minimal(graph, device, placed)
+    if costs.whole is not None and len(placed) and not subgraph_of_op[placed].any():
+        unsplit = float(costs.whole[device[placed[0]]])
+        if not np.isnan(unsplit):
+            return Price(unsplit, 0.0, 0.0)
+    compute = float(costs.op[placed, device[placed]].sum())
     launches = 0.0
     if len(placed):
         device_of_subgraph = np.zeros(int(subgraph_of_op.max()) + 1, np.int64)
@@ -114,8 +139,23 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
 
 
+def boundary_seconds(graph: Graph, costs: Costs, tensor: str, source: int, targets: Sequence[int]) -> float:
+    """Seconds of one boundary tensor from a device to other devices, wires included.
+
+    Args:
+        graph: the model.
+        costs: of the device table.
+        tensor: its name.
+        source: number of the device that produces it.
+        targets: numbers of the other devices that read it.
+    """
+    number = graph.tensor_index[tensor]
+    seconds = float(costs.leave[number, source] + costs.enter[number, list(targets)].sum())
+    return seconds + (costs.wires.way(number, source, targets) if costs.wires is not None else 0.0)
+
+
 def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> float:
-    """Seconds of all transfers of one run."""
+    """Seconds of all transfers of one run; where machines differ, with graph inputs and outputs."""
     is_placed = np.zeros(len(graph), bool)
     is_placed[placed] = True
     producer, consumer, tensor = graph.edges
@@ -126,4 +166,8 @@ def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> 
     arrivals = np.unique(tensor[crosses] * width + device[consumer[crosses]])
     leaving, index = np.unique(tensor[crosses], return_index=True)
     source_device = device[producer[crosses][index]]
-    return float(costs.enter[arrivals // width, arrivals % width].sum() + costs.leave[leaving, source_device].sum())
+    between = 0.0
+    if costs.wires is not None:
+        between = (costs.wires.seconds(device, producer, consumer, tensor)
+                   + float(costs.wires.ends_on()[placed, device[placed]].sum()))
+    return float(costs.enter[arrivals // width, arrivals % width].sum() + costs.leave[leaving, source_device].sum()) + between

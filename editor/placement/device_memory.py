@@ -1,4 +1,4 @@
-"""Memory that a placement needs on each device."""
+"""Bytes of weights, by the ops that read them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.published import assumed_bytes
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.policies.problem import Floats
-from editor.placement.subgraphs.division import Subgraph
 
 
 def weight_bytes(graph: Graph, placed: Ints) -> Floats:
@@ -30,13 +30,16 @@ def weight_bytes(graph: Graph, placed: Ints) -> Floats:
     return size
 
 
-def device_bytes(devices: Sequence[Device], subgraphs: Sequence[Subgraph]) -> dict[str, int]:
-    """Device name -> peak bytes: all its constants, and the buffers of its largest subgraph."""
-    needed: dict[str, int] = {}
-    for device in devices:
-        memories = [s.memory for s in subgraphs if s.device == device.name]
-        needed[device.name] = sum(m.constants for m in memories) + max((m.input + m.output for m in memories), default=0)
-    return needed
+def weight_shrinkage(graph: Graph, devices: Sequence[Device], size: Floats) -> Floats:
+    """[device] bytes of the model's weights per byte that they take there: 1, or more where float counts as int8.
+
+    Args:
+        size: [op] bytes as ``weight_bytes`` returns them.
+    """
+    constant = graph.tensor_is_constant & (graph.tensor_bytes > 0)
+    there = [float(assumed_bytes(graph, d.published.assumes)[constant].sum()) for d in devices]
+    total = float(graph.tensor_bytes[constant].sum())
+    return np.array([total / t if t and size.any() else 1.0 for t in there])
 
 
 def heaviest(graph: Graph, ops: Bools, size: Floats, count: int = 5) -> list[str]:

@@ -1,13 +1,13 @@
-"""Measured costs of a model on real devices, stored between sessions.
+"""Measured costs of a model on devices, stored between sessions.
 
-`editor.execution.measure.profile` measures them; policies read them here.
+`editor.execution.measure.profile` measures them on the devices of this machine, `editor.imports` reads those of other
+machines; policies read them here. A device has one profile: the last one holds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,23 +16,26 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError
-from editor.files import json_text, write_atomic
+from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Graph
-from editor.placement.costs import Costs, estimate
+from editor.kinds import Basis, basis_of_costs
+from editor.placement.costs import Costs, estimate, with_wires
 
-_VERSION = 2
+_VERSION = 3
+_DOUBTFUL_PERCENT = 25
 
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """Measured times of one model on one real device."""
+    """Measured times of one model on one device."""
 
     device: str
     """Description of the device, with version and hardware."""
     total: float
-    """seconds of one run; equals the sum over its ops"""
+    """seconds of one run of all ops that the device can run; equals the sum over them where it was measured here, else it
+    has layers without a match, and launches, too"""
     seconds: Mapping[str, float]
-    """op key -> seconds"""
+    """op key -> seconds in that run"""
     fused: Mapping[str, int]
     """op key -> index of the kernel that computes it; fused ops share its time in proportion to their estimated work"""
     kernels: tuple[str, ...]
@@ -40,21 +43,42 @@ class DeviceProfile:
     launch_seconds: float
     """seconds of launch overhead per subgraph"""
     in_latency: float
-    """seconds per value transferred from host memory, plus the time that a measured split took beyond its prediction"""
+    """seconds per value transferred from host memory; as measured in splits, where there were some"""
     in_seconds_per_byte: float
     """seconds per byte of such a value"""
     out_latency: float
     out_seconds_per_byte: float
     """the same for transfers to host memory"""
     runs: int
+    split_factor: float = 1.0
+    """How many times as long ops take in a split: cuts prevent fusions, and caches are colder"""
+    scale: float = 1.0
+    """What the times of kernels were multiplied with, so that they add up to the unsplit model measured beside them."""
+    origin: str = ""
+    """Tool, machine and date of a profile from elsewhere; "" for one that was measured here."""
+    has_launch: bool = True
+    """Whether ``launch_seconds`` was measured; else launches are estimated."""
+    has_links: bool = True
+    """Whether transfers were measured; else they are estimated."""
+    reach_seconds: float = 0.0
+    """seconds that a subgraph on another machine takes beyond its ops and the wires: messages, threads, copies"""
+    unable: tuple[str, ...] = ()
+    """Keys of the ops that the device could not run when a profile from elsewhere was imported: they need no figure."""
+
+    @property
+    def check(self) -> str:
+        """How well the times of kernels agreed with the unsplit model measured beside them, in words."""
+        off = (1 / self.scale - 1) * 100
+        doubt = "; single ops are doubtful" if abs(off) > _DOUBTFUL_PERCENT else ""
+        return f"kernels add up to {100 + off:.0f} % of the unsplit model measured beside them, and were scaled to it{doubt}"
 
 
 def profile_path(graph: Graph, device: Device) -> Path:
     """Path of the stored profile of a model on a device."""
+    named = [device.name, device.backend] if device.planned else []  # nothing else tells planned devices apart
     identity = json.dumps([_VERSION, graph.sha256, sorted(graph.define.items()), device.runtime, device.provider,
-                           device.unit, sorted(device.properties.items()), device.description])
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "hetero-editor" / "profiles" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+                           device.unit, sorted(device.properties.items()), device.description, *named])
+    return cache_folder("profiles") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
 def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
@@ -67,7 +91,8 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
     """The stored profile; None when it is missing or damaged."""
     try:
         document = json.loads(profile_path(graph, device).read_text(encoding="utf-8"))
-        return DeviceProfile(**{**document, "kernels": tuple(document["kernels"])})
+        lists = {key: tuple(document.get(key, ())) for key in ("kernels", "unable")}
+        return DeviceProfile(**{**document, **lists})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -78,47 +103,68 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     Args:
         graph: the model.
         devices: the device table.
-        source: ``estimate`` or ``measured``. Planned devices are always estimated.
+        source: ``estimate`` or ``measured``. Planned devices without an imported profile are estimated.
 
     Raises:
         EditorError: the source is unknown, or a real device has not been profiled.
     """
     if source == "estimate":
-        return estimate(graph, devices)
+        return with_wires(graph, devices, estimate(graph, devices))
     if source != "measured":
         raise EditorError(f"unknown source of costs {source!r}; choose one of: estimate, measured")
-    profiles = [None if d.planned else load_profile(graph, d) for d in devices]
+    profiles = [load_profile(graph, d) for d in devices]
     missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
     if missing:
         raise EditorError(f"no profile of this model on {', '.join(missing)} yet: press Profile, or run "
-                          "`python -m editor profile PLAN`")
-    return measured(graph, devices, profiles)
+                          "`python -m editor profile PLAN`, or import one of another machine")
+    return with_wires(graph, devices, measured(graph, devices, profiles))
 
 
 def best_source(graph: Graph, devices: Sequence[Device]) -> str:
-    """``measured`` where every real device has a profile of the model, else ``estimate``."""
-    real = [d for d in devices if not d.planned]
-    return "measured" if real and all(load_profile(graph, d) is not None for d in real) else "estimate"
+    """``measured`` where some device and every real one has a profile of the model, else ``estimate``."""
+    has = [load_profile(graph, d) is not None for d in devices]
+    return "measured" if any(has) and all(h or d.planned for h, d in zip(has, devices, strict=True)) else "estimate"
 
 
-def word_for(costs: Costs, source: str) -> str:
-    """The word that describes such costs: measured, estimated, or partly estimated (some devices are planned)."""
-    return "measured" if not costs.estimated else "estimated" if source == "estimate" else "partly estimated"
+def basis_of(costs: Costs, source: str) -> Basis:
+    """What costs of a source are; planned devices may have estimates beside the profiles of others."""
+    return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
 
 
 def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
-    """Estimated costs, replaced by measured ones for each device with a profile."""
+    """Estimated costs, replaced by measured ones for each device with a profile, as far as that has them."""
     base = estimate(graph, devices)
     op, leave, enter, launch = base.op.copy(), base.leave.copy(), base.enter.copy(), base.launch.copy()
+    whole = np.full(len(devices), np.nan)
+    own = [graph.op_keys[op] for op in np.flatnonzero(~graph.op_is_constant).tolist()]
     sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
     for d, profile in enumerate(profiles):
         if profile is None:
             continue
         for key, seconds in profile.seconds.items():
             if key in graph.key_index:
-                op[graph.key_index[key], d] = seconds
-        enter[:, d] = profile.in_latency + profile.in_seconds_per_byte * sizes
-        leave[:, d] = profile.out_latency + profile.out_seconds_per_byte * sizes
-        launch[d] = profile.launch_seconds
+                op[graph.key_index[key], d] = seconds * profile.split_factor
+        if all(key in profile.seconds for key in own):
+            whole[d] = profile.total + profile.reach_seconds
+        if profile.has_links:
+            enter[:, d] = profile.in_latency + profile.in_seconds_per_byte * sizes
+            leave[:, d] = profile.out_latency + profile.out_seconds_per_byte * sizes
+        if profile.has_launch:
+            launch[d] = profile.launch_seconds + profile.reach_seconds
     op[graph.op_is_constant] = 0.0
-    return Costs(op, leave, enter, launch, any(p is None for p in profiles))
+    origins = tuple(_origin(d, p) for d, p in zip(devices, profiles, strict=True) if p is not None and p.origin)
+    return Costs(op, leave, enter, launch, any(p is None or ops_without_figure(graph, p) for p in profiles), whole, origins)
+
+
+def ops_without_figure(graph: Graph, profile: DeviceProfile) -> list[int]:
+    """Ops that the device of an imported profile can run and whose time is estimated; what was measured here has all."""
+    if not profile.origin:
+        return []
+    known = {*profile.seconds, *profile.unable}
+    return [op for op, key in enumerate(graph.op_keys) if key not in known and not graph.op_is_constant[op]]
+
+
+def _origin(device: Device, profile: DeviceProfile) -> str:
+    lacking = [what for what, has in (("transfers", profile.has_links), ("launches", profile.has_launch)) if not has]
+    note = f", {' and '.join(lacking)} estimated" if lacking else ""
+    return f"{device.name}: {profile.origin}{note}"

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.placement.costs import Costs
 from editor.placement.device_profile import costs_of
+from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
 
@@ -46,7 +48,7 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
     costs = costs_of(graph, devices, source)
     now = placement.price(costs).total
     best: dict[bytes, Hint] = {}
-    for trial, (boundary, ops, device) in enumerate(_candidates(placement)):
+    for trial, (boundary, ops, device) in enumerate(_candidates(placement, costs)):
         if trial >= _MAX_TRIALS:
             break
         pins = {**placement.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
@@ -63,14 +65,15 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
 
 
-def _candidates(placement: Placement) -> Iterator[tuple[Boundary, list[int], int]]:
-    """Yields, for the largest transfers, one side's op or subgraph (once, or in every block) and the other side's device."""
+def _candidates(placement: Placement, costs: Costs) -> Iterator[tuple[Boundary, list[int], int]]:
+    """Yields, for the longest transfers, one side's op or subgraph (once, or in every block) and the other side's device."""
     scopes = scopes_of(placement.graph)
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     number = {d.name: i for i, d in enumerate(placement.devices)}
     device_of = {s.id: number[s.device] for s in placement.subgraphs}
     seen: set[tuple[tuple[int, ...], int]] = set()
-    for boundary in sorted(placement.division.transfers, key=lambda b: (-b.bytes, b.source))[:_MAX_TRANSFERS]:
+    longest = sorted(placement.division.transfers, key=lambda b: (-seconds_of(placement, costs, b), -b.bytes, b.source))
+    for boundary in longest[:_MAX_TRANSFERS]:
         tensor = graph.tensor_index[boundary.tensor]
         producer = int(graph.tensor_producer[tensor])
         source_device = device_of[boundary.source]

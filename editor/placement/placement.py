@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from editor.placement.device_profile import costs_of
 from editor.placement.policies.registry import check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
+from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
 from editor.placement.subgraphs.registry import grouping_of
 from editor.runtimes.base import Capability
@@ -127,6 +128,11 @@ class Placement:
         return np.flatnonzero(self.constraints.placed)
 
     @cached_property
+    def run_memory(self) -> RunMemory:
+        """What a run holds in the memory of each device, op by op."""
+        return run_memory(self.graph, self.devices, self.assignment.device, self.division.subgraph_of_op)
+
+    @cached_property
     def op_counts(self) -> dict[str, int]:
         """Ops per device, without constants."""
         counts = np.bincount(self.assignment.device[self.placed_ops], minlength=len(self.devices))
@@ -216,7 +222,7 @@ def placement_of_groups(graph: Graph, devices: Sequence[Device], device: Ints, g
 
 
 def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
-          capabilities: Sequence[Capability] | None = None) -> Placement:
+          capabilities: Sequence[Capability] | None = None, should_stop: Callable[[], bool] = bool) -> Placement:
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
@@ -224,6 +230,7 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
         devices: the device table, in order of priority.
         settings: policy, pins, rules, subgraph rule.
         capabilities: the ops that each device can run; queried from the runtimes by default.
+        should_stop: asked during a long search, which then ends with the best placement so far.
 
     Raises:
         UnboundSymbolError, PinError, UnsupportedOpError, EditorError (unknown policy).
@@ -238,7 +245,7 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     constraints = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
     task = Task(constraints, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
-                settings.policy_options)
+                settings.policy_options, should_stop)
     assignment = policy(task)
     codegen = settings.policy_options.get("codegen", "op")
     if codegen not in CODEGEN_CHOICES:

@@ -53,7 +53,7 @@ def _reachable(edges: Rows, start: Sequence[int]) -> set[int]:
     return seen
 
 
-EXPANSIONS = ("type", "twins", "block", "subgraph", "before", "after", "near")
+EXPANSIONS = ("type", "alike", "block", "subgraph", "upstream", "downstream", "neighbours")
 
 
 def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> list[int]:
@@ -67,7 +67,7 @@ def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> lis
     if mode == "type":
         kinds = {(graph.op_domains[op], graph.op_types[op]) for op in start}
         result = {op for op in range(len(graph)) if (graph.op_domains[op], graph.op_types[op]) in kinds}
-    elif mode == "twins":
+    elif mode == "alike":
         scopes = scopes_of(graph)
         result = {other for op in start for other in scopes.corresponding_ops(op)}
     elif mode == "block":
@@ -75,10 +75,10 @@ def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> lis
         result = {*start} | {inner for op in start if op in scopes.of_op for inner in scopes.scopes[scopes.of_op[op]].ops}
     elif mode == "subgraph":
         result = set(np.flatnonzero(np.isin(subgraph_of_op, subgraph_of_op[start])).tolist())
-    elif mode in ("before", "after"):
-        rows = graph.predecessors if mode == "before" else graph.successors
+    elif mode in ("upstream", "downstream"):
+        rows = graph.predecessors if mode == "upstream" else graph.successors
         result = _reachable(rows, start)
-    elif mode == "near":
+    elif mode == "neighbours":
         both = (graph.predecessors, graph.successors)
         result = {*start} | {neighbour for op in start for edges in both for neighbour in edges[op].tolist()}
     else:

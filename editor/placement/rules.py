@@ -18,8 +18,10 @@ import numpy as np
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.errors import PinError
+from editor.files import read_text
 from editor.graph.graph import Bools, Graph
 from editor.placement.labels import label_level, label_mask
+from editor.placement.patterns import Deadline, check_length, regular_expression
 from editor.yaml_text import YamlError, load_yaml
 
 _PATTERNS = ("type", "name", "regex", "scope", "tensor")
@@ -37,7 +39,7 @@ class Rule:
     name: str | None = None
     """A glob over op names."""
     regex: str | None = None
-    """A regular expression, searched for in op names."""
+    """A regular expression (RE2: no look-around, no back-references), searched for in op names."""
     scope: str | None = None
     """A prefix of a slash- or dot-separated op name, such as ``model/layers.3``."""
     tensor: str | None = None
@@ -49,15 +51,30 @@ class Rule:
         """The rule as a mapping, without the patterns that are not set."""
         return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
 
-    def matches(self, graph: Graph, candidates: Bools) -> list[int]:
-        """Candidates that the rule matches, in topological order."""
-        ops = [op for op in graph.order.tolist() if candidates[op] and self._matches(graph, op)]
+    def matches(self, graph: Graph, candidates: Bools, deadline: Deadline | None = None) -> list[int]:
+        """Candidates that the rule matches, in topological order.
+
+        Raises:
+            PinError: the deadline, or one of its own, is over.
+        """
+        deadline = deadline or Deadline()
+        expression = None if self.regex is None else regular_expression(self.regex)
+        ops = []
+        for op in graph.order.tolist():
+            if candidates[op] and self._matches(graph, op, expression):
+                ops.append(op)
+            deadline.check(self._slowest)
         return _nth(ops, self.nth) if self.nth is not None else ops
 
-    def _matches(self, graph: Graph, op: int) -> bool:
+    @property
+    def _slowest(self) -> str:
+        """The pattern that takes the most time."""
+        return self.regex or self.name or self.tensor or self.type or ""
+
+    def _matches(self, graph: Graph, op: int, expression: Any) -> bool:
         return (self._type_matches(graph, op)
                 and (self.name is None or fnmatch.fnmatchcase(graph.display_name(op), self.name))
-                and (self.regex is None or re.search(self.regex, graph.display_name(op)) is not None)
+                and (expression is None or expression.search(graph.display_name(op)) is not None)
                 and (self.scope is None or _in_scope(graph.display_name(op), self.scope))
                 and (self.tensor is None or any(fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
                                                 for t in graph.op_outputs[op].tolist() if t >= 0)))
@@ -100,12 +117,7 @@ def load_rules(path: str | Path) -> tuple[Rule, ...]:
     Raises:
         PinError: the file cannot be read or a rule is not valid.
     """
-    try:
-        return parse_rules_text(Path(path).read_text(encoding="utf-8"), str(path))
-    except FileNotFoundError as error:
-        raise PinError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise PinError(f"{path}: cannot be read ({error})") from error
+    return parse_rules_text(read_text(path, PinError), str(path))
 
 
 def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
@@ -136,10 +148,11 @@ def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], 
     settled = np.zeros(len(graph), bool)
     """[op] whether a rule named a device, which determines all levels."""
     texts: dict[int, str] = {}
+    deadline = Deadline()
     for number, rule in enumerate(rules):
         wanted, level = label_mask(rule.to, devices), label_level(rule.to, devices)
         taken = decided.setdefault(level, np.zeros(len(graph), bool))
-        for op in rule.matches(graph, candidates & ~taken & ~settled):
+        for op in rule.matches(graph, candidates & ~taken & ~settled, deadline):
             mask[op] &= wanted
             taken[op] = True
             settled[op] |= level == ""
@@ -150,8 +163,8 @@ def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], 
 
 def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
     """[rule] number of ops that it matches, regardless of the other rules."""
-    everything = ~graph.op_is_constant
-    return [len(rule.matches(graph, everything)) for rule in rules]
+    everything, deadline = ~graph.op_is_constant, Deadline()
+    return [len(rule.matches(graph, everything, deadline)) for rule in rules]
 
 
 def _parse_rule(data: Any, where: str) -> Rule:
@@ -162,12 +175,11 @@ def _parse_rule(data: Any, where: str) -> Rule:
         raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
     if data.get("to") in (None, ""):
         raise PinError(f"{where}: the target is missing (such as `to: GPU`)")
+    nested = [k for k, v in data.items() if isinstance(v, dict | list)]
+    if nested:
+        raise PinError(f"{where}: {nested[0]} must be plain text, not {type(data[nested[0]]).__name__}")
     rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})
-    if rule.regex is not None:
-        try:
-            re.compile(rule.regex)
-        except re.error as error:
-            raise PinError(f"{where}: {rule.regex!r} is not a regular expression ({error})") from error
+    _check_patterns(rule, where)
     if rule.nth is not None:
         try:
             _nth([], rule.nth)
@@ -177,17 +189,31 @@ def _parse_rule(data: Any, where: str) -> Rule:
     return rule
 
 
+def _check_patterns(rule: Rule, where: str) -> None:
+    for key in _PATTERNS:
+        try:
+            check_length(getattr(rule, key) or "")
+        except ValueError as error:
+            raise PinError(f"{where}: {key}: {error}") from None
+    if rule.regex is not None:
+        try:
+            regular_expression(rule.regex)
+        except ValueError as error:
+            raise PinError(f"{where}: {rule.regex[:80]!r} is not a regular expression ({error})") from None
+
+
 def _glow_rules(data: Mapping[str, Any], source: str) -> tuple[Rule, ...]:
     """Glow's user-defined partition: node -> partition number, partition number -> backend."""
     backends, nodes = data.get("backendNames") or [], data["nodeToPartition"]
-    if not isinstance(nodes, Mapping):
-        raise PinError(f"{source}: nodeToPartition must map node names to partition numbers")
+    if not isinstance(nodes, Mapping) or not isinstance(backends, Sequence) or isinstance(backends, str):
+        raise PinError(f"{source}: nodeToPartition must map node names to partition numbers, which count the list backendNames")
     rules = []
     for name, number in nodes.items():
         if not isinstance(number, int) or not 0 <= number < len(backends):
             raise PinError(f"{source}: node {name!r} is in partition {number!r}; backendNames has {len(backends)}")
-        escaped = re.escape(str(name))
-        rules.append(Rule(to=str(backends[number]), regex=f"^{escaped}$"))
+        rule = Rule(to=str(backends[number]), regex=f"^{re.escape(str(name))}$")
+        _check_patterns(rule, source)
+        rules.append(rule)
     return tuple(rules)
 
 

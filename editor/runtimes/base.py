@@ -16,7 +16,7 @@ import numpy as np
 from onnx import ModelProto
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target
+from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
 from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
@@ -46,6 +46,11 @@ class Capability:
     def everything(cls, graph: Graph) -> Capability:
         """The capability of a planned device, which cannot be queried."""
         return cls(np.ones(len(graph), bool), ("",) * len(graph), assumed=True)
+
+    def without(self, refusals: Sequence[str]) -> Capability:
+        """This capability without the ops that have a refusal; reasons of its own come first."""
+        reasons = tuple(own or refusal for own, refusal in zip(self.reasons, refusals, strict=True))
+        return Capability(self.mask & np.array([not r for r in refusals], bool), reasons, self.assumed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +84,8 @@ class CompileOptions:
 
     threads: int = 0
     """Threads per subgraph; 0 leaves the choice to the runtime."""
+    keep: bool = False
+    """Whether the runtime may keep the compiled model on disk for the next time."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,15 @@ class BoundExecutable(Protocol):
         ...
 
 
+@runtime_checkable
+class AsynchronousExecutable(Protocol):
+    """An executable whose ``run`` may return before its device has finished. Optional."""
+
+    def wait(self) -> None:
+        """Returns when everything that ``run`` launched is computed; for measurements."""
+        ...
+
+
 class Runtime(Protocol):
     """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
 
@@ -169,15 +185,36 @@ class Runtime(Protocol):
     """Factor by which it is slower than the peak performance of its hardware, for estimates."""
 
     def devices(self) -> Sequence[AvailableDevice]:
-        """Devices of this machine; raises ``ImportError`` when the runtime is not installed."""
+        """Devices of this machine; raises ``ModuleNotFoundError`` when the runtime is not installed."""
         ...
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """Resolves a device or backend name; None when the runtime does not know it."""
         ...
 
+    def resolve_library(self, library: str, provider: str) -> Target | None:
+        """The device of a local build that a table names; None when the runtime loads no libraries."""
+        ...
+
+    def unusable(self) -> Sequence[UnusableRuntime]:
+        """Parts of it that are installed but cannot be used, with the reason."""
+        ...
+
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Which ops of a graph the device can run, and why not the others."""
+        ...
+
+    def refusal(self, model: ModelProto, device: Device) -> str:
+        """Why the device cannot run every node of a small model, or "". It may be wrong about that, crash and hang: it is
+        called in a process of its own, and what it accepts is tried."""
+        ...
+
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
+        """As ``refusal``, for each node that the device cannot run, by its name; None where it is not known which these are."""
+        ...
+
+    def is_tried(self, device: Device) -> bool:
+        """Whether claims of the device are to be tried; not where it is the measure of others, or compiling takes seconds."""
         ...
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
@@ -186,6 +223,10 @@ class Runtime(Protocol):
 
     def memory_space(self, device: Device) -> MemorySpace:
         """The memory space of the device's values."""
+        ...
+
+    def memory_in_use(self, device: Device) -> int | None:
+        """Bytes in use in the memory of a device, by all processes; None in host memory, and where it is not known."""
         ...
 
     def convert(self, value: Value, space: MemorySpace) -> Value:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from onnx import ModelProto
 
 from editor.devices.device import Device
+from editor.devices.discovery import Target, UnusableRuntime
 from editor.graph.graph import Graph
-from editor.runtimes.base import API_VERSION, KernelTime, MemorySpace, SubModel, Value
+from editor.runtimes.base import API_VERSION, Capability, KernelTime, MemorySpace, Runtime, SubModel, Value
 from editor.runtimes.values import to_numpy
 
 
@@ -18,9 +22,39 @@ class RuntimeDefaults:
     api_version = API_VERSION
     slowdown = 1.0
 
+    def resolve_library(self, library: str, provider: str) -> Target | None:
+        """No libraries."""
+        return None
+
+    def unusable(self) -> Sequence[UnusableRuntime]:
+        """Nothing."""
+        return ()
+
+    def refusal(self, model: ModelProto, device: Device) -> str:
+        """Nothing: all that is wrong with an op shows when it is tried."""
+        return ""
+
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
+        """From ``refusal``: which nodes are meant is found by asking about fewer at a time."""
+        return None if self.refusal(model, device) else {}
+
+    def is_tried(self, device: Device) -> bool:
+        """Whatever a runtime claims is tried."""
+        return True
+
+    def capability(self, graph: Graph, device: Device) -> Capability:
+        """Asks about single ops, and tries them; see ``asking``."""
+        from editor.runtimes.asking import capability_of  # which imports what runtimes are made of
+
+        return capability_of(graph, cast(Runtime, self), device)
+
     def memory_space(self, device: Device) -> MemorySpace:
         """Host memory."""
         return MemorySpace(self.name)
+
+    def memory_in_use(self, device: Device) -> int | None:
+        """Not known."""
+        return None
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
         """A numpy array."""

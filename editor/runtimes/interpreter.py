@@ -31,6 +31,10 @@ class Interpreter(LoadedModelRuntime):
             return Target(self.name, "", True, "CPU", self.title, self.slowdown)
         return None
 
+    def is_tried(self, device: Device) -> bool:
+        """It is the definition of what ops mean, and slow."""
+        return False
+
     def check(self, model: ModelProto, device: Device) -> None:
         """An evaluator looks every op up when it is made."""
         from onnx.reference import ReferenceEvaluator

@@ -14,10 +14,8 @@ from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.graph.graph import Graph
-from editor.runtimes.base import Capability, CompileOptions, Executable, SubModel, Value, summarize_error
+from editor.runtimes.base import CompileOptions, Executable, SubModel, Value, summarize_error
 from editor.runtimes.defaults import RuntimeDefaults
-from editor.runtimes.probe import ask
 from editor.runtimes.values import to_numpy
 
 Run = Callable[[list[Any]], Sequence[Value]]
@@ -35,11 +33,8 @@ class LoadedModelRuntime(RuntimeDefaults):
         """Loads a model with its weights; returns a factory of instances for one thread each."""
         raise NotImplementedError
 
-    def capability(self, graph: Graph, device: Device) -> Capability:
-        """Asks with models of single ops."""
-        return Capability.of_reasons(ask(graph, lambda model: self._refusal(model, device)))
-
-    def _refusal(self, model: ModelProto, device: Device) -> str:
+    def refusal(self, model: ModelProto, device: Device) -> str:
+        """What ``check`` raises."""
         try:
             self.check(model, device)
         except ImportError:

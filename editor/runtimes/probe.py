@@ -8,11 +8,13 @@ model without edges, and only when that model fails is it halved until the culpr
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.graph.bodies import captured_names
@@ -40,17 +42,29 @@ class Group:
 
 def ask(graph: Graph, check: Check) -> tuple[str, ...]:
     """Per op of the graph: "" when the runtime can run it, else why not."""
-    source = read_model(graph.path)
-    drop_weights(source)
-    probe = _ProbeModels(graph, source)
-    reasons = [""] * len(graph)
-    for failed, reason in _failures(probe, probe.groups(), check):
+    probe = ProbeModels.of(graph)
+    reasons, groups = probe.sound_groups()
+    for failed, reason in _failures(probe, groups, check):
         for op in failed.ops:
             reasons[op] = reason
     return tuple(reasons)
 
 
-def _failures(probe: _ProbeModels, groups: list[Group], check: Check) -> list[tuple[Group, str]]:
+def _wrong_operands(node: NodeProto, opset: int) -> str:
+    """What is wrong with the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "") if node.domain in ("", "ai.onnx") else None
+    except onnx.defs.SchemaError:
+        schema = None
+    if schema is None or (schema.min_input <= len(node.input) <= schema.max_input
+                          and schema.min_output <= len(node.output) <= schema.max_output
+                          and all(name or parameter.option != onnx.defs.OpSchema.FormalParameterOption.Single
+                                  for name, parameter in zip(node.input, schema.inputs, strict=False))):
+        return ""
+    return f"{node.op_type} has the wrong number of inputs or outputs ({len(node.input)} and {len(node.output)})"
+
+
+def _failures(probe: ProbeModels, groups: list[Group], check: Check) -> list[tuple[Group, str]]:
     """Halves the groups until those that fail are alone."""
     found: list[tuple[Group, str]] = []
     stack = [groups] if groups else []
@@ -66,7 +80,16 @@ def _failures(probe: _ProbeModels, groups: list[Group], check: Check) -> list[tu
     return found
 
 
-class _ProbeModels:
+class ProbeModels:
+    """Models of single ops of a graph."""
+
+    @classmethod
+    def of(cls, graph: Graph) -> ProbeModels:
+        """Reads the model file, without its weights."""
+        source = read_model(graph.path)
+        drop_weights(source)
+        return cls(graph, source)
+
     def __init__(self, graph: Graph, source: ModelProto) -> None:
         self.graph, self.source = graph, source
         self.values: dict[str, TensorProto] = {t.name: t for t in source.graph.initializer}
@@ -75,6 +98,22 @@ class _ProbeModels:
                 for attribute in node.attribute:
                     if attribute.name == "value":
                         self.values[node.output[0]] = attribute.t
+
+    def sound_groups(self) -> tuple[list[str], list[Group]]:
+        """[op] what is wrong with its operands, or ""; and the groups of the others."""
+        reasons, groups = [""] * len(self.graph), []
+        for group in self.groups():
+            fault = _wrong_operands(self.source.graph.node[group.example], self.graph.opsets.get("ai.onnx", 0))
+            if not fault:
+                groups.append(group)
+                continue
+            for op in group.ops:
+                reasons[op] = fault
+        return reasons, groups
+
+    def key(self, op: int) -> str:
+        """A hash that equal ops of other models have as well."""
+        return hashlib.sha256(self.model([op], "").SerializeToString(deterministic=True)).hexdigest()[:32]
 
     def groups(self) -> list[Group]:
         """Ops by signature; ops with an operand of unknown type cannot be probed and are omitted."""
@@ -102,12 +141,12 @@ class _ProbeModels:
         value = self.values.get(self.graph.tensor_names[tensor])
         return value if value is not None and _has_data(value) else None
 
-    def model(self, ops: list[int]) -> ModelProto:
-        """A model with one free-standing node for each op; the nodes are named by op number."""
+    def model(self, ops: list[int], tag: str | None = None) -> ModelProto:
+        """A model with one free-standing node for each op; the nodes are named by op number, or by a tag instead."""
         source, graph = self.source, GraphProto(name="probe")
         declared: set[str] = set()
         for op in ops:
-            self._add_node(graph, op, declared)
+            self._add_node(graph, op, declared, str(op) if tag is None else tag)
         model = ModelProto(ir_version=min(max(source.ir_version, 8), MAX_IR_VERSION), graph=graph)
         model.opset_import.extend(source.opset_import)
         if not any(o.domain in ("", "ai.onnx") for o in model.opset_import):
@@ -115,19 +154,19 @@ class _ProbeModels:
         model.functions.extend(source.functions)
         return model
 
-    def _add_node(self, graph: GraphProto, op: int, declared: set[str]) -> None:
+    def _add_node(self, graph: GraphProto, op: int, declared: set[str], tag: str) -> None:
         original = self.source.graph.node[op]
         node = NodeProto()
         node.CopyFrom(original)
         node.ClearField("input")
         node.ClearField("output")
-        node.name = f"op{op}"
+        node.name = f"op{tag}"
         named: dict[int, str] = {}
         # A runtime would evaluate an op of constants during the query: OpenVINO takes 20 s for a bicubic Resize.
         as_inputs = bool(self.graph.tensor_is_constant[self.graph.op_reads[op]].all())
         for position, tensor in enumerate(self.graph.op_inputs[op].tolist()):
             if tensor >= 0 and tensor not in named:
-                named[tensor] = f"p{op}_{position}"
+                named[tensor] = f"p{tag}_{position}"
                 self._declare(graph, tensor, named[tensor], as_inputs)
             node.input.append(named[tensor] if tensor >= 0 else "")
         for name in captured_names(original):
@@ -135,7 +174,7 @@ class _ProbeModels:
                 declared.add(name)
                 self._declare(graph, self.graph.tensor_index[name], name, as_inputs)
         for position, tensor in enumerate(self.graph.op_outputs[op].tolist()):
-            name = f"p{op}_out{position}" if tensor >= 0 else ""
+            name = f"p{tag}_out{position}" if tensor >= 0 else ""
             node.output.append(name)
             if name:
                 kind = self.graph.tensor_types[tensor]

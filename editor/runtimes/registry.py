@@ -12,11 +12,13 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
+from editor import killable
 from editor.devices.device import Device
 from editor.devices.discovery import UnusableRuntime
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
+from editor.graph.plain_models import has_plain_ops
 from editor.runtimes.base import API_VERSION, Capability, Runtime
 
 ENTRY_POINTS = "hetero_editor.runtimes"
@@ -29,6 +31,7 @@ _BUILT_IN = {
     "openvino": "editor.runtimes.openvino.runtime:OpenVino",
     "tvm": "editor.runtimes.tvm:Tvm",
     "interpreter": "editor.runtimes.interpreter:Interpreter",
+    "machines": "editor.runtimes.machines.runtime:Machines",
 }
 
 _answers: dict[tuple[object, ...], Capability] = {}
@@ -96,22 +99,35 @@ def runtime_of(name: str) -> Runtime:
 
 
 def capability(graph: Graph, device: Device) -> Capability:
-    """The ops that a device can run; queried once per model and device.
+    """The ops that a device can run: what the runtime answers, and what is published of the device.
+
+    A planned device cannot be asked. A runtime is asked once per model and device.
 
     Raises:
         ExecutionError: the runtime is not installed.
+        LimitError: the runtime needs more time or memory than the limits allow.
     """
-    if device.planned:
-        return Capability.everything(graph)
+    answer = Capability.everything(graph) if device.planned else _answer(graph, device)
+    return answer.without(device.published.refusals(graph)) if device.published.restricts else answer
+
+
+def _answer(graph: Graph, device: Device) -> Capability:
     key = (graph.sha256, tuple(sorted(graph.define.items())), device.settings)
     if key not in _answers:
         if len(_answers) >= _MAX_ANSWERS:
             _answers.pop(next(iter(_answers)))
-        try:
-            _answers[key] = runtime_of(device.runtime).capability(graph, device)
-        except ImportError as error:
-            raise ExecutionError(f"the runtime {device.runtime} is not installed ({error})") from error
+        # A runtime of another package may be known to this process only.
+        # Another machine answers for itself.
+        harmless = device.runtime not in _BUILT_IN or bool(device.machine) or has_plain_ops(graph)
+        _answers[key] = killable.run_limited(f"asking {device.name} about", graph.path, harmless, _ask, graph, device)
     return _answers[key]
+
+
+def _ask(graph: Graph, device: Device) -> Capability:
+    try:
+        return runtime_of(device.runtime).capability(graph, device)
+    except ImportError as error:
+        raise ExecutionError(f"the runtime {device.runtime} is not installed ({error})") from error
 
 
 @cache

@@ -36,6 +36,10 @@ class Tvm(LoadedModelRuntime):
             return Target("", "", False, "CPU")
         return Target(self.name, _TARGET, True, "CPU", f"{self.title}, {_TARGET}")
 
+    def is_tried(self, device: Device) -> bool:
+        """Compiling an op takes seconds."""
+        return False
+
     def check(self, model: ModelProto, device: Device) -> None:
         """Imports the model."""
         from tvm.relax.frontend.onnx import from_onnx

@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from editor import limits
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, load_devices
-from editor.errors import ModelError, PlanError, UnboundSymbolError
+from editor.errors import EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import Job, JobService
+from editor.execution.measure.correction import correct_profiles
+from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
+from editor.graph.proposed_sizes import proposed_sizes
+from editor.killable import READING, section_of
+from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
+from editor.text import human_seconds
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.open_request import OpenRequest
 from editor.web.stroke_order import Pages
+from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
-from editor.workspace.history import Revision, Store
+from editor.workspace.history import Store
+from editor.workspace.plan import Plan
+from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes
 
 log = logging.getLogger(__name__)
 
-OPEN_SECONDS = 120
-"""Longest time that reading a model or asking the runtimes may take."""
+START_SECONDS = 90
+"""Longest wait for a worker or process to start, in addition to the time that a model may take."""
 PAGE_SECONDS = 20
 """Longest wait for the page to be shown, before the worker of later jobs starts and takes a processor."""
-_MAX_OPEN = 12
+_MAX_OPEN = 64
+_MAX_OPEN_OPS = 500_000
+"""Of all open documents together; one is kept whatever its size."""
+
+
+def _longest() -> float:
+    """Seconds after which nobody waits any longer for a model to be opened."""
+    return limits.current().seconds + START_SECONDS
 
 
 @dataclass
@@ -49,12 +67,12 @@ class BenchmarkState:
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
     """``benchmark``, ``profile`` or ``tune``"""
-    adopted: bool = False
-    """The fastest plan of a tuning has become the document's."""
     kept: bool = False
     """It is in the document's list of benchmarks."""
     layout: str = ""
     """What the plan is called: the last step of its history."""
+    plan: Plan | None = None
+    """What is measured."""
 
 
 class AppState:
@@ -74,7 +92,11 @@ class AppState:
         self.store, self.jobs, self.start, self.examples = store, jobs, start, examples
         self._head_start = head_start
         self.benchmarks: dict[str, BenchmarkState] = {}
-        self.pages = Pages()
+        self.pages = Pages(store.last_sequence)
+        self.uploads = Uploads(store.folder / "uploads")
+        self._roots: tuple[Path, ...] | None = None
+        self.server_name = socket.gethostname()
+        """Tells this server from others that use the workspace."""
         self._open: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.RLock()
         self._starting = threading.Lock()
@@ -83,6 +105,16 @@ class AppState:
         self._opening: set[Job] = set()
         self._shown = threading.Event()
         self._closed = False
+
+    def limit_paths(self, roots: Sequence[str]) -> None:
+        """From now on pages open files below these folders only, and examples, uploads and what the command line named."""
+        named = [Path(self.start.path).parent] if self.start is not None else []
+        self._roots = tuple(path.resolve() for path in (*map(Path, roots), *named, self.examples, self.uploads.folder))
+
+    def _check_path(self, path: Path) -> None:
+        if self._roots is not None and not any(path.resolve().is_relative_to(root) for root in self._roots):
+            raise EditorError(f"{path} is outside the folders that this server opens files from; upload the file, or start "
+                              "the server with --root")
 
     def begin(self) -> None:
         """Starts the worker and opens what the command line named, while the page still loads."""
@@ -94,8 +126,8 @@ class AppState:
         try:
             if first is not None and self.start is not None:
                 try:
-                    if self._head_start is not None and (machine := self._head_start.available_devices(OPEN_SECONDS)):
-                        set_available_devices(machine)
+                    if self._head_start is not None and (machine := self._head_start.machine(_longest()))[0]:
+                        set_available_devices(*machine)
                     document = self.open(self.start)
                     view_of(document)  # the page asks for both at once; most of what they need is then remembered
                     shown_elements(document, first_detail(document.graph))
@@ -134,7 +166,7 @@ class AppState:
         """The document of the command line once it is there; None when there will be none."""
         first = self._first
         try:
-            return first.result(OPEN_SECONDS) if first is not None else None
+            return first.result(_longest()) if first is not None else None
         except Exception:  # noqa: BLE001  # the page will say what is wrong
             return None
 
@@ -151,7 +183,10 @@ class AppState:
         Raises:
             EditorError: the input is at fault; ``UnboundSymbolError`` when sizes must be asked for.
         """
-        path = Path(request.path).expanduser()
+        path = _local_path(request.path)
+        self._check_path(path)
+        if isinstance(request.devices, str) and not request.devices.startswith("HETERO:"):
+            self._check_path(_local_path(request.devices))
         if path.suffix == ".json":
             return self._open_plan(path)
         devices = [dict(d.entry) for d in load_devices(request.devices)]
@@ -179,9 +214,38 @@ class AppState:
         if graph.sha256 != record.sha256:
             raise PlanError(f"{record.model} changed since this document was made. Open the file again to start a "
                             "new document; this one keeps its history.")
-        current = self.store.history(record.id)[record.cursor].decisions
+        current = self.store.decisions(record.id, record.cursor)
         answers = self._ask(graph, current["devices"])
         return self._keep(Document(self.store, record, graph, answers))
+
+    def with_sizes(self, document_id: str, define: Mapping[str, int]) -> Document:
+        """The document of the same model with other sizes, with the same decisions and stored layouts.
+
+        Raises:
+            EditorError: the model cannot have these sizes, or a pin does not fit.
+        """
+        document = self.document(document_id)
+        graph = self._load(document.graph.path, {**document.graph.define, **define})
+        if dict(graph.define) == dict(document.graph.define):
+            return document
+        resized = self._create(graph, [dict(d.entry) for d in document.devices], document.placement.settings)
+        for name, decisions in self.store.layouts(document_id).items():
+            self.store.keep_layout(resized.id, name, decisions)
+        return resized
+
+    def at_sizes(self, document: Document, text: str) -> tuple[list[AtSizes], list[str]]:
+        """The decisions of a document at several sizes, and the names of the dimensions.
+
+        Raises:
+            EditorError: the text is not of the form ``sequence=128,512``, or the model has no such dimension.
+        """
+        wanted = parse_sizes(text)
+
+        def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:
+            graph = self._load(document.graph.path, define)
+            answers = self._ask(graph, [dict(d.entry) for d in document.devices])
+            return graph, [answers[d.name] for d in document.devices]
+        return at_sizes(document.placement, wanted, load), list(wanted)
 
     def close(self) -> None:
         """Ends all jobs."""
@@ -191,7 +255,8 @@ class AppState:
             self._head_start.cancel()
         self.jobs.close()
 
-    def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int) -> BenchmarkState:
+    def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int,
+                  memory: bool = False) -> BenchmarkState:
         """Starts measuring the current plan of a document; a running measurement of it is cancelled.
 
         Args:
@@ -200,6 +265,7 @@ class AppState:
             seconds: for the benchmark or the tuning in all, for the profile per device.
             mode: ``latency`` or ``throughput``.
             requests: in flight.
+            memory: whether a benchmark then measures what the plan takes.
         """
         with self._starting:
             running = self.benchmarks.get(document.id)
@@ -213,10 +279,38 @@ class AppState:
             elif kind == "tune":
                 job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
             else:
-                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests)
-            benchmark = BenchmarkState(job, version, devices, kind, layout=layout)
+                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests, 0, None,
+                                       memory)
+            benchmark = BenchmarkState(job, version, devices, kind, layout=layout, plan=plan)
             self.benchmarks[document.id] = benchmark
             return benchmark
+
+    def measured_run(self, document: Document) -> BenchmarkResult | None:
+        """The last benchmark of a document where it is of the present plan, and of its latency."""
+        benchmark = self.benchmarks.get(document.id)
+        if benchmark is None or (benchmark.kind, benchmark.version) != ("benchmark", document.version):
+            return None
+        try:
+            result: BenchmarkResult = benchmark.job.result(0)[0]
+        except (EditorError, TimeoutError):
+            return None
+        return result if result.mode == "latency" else None
+
+    def calibrate(self, document: Document) -> str:
+        """Corrects the profiles of the devices by the last benchmark of a document; says what they predict now.
+
+        Raises:
+            EditorError: there is no finished benchmark, or it cannot correct profiles.
+        """
+        benchmark = self.benchmarks.get(document.id)
+        if benchmark is None or benchmark.kind != "benchmark" or benchmark.plan is None or not benchmark.job.done:
+            raise EditorError("there is no finished benchmark to calibrate by: press Start first")
+        result = benchmark.job.result(0)[0]
+        placement = benchmark.plan.placement
+        corrected = correct_profiles(placement, result)
+        predicted = placement.price(costs_of(placement.graph, placement.devices, "measured")).total
+        return (f"Profiles of {', '.join(corrected)} corrected by this run: the plan measured at "
+                f"{human_seconds(result.total.median)} is now predicted at {human_seconds(predicted)}.")
 
     def cancel_opening(self) -> None:
         """Stops whatever is being opened; those who wait for it get a ``JobError``."""
@@ -225,9 +319,9 @@ class AppState:
         for job in list(self._opening):
             job.cancel()
 
-    def _wait(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs a job of opening, which ``cancel_opening`` can end."""
-        job = self.jobs.submit(function, *arguments, time_limit=OPEN_SECONDS)
+    def _wait(self, what: str, function: Callable[..., Any], model: str, *arguments: Any) -> Any:
+        """Runs a job of opening a model under its limits; ``cancel_opening`` can end it."""
+        job = self.jobs.submit(function, model, *arguments, time_limit=_longest(), section=section_of(what, Path(model)))
         self._opening.add(job)
         try:
             return job.result()
@@ -236,6 +330,7 @@ class AppState:
 
     def _open_plan(self, path: Path) -> Document:
         document = plan_file.read(path)
+        self._check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
         return self._create(graph, [dict(d.entry) for d in devices], settings)
 
@@ -243,8 +338,8 @@ class AppState:
         answers = self._ask(graph, devices)
         table = load_devices(devices)
         solve(graph, table, settings, [answers[d.name] for d in table])  # fails before anything is stored
-        first = Revision("open", first_decisions(settings, devices))
-        record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define, first)
+        record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define,
+                                   first_decisions(settings, devices))
         return self._keep(Document(self.store, record, graph, answers))
 
     def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
@@ -252,13 +347,13 @@ class AppState:
             raise ModelError("Name an .onnx file first.")
         asked = (str(path.absolute()), dict(define))
         early = self._head_start
-        graph = early.graph(*asked, OPEN_SECONDS) if early is not None else None
+        graph = early.graph(*asked, _longest()) if early is not None else None
         if graph is None:
-            graph = self._wait(tasks.load_graph, *asked)
+            graph = self._wait(READING, tasks.load_graph, *asked)
         assert graph is not None
         if graph.unbound:
             raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
-                                     f"{', '.join(graph.unbound)}.", graph.unbound)
+                                     f"{', '.join(graph.unbound)}.", graph.unbound, proposed_sizes(graph))
         return graph
 
     def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
@@ -268,17 +363,33 @@ class AppState:
         if early is not None:  # while the devices are asked: what the page needs of the graph, and then remembers
             first_detail(graph)
             op_flops(graph)
-        answers = early.capabilities(graph, entries, OPEN_SECONDS) if early is not None else None
+        answers = early.capabilities(graph, entries, _longest()) if early is not None else None
         if answers is None:
-            answers = self._wait(tasks.ask_capabilities, str(graph.path), dict(graph.define), entries)
+            answers = self._wait("asking the devices about", tasks.ask_capabilities, str(graph.path), dict(graph.define),
+                                 entries)
         return {d.name: a for d, a in zip(table, answers, strict=True)}
 
     def _keep(self, document: Document) -> Document:
         with self._lock:
             document = self._open.setdefault(document.id, document)
-            while len(self._open) > _MAX_OPEN:
+            while len(self._open) > 1 and (len(self._open) > _MAX_OPEN
+                                           or sum(len(each.graph) for each in self._open.values()) > _MAX_OPEN_OPS):
                 self._open.popitem(last=False)
             return document
+
+
+def _local_path(text: str) -> Path:
+    """A path that a person typed.
+
+    Raises:
+        ModelError: no file can have it.
+    """
+    try:
+        if "\0" in text:
+            raise ValueError("a path has no NUL")
+        return Path(text).expanduser()
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(f"{text!r} is no path: {error}") from error
 
 
 __all__ = ["AppState", "BenchmarkState", "OpenRequest"]

@@ -12,11 +12,15 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
+from editor import limits
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
+from editor.runtimes.machines.connection import connection_of, use
 from editor.web.open_request import OpenRequest
+from editor.web.security import LOOPBACK
+from editor.workspace.folders import folder_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
              "brave-browser")
@@ -33,20 +37,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8050)
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--token", action=argparse.BooleanOptionalAction, default=None,
+                        help="whether the page opens only with the token of the printed address; default: if others use this "
+                             "machine, or with another --host")
     parser.add_argument("--window", action="store_true", help="a window of its own instead of a browser tab")
     parser.add_argument("--workspace", metavar="URL", help="folder or database URL for documents and history")
-    parser.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler for jobs; default: an embedded one")
+    parser.add_argument("--root", action="append", default=[], metavar="DIR",
+                        help="a folder that pages may open files from; may be repeated. Default: everything on loopback, else "
+                             "the model's folder, the examples and uploads")
+    limits.add_scheduler_options(parser)
+    limits.add_options(parser)
     options = parser.parse_args(arguments)
+    try:
+        limits.from_options(vars(options))
+        if options.scheduler:
+            use(connection_of(options))
+    except EditorError as error:
+        parser.error(str(error))
 
+    if options.token is False and options.host not in LOOPBACK:
+        parser.error(f"--no-token is for this machine only, not for --host {options.host}")
     define = {}
     for text in options.define:
         name, equals, value = text.rpartition("=")
-        if not equals or not value.isdigit():
+        if not equals or not (value.isascii() and value.isdigit() and len(value) < 20):
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
     devices = options.devices or str(resource_dir("examples") / "devices" / "runtimes.yaml")
     start = OpenRequest(str(Path(options.model).absolute()), devices, define) if options.model else None
-    jobs = JobService(options.scheduler)
+    jobs = JobService(options.scheduler, folder_of(options.workspace))
     early = None
     if start is not None and not start.path.endswith(".json"):
         early = ModelPreloader(start.path, start.define, start.devices)
@@ -57,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
     try:
         show = open_window if options.window else open_tab if desktop and not options.no_browser else None
-        serve(start, options.host, options.port, show, options.workspace, jobs, early)
+        serve(start, options.host, options.port, show, options.workspace, jobs, early, options.root, options.token)
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

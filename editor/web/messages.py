@@ -68,10 +68,10 @@ class Between(_Stroke):
 
 
 class Grow(_Stroke):
-    """What belongs to some ops; ``how`` as in `Document.grow`."""
+    """What belongs to some ops; ``how`` as in `Document.expand_selection`."""
 
     do: Literal["grow"]
-    how: str
+    how: Literal["type", "alike", "block", "subgraph", "upstream", "downstream", "neighbours"]
     ops: list[int]
     device: int | None
     unpin: bool
@@ -115,6 +115,13 @@ class Order(_Stroke):
     names: list[str]
 
 
+class Devices(_Stroke):
+    """Replaces the device table; entries as in a YAML table."""
+
+    do: Literal["devices"]
+    entries: list[dict[str, Any]]
+
+
 class Rules(_Stroke):
     """Replaces all rules."""
 
@@ -142,8 +149,8 @@ class Simple(_Stroke):
     do: Literal["reset", "undo", "redo", "show"]
 
 
-Stroke = (Paint | Unpin | Label | Region | Between | Grow | Filter | RuleOps | Automatic | Raise | Order | Rules | Step
-          | Layout | Simple)
+Stroke = (Paint | Unpin | Label | Region | Between | Grow | Filter | RuleOps | Automatic | Raise | Order | Devices | Rules
+          | Step | Layout | Simple)
 
 
 class Strokes(TypedDict):
@@ -153,6 +160,8 @@ class Strokes(TypedDict):
     """
 
     page: str
+    seen: int
+    """Version of the plan that the page showed when it sent them."""
     strokes: list[dict[str, Any]]
 
 
@@ -161,6 +170,16 @@ class Confirmed(TypedDict):
 
     page: str
     sequence: int
+    problem: str
+    """Why the strokes after it are not stored yet; "" where all are."""
+
+
+class Standing(TypedDict):
+    """What a page asks for every second."""
+
+    version: int
+    problem: str
+    """Why the workspace cannot be used; "" where it can."""
 
 
 # ---- how much is drawn ----
@@ -260,6 +279,32 @@ class HoverRequest(TypedDict):
     number: int
 
 
+class SearchRequest(TypedDict):
+    """What stands in the search field."""
+
+    text: str
+    number: int
+
+
+class SearchRow(TypedDict):
+    """A result; ``ops`` are ranges as of a block."""
+
+    kind: str
+    title: str
+    detail: str
+    ops: str
+
+
+class SearchResults(TypedDict):
+    """Results for a text: the best ones, all ops as ranges, and what the text may become."""
+
+    number: int
+    rows: list[SearchRow]
+    ops: str
+    completions: list[str]
+    problem: str
+
+
 class PanesRequest(TypedDict):
     """Layouts to draw side by side."""
 
@@ -338,6 +383,29 @@ class Scales(TypedDict):
     weight: Scale
 
 
+class RibbonPart(TypedDict):
+    """One subgraph of a run; ``ops`` are ranges as of a block."""
+
+    part: int
+    device: int
+    ops: str
+    seconds: float
+    bytes: int
+    moved: int
+    """Bytes that other devices send to it; 0 for none."""
+
+
+class Ribbon(TypedDict):
+    """A run from its first subgraph to its last. ``kind`` and ``source`` say what its times are."""
+
+    parts: list[RibbonPart]
+    kind: str
+    source: str
+    measured: bool
+    fallbacks: int
+    """Ops that are not on the device that was wanted; only counted where all are on one device, else 0."""
+
+
 class RuleKind(TypedDict):
     """A kind of pattern."""
 
@@ -378,6 +446,8 @@ class View(TypedDict):
     step: str
     undo: bool
     redo: bool
+    change: int
+    """The first op behind the first change of device, in the order of a run; -1 where there is none."""
 
 
 class Figures(TypedDict):
@@ -391,87 +461,5 @@ class Figures(TypedDict):
     unknown: int
     pins: int
     predicted: float | None
-    source: str
-
-
-# ---- elements of the graph ----
-
-
-class NodeData(TypedDict):
-    """An op, a graph input or output, or a closed block."""
-
-    id: str
-    label: str
-    name: str
-    find: str
-    """Text that the search looks in."""
-    op: NotRequired[int]
-    ops: NotRequired[str]
-    """Of a closed block, as ranges: "3-5 9"."""
-    unit: NotRequired[int]
-    """Number of the closed block, or of the subgraph."""
-    tensor: NotRequired[int]
-
-
-class FrameData(TypedDict):
-    """The border around an open block."""
-
-    id: str
-    label: str
-    find: str
-    scope: int
-    op: int
-    """The first op of the block."""
-    ops: str
-    """All its ops, as ranges."""
-    w: float
-    h: float
-    room: float
-    beside: float
-
-
-class EdgeData(TypedDict):
-    """What flows from one node to another."""
-
-    id: str
-    source: str
-    target: str
-    bytes: int
-    pairs: NotRequired[list[list[int]]]
-    """[producer, consumer] of the tensors between blocks."""
-    weights: NotRequired[str]
-    distances: NotRequired[str]
-
-
-class Position(TypedDict):
-    """The middle of a node."""
-
-    x: float
-    y: float
-
-
-class Node(TypedDict):
-    """An op, a graph input or output, or a closed block, as Cytoscape takes it."""
-
-    data: NodeData
-    classes: str
-    position: Position
-
-
-class Frame(TypedDict):
-    """The border around an open block."""
-
-    data: FrameData
-    classes: str
-    position: Position
-    pannable: bool
-
-
-class Edge(TypedDict):
-    """An edge as Cytoscape takes it."""
-
-    data: EdgeData
-    classes: str
-
-
-Element = Node | Frame | Edge
+    basis: Any
+    """`Basis` of the prediction; None where there is none."""

@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from editor.web.access import Access
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_COOKIE = "hetero_token"
-_POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+_POLICY = ("default-src 'self'; script-src 'self'%s; style-src 'self' 'unsafe-inline'; "
            "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
            "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-"""Nothing from other hosts, and no other site may frame the page. Dash needs inline scripts, and its grids ``eval``."""
-_HEADERS = ((b"content-security-policy", _POLICY.encode()), (b"x-frame-options", b"DENY"),
-            (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
+"""Nothing from other hosts, and no other site may frame the page. Of inline scripts only those with these hashes run.
+Styles may stand in the page: Mantine, the grids and Plotly write their own at run time, without a nonce."""
+_HEADERS = ((b"x-frame-options", b"DENY"), (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 
 class Guard:
-    """ASGI middleware: checks Host, Origin and, off the loopback, a token.
+    """ASGI middleware: checks Host, Origin and, where other people can reach the server, a token.
 
     The Host check stops DNS rebinding, the Origin check stops other sites' pages from posting here.
     """
 
-    def __init__(self, app: Any, host: str, token: str | None) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: Any, host: str, access: Access | None, port: int = 0,
+                 script_hashes: Collection[str] = ()) -> None:
+        self.app, self.access, self.script_hashes = app, access, script_hashes
+        self.cookie = f"hetero_token_{port}" if port else "hetero_token"
+        """With the port: servers beside each other share a host, and so its cookies."""
         self.hosts = {*LOOPBACK} if host in LOOPBACK else None
         """None: any name, because the token protects."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or answers it with 403."""
+        """Passes a request on, or answers it with 403 or 429."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        reason = self._refuse(headers, scope)
+        reason = self._refuse(headers)
         if reason:
-            await _forbid(scope, send, reason)
+            await self._answer(scope, send, 403, reason)
             return
-        if scope["type"] == "http":
-            cookie = self.token if self.token and self._token_in_query(scope) else None
-            send = _with_headers(send, cookie)
-        await self.app(scope, receive, send)
+        if self.access is None or self.access.session_is_open(self._cookie_of(headers)):
+            await self.app(scope, receive, self._with_headers(send))
+            return
+        await self._begin_session(self.access, headers, scope, receive, send)
 
-    def _refuse(self, headers: dict[str, str], scope: Scope) -> str:
+    def _refuse(self, headers: dict[str, str]) -> str:
         host = headers.get("host", "")
         if self.hosts is not None and _host_name(host) not in self.hosts:
             return "This server answers only to its own name (127.0.0.1 or localhost)."
@@ -56,19 +59,55 @@ class Guard:
             return "Requests from other sites are refused."
         if origin == "null":
             return "Requests from nowhere are refused."
-        if self.token and not (self._token_in_query(scope) or self._token_in_cookie(headers)):
-            return "Open the address with its token, as printed where the server was started."
         return ""
 
-    def _token_in_query(self, scope: Scope) -> bool:
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+    async def _begin_session(self, access: Access, headers: dict[str, str], scope: Scope, receive: Receive,
+                             send: Send) -> None:
+        """Lets in who brings the token; a browser is sent on to the address without it, which it may keep."""
+        address = (scope.get("client") or ("",))[0]
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        token, cookie = query.pop("token", [""])[0], self._cookie_of(headers)
+        wait = access.wait(address) if token or cookie else 0
+        if wait:
+            await self._answer(scope, send, 429, f"Too many wrong tokens. Try again in {wait} s.",
+                               (b"retry-after", b"%d" % wait))
+        elif token and access.accepts(token):
+            new = (b"set-cookie", f"{self.cookie}={access.session}; HttpOnly; SameSite=Strict; Path=/".encode())
+            if scope["type"] == "http" and scope.get("method") == "GET" and "text/html" in headers.get("accept", ""):
+                # One slash: an address that begins with two would lead to another host.
+                path, rest = quote(scope.get("path", "/").lstrip("/\\")), urlencode(query, doseq=True)
+                place = f"/{path}?{rest}" if rest else f"/{path}"
+                await self._answer(scope, send, 303, "", (b"location", place.encode()), new)
+            else:
+                await self.app(scope, receive, self._with_headers(send, new))
+        else:
+            if token or cookie:
+                access.note_wrong(address, token or cookie)
+            await self._answer(scope, send, 403, "Open the address with its token, as printed where the server was started.")
 
-    def _token_in_cookie(self, headers: dict[str, str]) -> bool:
-        """Reads the one cookie that counts: other programs on this host may have set any others."""
+    async def _answer(self, scope: Scope, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 4000 + status, "reason": text})
+            return
+        send = self._with_headers(send, *headers)
+        await send({"type": "http.response.start", "status": status,
+                    "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+        await send({"type": "http.response.body", "body": text.encode()})
+
+    def _with_headers(self, send: Send, *more: tuple[bytes, bytes]) -> Send:
+        """Adds the headers that protect the page."""
+        async def wrapped(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                hashes = "".join(f" '{each}'" for each in sorted(self.script_hashes))  # known once the page has been made
+                policy = (b"content-security-policy", (_POLICY % hashes).encode())
+                message = {**message, "headers": [*message.get("headers", ()), *more, policy, *_HEADERS]}
+            await send(message)
+        return wrapped
+
+    def _cookie_of(self, headers: dict[str, str]) -> str:
+        """The one cookie that counts: other programs on this host may have set any others."""
         pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
-        given = next((value.strip('"') for name, _, value in pairs if name == _COOKIE), "")
-        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+        return next((value.strip('"') for name, _, value in pairs if name == self.cookie), "")
 
 
 def _host_name(host: str) -> str:
@@ -84,22 +123,3 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc
     except ValueError:
         return ""
-
-
-async def _forbid(scope: Scope, send: Send, reason: str) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 4403, "reason": reason})
-        return
-    await send({"type": "http.response.start", "status": 403,
-                "headers": [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]})
-    await send({"type": "http.response.body", "body": reason.encode()})
-
-
-def _with_headers(send: Send, token: str | None) -> Send:
-    """Adds the headers that protect the page, and the cookie with the token where one is given."""
-    async def wrapped(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            cookie = [(b"set-cookie", f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/".encode())] if token else []
-            message = {**message, "headers": [*message.get("headers", ()), *cookie, *_HEADERS]}
-        await send(message)
-    return wrapped

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import logging
-import secrets
+import re
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dash_mantine_components as dmc
 import uvicorn
 from dash import Dash, dcc, html
-from fastapi.responses import HTMLResponse, Response
+from fastapi import HTTPException
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
+from editor.web.access import Access
 from editor.web.app_state import AppState
-from editor.web.callbacks import benchmarking, clientside, comparing, detail, editing, exporting, importing, opening
+from editor.web.callback_gate import CallbackGate
+from editor.web.callbacks import (
+    benchmarking,
+    clientside,
+    comparing,
+    detail,
+    device_editing,
+    editing,
+    exporting,
+    importing,
+    opening,
+    searching,
+)
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
+from editor.web.other_users import other_users
+from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.security import LOOPBACK, Guard
+from editor.web.standing import StandingService
 from editor.web.static_cache import StaticFileCache
+from editor.web.upload_routes import add_upload_routes
 from editor.workspace.history import Store
 
 log = logging.getLogger(__name__)
@@ -39,6 +59,7 @@ _INDEX = """<!DOCTYPE html>
 <body>{%app_entry%}<!--preview--><div hidden>{%config%}</div>
 <template id="scripts">{%scripts%}{%renderer%}</template><!--starter--></body>
 </html>"""
+_INLINE = re.compile(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.S)
 _THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defaultRadius": "sm",
           "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"}
 
@@ -47,6 +68,8 @@ class _Page(Dash):
     """Dash with a picture of the graph in the frame that it sends before its scripts."""
 
     state: AppState
+    script_hashes: set[str]
+    """Of the scripts in the page itself, as a content security policy writes them."""
 
     def interpolate_index(self, **parts: str) -> str:
         """The page's HTML, for the address that is asked for."""
@@ -60,8 +83,9 @@ class _Page(Dash):
             log.warning("no preview: %s", error)
             picture = ""
         script = self._inline("_first_view.js", "inline_preview.js") if picture else ""
-        return (frame.replace("<!--preview-->", picture + script, 1)
-                .replace("<!--starter-->", self._inline("inline_start_scripts.js"), 1))
+        starter = self._inline("inline_start_scripts.js")
+        self.script_hashes.update(map(_hash, _INLINE.findall(frame + script + starter)))  # not what is in the picture
+        return frame.replace("<!--preview-->", picture + script, 1).replace("<!--starter-->", starter, 1)
 
     def _inline(self, *names: str) -> str:
         """Scripts of the assets as an element of the page: what must run before any file has been fetched."""
@@ -69,13 +93,25 @@ class _Page(Dash):
         return f"<script>{''.join((folder / name).read_text(encoding='utf-8') for name in names)}</script>"
 
 
+def _hash(script: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _tell(error: Exception) -> None:
+    """A request that the editor refuses is no internal error."""
+    if isinstance(error, EditorError):
+        raise HTTPException(400, str(error)) from error
+    raise error
+
+
 def create_app(state: AppState) -> Dash:
     """The page and its callbacks."""
     dmc.pre_render_color_scheme()
     app = _Page("hetero_editor", backend="fastapi", assets_folder=str(resource_dir("assets")), title="Hetero Editor",
                 update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True,
-                assets_ignore=r"^inline_")  # these stand in the page itself
+                on_error=_tell, assets_ignore=r"^inline_")  # these stand in the page itself
     app.state = state
+    app.script_hashes = {_hash(script) for hook in app._hooks.get_hooks("index") for script in _INLINE.findall(hook(_INDEX))}
     app.index_string = _INDEX
     app.layout = dmc.MantineProvider([
         dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
@@ -88,14 +124,23 @@ def create_app(state: AppState) -> Dash:
     benchmarking.register(app, state)
     exporting.register(app, state)
     importing.register(app, state)
+    searching.register(app, state)
+    device_editing.register(app, state)
     clientside.register(app)
 
     async def show_preview() -> Response:
         document = await asyncio.to_thread(state.wait_first)
         return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
 
+    standing = StandingService(state.store)
+
+    async def answer_standing(document: str = "") -> Response:
+        return JSONResponse(await standing.of(document))
+
     # FastAPI's own pages about its routes load scripts from other hosts.
     app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]
+    add_upload_routes(app.server, state.uploads)
+    app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
     app.server.add_api_route("/_preview", show_preview, include_in_schema=False)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()
@@ -103,7 +148,8 @@ def create_app(state: AppState) -> Dash:
 
 
 def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
-          jobs: JobService, early: ModelPreloader | None = None) -> None:
+          jobs: JobService, early: ModelPreloader | None = None, roots: Sequence[str] = (),
+          need_token: bool | None = None) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Args:
@@ -113,24 +159,33 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
         workspace: folder or database URL.
         jobs: for long work; closed at the end.
         early: reads the model of ``start`` already.
+        roots: folders that pages may open files from, besides those of ``start``, the examples and the uploads; on
+            loopback without any: everything.
+        need_token: whether the page opens with a token only; default: where other people can reach the server.
 
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
     state = AppState(Store(workspace), jobs, start, resource_dir("examples"), early)
+    if roots or host not in LOOPBACK:
+        state.limit_paths(roots)
     state.begin()
-    token = None if host in LOOPBACK else secrets.token_urlsafe(24)
+    if need_token is None:
+        need_token = host not in LOOPBACK or bool(other_users())
+    access = Access.of_workspace(state.store.folder) if need_token else None
     listening = _listen(host, port)
+    state.server_name = f"{socket.gethostname()}:{listening.getsockname()[1]}"
     app = create_app(state)
-    address = f"http://{'[::1]' if host == '::1' else host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token
-                                                                                             else "")
-    print(f"Hetero Editor is at {address}  (Ctrl+C ends it)", flush=True)
+    port = listening.getsockname()[1]
+    address = f"http://{'[::1]' if host == '::1' else host}:{port}/"
+    print(f"Hetero Editor is at {address}{f'?token={access.token}' if access else ''}  (Ctrl+C ends it)", flush=True)
     if show:
-        threading.Timer(0.8, show, (address,)).start()
+        threading.Timer(0.8, show, (f"{address}?token={access.ticket()}" if access else address,)).start()
     cache = StaticFileCache(app.server)
     cache.warm()
-    config = uvicorn.Config(Guard(cache, host, token), log_level="warning", ws_max_size=1 << 24,
-                            timeout_graceful_shutdown=2)
+    guarded = Guard(BodyLimit(CallbackGate(cache, app)), host, access, port, app.script_hashes)
+    config = uvicorn.Config(guarded, log_level="warning", ws_max_size=1 << 24, http=PatientProtocol,
+                            timeout_graceful_shutdown=1)
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
         for number in (signal.SIGTERM, signal.SIGINT):

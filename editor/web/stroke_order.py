@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from editor.errors import EditorError
+from editor.errors import EditorError, WorkspaceError
 from editor.web.messages import Message
 from editor.workspace.document import Refusal
 
-_MOST_PAGES = 64
+_MOST_PAGES = 256
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,17 @@ class PageStrokes:
     what came before is skipped, and its answer is given once more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "", last: int = 0) -> None:
+        """Strokes of a page.
+
+        Args:
+            name: of the page, for people.
+            last: sequence number of the last stroke that was applied before the server was started.
+        """
+        self.name = name
         self.lock = threading.RLock()
         """Held while a request of the page is answered, so that answers are in order too."""
-        self.last = 0
+        self.last = last
         """Sequence number of the last stroke that was applied."""
         self._answers: dict[int, Answer] = {}
 
@@ -43,6 +51,9 @@ class PageStrokes:
         Args:
             strokes: each with a ``sequence``.
             work: applies one; an ``EditorError`` becomes its answer.
+
+        Raises:
+            WorkspaceError: a stroke could not be stored; it and those after it wait, and the page sends them again.
         """
         with self.lock:
             numbered = sorted(((_sequence(stroke), stroke) for stroke in strokes), key=lambda each: each[0])
@@ -51,6 +62,8 @@ class PageStrokes:
                     continue
                 try:
                     answer = work(stroke)
+                except WorkspaceError:
+                    raise
                 except EditorError as error:
                     answer = Answer(message={"text": str(error), "bad": True})
                 self._answers[sequence] = answer
@@ -64,14 +77,24 @@ class PageStrokes:
 class Pages:
     """The pages that are connected, by the id that each makes up; the oldest are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_sequence: Callable[[str], int] = lambda _: 0) -> None:
+        """No pages yet.
+
+        Args:
+            last_sequence: of a page's strokes in the workspace: an earlier run of the server may have applied some.
+        """
         self._pages: OrderedDict[str, PageStrokes] = OrderedDict()
         self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._last_sequence = last_sequence
 
     def get(self, page: str) -> PageStrokes:
         """A page, made when it is new."""
         with self._lock:
-            found = self._pages.setdefault(page, PageStrokes())
+            if page not in self._pages:
+                last = self._last_sequence(page)  # raises before the page has a number
+                self._pages[page] = PageStrokes(f"tab {next(self._numbers)}", last)
+            found = self._pages[page]
             self._pages.move_to_end(page)
             while len(self._pages) > _MOST_PAGES:
                 self._pages.popitem(last=False)

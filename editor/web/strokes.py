@@ -10,6 +10,7 @@ from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
 from editor.web.validation import RELOAD, require
+from editor.web.view import COST_POLICIES
 from editor.workspace.document import Document, Refusal
 from editor.workspace.layouts import Layout, differing
 
@@ -97,7 +98,7 @@ def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None
         options["objective"] = objective
     if stroke["codegen"] == "subgraph":
         options["codegen"] = "subgraph"
-    if stroke["costs"] == "measured" and policy in ("optimal", "memory", "pipeline"):
+    if stroke["costs"] == "measured" and policy in COST_POLICIES:
         options["costs"] = "measured"
     document.set_automatic(policy, options, stroke["grouping"])
 
@@ -111,6 +112,10 @@ def _raise(state: AppState, document: Document, stroke: m.Raise) -> None:
 
 def _order(state: AppState, document: Document, stroke: m.Order) -> None:
     document.reorder(stroke["names"])
+
+
+def _devices(state: AppState, document: Document, stroke: m.Devices) -> None:
+    document.set_devices(stroke["entries"])
 
 
 def _rules(state: AppState, document: Document, stroke: m.Rules) -> None:
@@ -170,7 +175,8 @@ HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] =
     "region": (m.Region, _choosing(_region)), "between": (m.Between, _choosing(_between)),
     "grow": (m.Grow, _choosing(_grow)), "filter": (m.Filter, _filter), "rule-ops": (m.RuleOps, _rule_ops),
     "automatic": (m.Automatic, _automatic), "raise": (m.Raise, _raise), "order": (m.Order, _order),
-    "rules": (m.Rules, _rules), "step": (m.Step, _step), "use-layout": (m.Layout, _use_layout),
+    "devices": (m.Devices, _devices), "rules": (m.Rules, _rules), "step": (m.Step, _step),
+    "use-layout": (m.Layout, _use_layout),
     "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),
     "undo": (m.Simple, _undo), "redo": (m.Simple, _redo), "show": (m.Simple, _show),
 }

@@ -28,6 +28,17 @@ def require(value: object, expected: type, what: str) -> None:
         raise EditorError(f"The page sent {what} that does not fit: {fault}. {RELOAD}")
 
 
+def require_value(value: object, expected: Any, name: str) -> None:
+    """Checks a value that a callback takes; whether the fields of a message are right is left to its handler.
+
+    Raises:
+        EditorError: it is of another type.
+    """
+    kinds = get_args(expected) if get_origin(expected) in (Union, types.UnionType) else (expected,)
+    if all(_fault(value, dict if is_typeddict(kind) else kind) for kind in kinds):
+        raise EditorError(f"{name.strip('_')} is of another type")
+
+
 @lru_cache
 def _fields(expected: type) -> dict[str, tuple[Any, bool]]:
     """Type of each field, and whether it must be there."""

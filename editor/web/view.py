@@ -12,10 +12,10 @@ import numpy as np
 from editor.devices.device import Device
 from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.graph.flops import Floats, op_bytes
+from editor.kinds import Basis
 from editor.placement.costs import Costs, price
-from editor.placement.device_memory import device_bytes
-from editor.placement.device_profile import best_source, costs_of, profile_path, word_for
-from editor.placement.placement import Settings
+from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
+from editor.placement.placement import Placement, Settings
 from editor.text import human_bytes, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
@@ -35,7 +35,7 @@ def view_of(document: Document) -> View:
     keys = document.graph.op_keys
     pins, forced = placement.settings.pins, placement.settings.forced
     colours = colours_of(document)
-    costs, source = op_costs(document)
+    costs, basis = op_costs(document)
     seconds, weights = costs.op[ops, placement.assignment.device[ops]], op_bytes(document.graph)[ops]
     return {
         "document": document.id, "version": document.version, "ops": ops,
@@ -48,19 +48,30 @@ def view_of(document: Document) -> View:
         "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
             len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs})],
         "heat": _steps(seconds), "weight": _steps(weights),
-        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {source}"),
+        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {basis}"),
                    "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
         "policy": policy_value(placement.settings), "costs": costs_value(placement.settings),
         "codegen": codegen_value(placement.settings),
         "grouping": placement.settings.subgraphs, "rules": rules_data(document),
-        "step": step_of(document, source), "undo": document.can_undo, "redo": document.can_redo,
+        "step": step_of(document, basis), "undo": document.can_undo, "redo": document.can_redo,
+        "change": first_change(placement),
     }
 
 
-def step_of(document: Document, source: str) -> str:
+def first_change(placement: Placement) -> int:
+    """The first op of the first subgraph that is on another device than the one before it; -1 where there is none."""
+    devices = [s.device for s in placement.subgraphs]
+    for number in range(1, len(devices)):
+        if devices[number] != devices[number - 1]:
+            ops = np.flatnonzero(placement.division.subgraph_of_op == number)
+            return int(ops[0]) if len(ops) else -1
+    return -1
+
+
+def step_of(document: Document, basis: Basis) -> str:
     """What figures were worked out for: a step of the history, and the costs there were."""
-    labels, now = document.labels
-    return f"{now} {labels[now]} {source}"
+    now = document.history.current
+    return f"{now.number} {now.label} {basis}"
 
 
 def policy_value(settings: Settings) -> str:
@@ -74,6 +85,11 @@ def costs_value(settings: Settings) -> str:
     return str(settings.policy_options.get("costs", "estimate"))
 
 
+def chosen_costs(settings: Settings) -> str:
+    """The costs that a policy decides by; "" for one that needs none."""
+    return costs_value(settings) if settings.policy in COST_POLICIES else ""
+
+
 def codegen_value(settings: Settings) -> str:
     """Whether the codegen is chosen per op or per subgraph."""
     return str(settings.policy_options.get("codegen", "op"))
@@ -84,6 +100,7 @@ class _Known(NamedTuple):
 
     devices: tuple[Device, ...]
     profiles: tuple[float, ...]
+    chosen: str
     source: str
     costs: Costs
 
@@ -94,11 +111,12 @@ _known: WeakKeyDictionary[Document, _Known] = WeakKeyDictionary()
 def _costs(document: Document) -> _Known:
     """Costs as long as neither the devices nor the files of their profiles change: a stroke asks for them many times."""
     graph, devices = document.graph, document.devices
-    profiles = tuple(_modified(profile_path(graph, device)) for device in devices if not device.planned)
-    known = _known.get(document)
-    if known is None or known.devices != devices or known.profiles != profiles:
-        source = best_source(graph, devices) if all(profiles) else "estimate"
-        known = _known[document] = _Known(devices, profiles, source, costs_of(graph, devices, source))
+    profiles = tuple(_modified(profile_path(graph, device)) for device in devices)
+    known, chosen = _known.get(document), chosen_costs(document.placement.settings)
+    if known is None or (known.devices, known.profiles, known.chosen) != (devices, profiles, chosen):
+        best = best_source(graph, devices) if any(profiles) else "estimate"
+        source = "estimate" if chosen == "estimate" else best
+        known = _known[document] = _Known(devices, profiles, chosen, source, costs_of(graph, devices, source))
     return known
 
 
@@ -110,23 +128,34 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
-def op_costs(document: Document) -> tuple[Costs, str]:
-    """Costs of the model on the document's devices, measured where it has been profiled; and what to call them."""
+def op_costs(document: Document) -> tuple[Costs, Basis]:
+    """Costs that figures are worked out from, the policy's own where it has some; and what to call them."""
     known = _costs(document)
-    return known.costs, word_for(known.costs, known.source)
+    return known.costs, basis_of(known.costs, known.source)
 
 
 def source_of(document: Document) -> str:
-    """``measured`` where every real device has a profile of the model, else ``estimate``."""
+    """Source of the costs that figures are worked out from: ``measured`` (by a profile) or ``estimate``."""
     return _costs(document).source
 
 
+def has_profile(document: Document) -> bool:
+    """The model has been profiled, on every real device."""
+    return best_source(document.graph, document.devices) == "measured"
+
+
 def colours_of(document: Document) -> dict[str, str]:
-    """Colour of each device by name: by its place in the table as first opened, which no reordering changes."""
-    original = [entry.get("name") or entry.get("backendName") for entry in document.original_entries]
-    return {str(name): device_colour(i) for i, name in enumerate(original)}
+    """Colour of each device by name: by its place in the table as first opened, which no reordering changes.
+
+    Devices that were added later follow, in the order of the table.
+    """
+    names = [str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries]
+    names += [d.name for d in document.devices if d.name not in names]
+    return {name: device_colour(i) for i, name in enumerate(names)}
 
 
+COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
+"""Policies that decide by costs."""
 _HALVINGS = 4.5
 """From the darkest step of the scale to the brightest."""
 
@@ -150,29 +179,29 @@ _PRICED_OPS = 20_000
 """Above this, a prediction at every stroke would be felt."""
 
 
-def predicted_of(document: Document) -> tuple[float | None, str]:
+def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
     """Latency of the plan by the costs that policies use, and where those come from."""
     if len(document.graph) > _PRICED_OPS:
-        return None, ""
-    costs, source = op_costs(document)
+        return None, None
+    costs, basis = op_costs(document)
     placed = np.flatnonzero(document.placement.constraints.placed)
-    return price(document.graph, costs, document.placement.assignment.device, placed).total, source
+    return price(document.graph, costs, document.placement.assignment.device, placed).total, basis
 
 
 def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
-    predicted, source = predicted_of(document)
+    predicted, basis = predicted_of(document)
     division = document.placement.division
     unknown = sum(1 for b in division.transfers if b.bytes < 0)
     return {"ops": int((division.subgraph_of_op >= 0).sum()), "subgraphs": len(division.subgraphs),
             "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.placement.settings.pins),
-            "predicted": predicted, "source": source}
+            "predicted": predicted, "basis": basis}
 
 
 def memory_of(document: Document) -> dict[str, int]:
     """Bytes that each device needs at once."""
-    return device_bytes(document.devices, document.placement.subgraphs)
+    return document.placement.run_memory.peaks
 
 
 __all__ = ["colours_of", "figures_of", "memory_of", "view_of"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -13,12 +15,17 @@ from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import PinError
 from editor.execution.measure.figures import BenchmarkResult
-from editor.graph.graph import Graph
+from editor.graph.graph import Bools, Graph
+from editor.imports.device_figures import ProfileReport
+from editor.placement.constraints import allowed_by_lists
+from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, parse_rules
 from editor.runtimes.base import Capability
-from editor.workspace.history import Record, Revision, Run, StaleDocumentError, Store
+from editor.runtimes.registry import capability
+from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
+from editor.workspace.history_tree import HistoryTree
 from editor.workspace.layouts import Layout, kept, ready_made
 from editor.workspace.plan import ImportReport, Plan
 
@@ -71,11 +78,14 @@ class Document:
             capabilities: device name -> its capability.
         """
         self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
-        self._capabilities = dict(capabilities)
-        self._history = store.history(record.id)
-        self._cursor = record.cursor
         self._lock = threading.RLock()
-        self._placement = self._solve(self._history[self._cursor].decisions)
+        self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
+        self._decisions = store.decisions(record.id, record.cursor)
+        self._capabilities = {_identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
+                              if d.name in capabilities}
+        """By everything that a table says of a device: it may be changed, and changed back."""
+        self._original = self._decisions if record.cursor == 0 else store.decisions(record.id, 0)
+        self._placement = self._solve(self._decisions)
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
 
@@ -97,23 +107,27 @@ class Document:
     @property
     def original_entries(self) -> list[dict[str, Any]]:
         """The device table at the creation of the document."""
-        entries: list[dict[str, Any]] = self._history[0].decisions["devices"]
+        entries: list[dict[str, Any]] = self._original["devices"]
         return entries
 
     @property
-    def labels(self) -> tuple[list[str], int]:
-        """Labels of all steps (undone ones included), and the index of the current one."""
-        return [r.label for r in self._history], self._cursor
+    def history(self) -> HistoryTree:
+        """All steps with their branches, and the current one."""
+        return self._tree
 
     @property
     def can_undo(self) -> bool:
         """Whether there is a step to undo."""
-        return self._cursor > 0
+        return self._tree.undone is not None
 
     @property
     def can_redo(self) -> bool:
         """Whether there is a step to redo."""
-        return self._cursor + 1 < len(self._history)
+        return self._tree.redone is not None
+
+    def changes(self, after: int) -> list[Change]:
+        """What made the versions above ``after``, and who."""
+        return self.store.changes(self.id, after)
 
     def refresh(self) -> bool:
         """Loads changes that others made in the workspace; True when there were any."""
@@ -121,9 +135,11 @@ class Document:
             record = self.store.get(self.id)
             if record is None or record.version == self.version:
                 return False
-            history = self.store.history(self.id)
-            self._placement = self._solve(history[record.cursor].decisions)
-            self._history, self._cursor, self.version = history, record.cursor, record.version
+            steps = [*self._tree.steps, *self.store.steps(self.id, after=len(self._tree.steps) - 1)]
+            decisions = self.store.decisions(self.id, record.cursor)
+            self._placement = self._solve(decisions)
+            self._tree, self._decisions = HistoryTree(steps, record.cursor, record.tip), decisions
+            self.version = record.version
             return True
 
     @_on_latest
@@ -179,9 +195,9 @@ class Document:
 
         Args:
             ops: the ops to start from.
-            mode: ``type`` (all ops of their types), ``twins`` (the corresponding ops in every repetition of their blocks),
-                ``block`` (the innermost block around them), ``subgraph``, ``before`` and ``after`` (all ops upstream, all
-                ops downstream), ``near`` (their neighbours).
+            mode: ``type`` (all ops of their types), ``alike`` (the corresponding ops in every repetition of their blocks),
+                ``block`` (the innermost block around them), ``subgraph``, ``upstream`` and ``downstream`` (all ops that they
+                depend on, all that depend on them), ``neighbours`` (the ops beside them).
 
         Raises:
             PinError: the mode is unknown.
@@ -191,7 +207,7 @@ class Document:
     @_on_latest
     def go(self, step: int) -> bool:
         """Goes to a step of the history; False where it does not exist."""
-        return step == self._cursor or self._go(step)
+        return step == self._tree.cursor or self._go(step)
 
     @_on_latest
     def reorder(self, names: Sequence[str]) -> None:
@@ -205,9 +221,42 @@ class Document:
             if sorted(names) != sorted(by_name):
                 raise PinError(f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}")
             if list(names) != [d.name for d in self.devices]:
-                decisions = dict(self._history[self._cursor].decisions)
+                decisions = dict(self._decisions)
                 decisions["devices"] = [dict(by_name[name].entry) for name in names]
                 self._apply(" > ".join(names), decisions)
+
+    @_on_latest
+    def set_devices(self, entries: Sequence[Mapping[str, Any]]) -> int:
+        """Replaces the device table; pins to devices, units and codegens that are no longer there go.
+
+        Args:
+            entries: as in a YAML table, in order of priority.
+
+        Returns:
+            the number of pins that went.
+
+        Raises:
+            EditorError: the table is not valid, or leaves an op without a device.
+        """
+        with self._lock:
+            devices = load_devices([dict(entry) for entry in entries])
+            plain = [dict(d.entry) for d in devices]
+            if plain == self._decisions["devices"]:
+                return 0
+            pins, forced = self._pins()
+            able = {d.name: self._capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
+            kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
+            self._apply(_changed_devices(self.devices, devices), {**self._decisions, "devices": plain, "pins": kept,
+                                                                  "forced": sorted(forced & set(kept))})
+            return len(pins) - len(kept)
+
+    def _still_fits(self, key: str, label: str, forced: bool, devices: Sequence[Device], able: Mapping[str, Bools]) -> bool:
+        try:
+            wanted = label_mask(label, devices)
+        except PinError:
+            return False
+        op = self.graph.key_index[key]
+        return forced or any(able[d.name][op] for d, fits in zip(devices, wanted.tolist(), strict=True) if fits)
 
     @_on_latest
     def set_automatic(self, policy: str, options: Mapping[str, Any], subgraphs: str) -> None:
@@ -217,7 +266,7 @@ class Document:
             EditorError: one of them is unknown, or the policy has no solution.
         """
         with self._lock:
-            decisions = dict(self._history[self._cursor].decisions)
+            decisions = dict(self._decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
                 option_text = ", ".join(str(value) for value in options.values())
@@ -231,7 +280,7 @@ class Document:
             EditorError: a rule names an unknown target, or leaves an op without a device.
         """
         with self._lock:
-            decisions = dict(self._history[self._cursor].decisions)
+            decisions = dict(self._decisions)
             plain = [rule.to_dict() for rule in rules]
             if decisions.get("rules", []) != plain:
                 self._apply(f"{len(plain)} rule{'s' if len(plain) != 1 else ''}", decisions | {"rules": plain})
@@ -261,6 +310,20 @@ class Document:
         return report
 
     @_on_latest
+    def import_profile(self, path: Path, day: date) -> ProfileReport:
+        """Stores times of a file as the profile of the device that its name says, or of the only planned one.
+
+        Where the policy uses profiles, the placement is solved again; that is no step of the history.
+
+        Raises:
+            EditorError: the file cannot be read, or does not say of which device it is.
+        """
+        with self._lock:
+            plan, report = self.plan.import_profile(path, day=day)
+            self._placement = plan.placement
+            return report
+
+    @_on_latest
     def adopt(self, label: str, settings: Settings) -> None:
         """Replaces all decisions, for example by those of a tuning; the order of devices stays.
 
@@ -268,8 +331,8 @@ class Document:
             EditorError: the decisions are not valid for this document.
         """
         with self._lock:
-            decisions = first_decisions(settings, self._history[self._cursor].decisions["devices"])
-            if decisions != self._history[self._cursor].decisions:
+            decisions = first_decisions(settings, self._decisions["devices"])
+            if decisions != self._decisions:
                 self._apply(label, decisions)
 
     @_on_latest
@@ -282,7 +345,7 @@ class Document:
         name = " ".join(name.split())[:80]
         if not name:
             raise PinError("a layout needs a name")
-        self.store.keep_layout(self.id, name, self._history[self._cursor].decisions)
+        self.store.keep_layout(self.id, name, self._decisions)
 
     def forget_layout(self, name: str) -> None:
         """Deletes a stored layout."""
@@ -291,11 +354,11 @@ class Document:
     @property
     def layout_name(self) -> str:
         """Name of the current plan: that of a stored layout with equal decisions, else the current step."""
-        now = self._history[self._cursor]
         for name, decisions in self.store.layouts(self.id).items():
-            if decisions == now.decisions:
+            if decisions == self._decisions:
                 return name
-        return "automatic" if self._cursor == 0 else f"step {self._cursor}: {now.label}"
+        now = self._tree.current
+        return "automatic" if now.number == 0 else f"step {now.number}: {now.label}"
 
     def keep_run(self, result: BenchmarkResult, layout: str) -> None:
         """Stores a benchmark of the document."""
@@ -317,20 +380,23 @@ class Document:
     @_on_latest
     def undo(self) -> bool:
         """Undoes a step; False at the beginning."""
-        return self._go(self._cursor - 1)
+        return self._go(self._tree.undone)
 
     @_on_latest
     def redo(self) -> bool:
-        """Redoes a step; False at the end."""
-        return self._go(self._cursor + 1)
+        """Redoes a step of the current branch; False at its end."""
+        return self._go(self._tree.redone)
 
-    def _go(self, number: int) -> bool:
+    def _go(self, number: int | None) -> bool:
         with self._lock:
-            if not 0 <= number < len(self._history):
+            if number is None or not 0 <= number < len(self._tree.steps):
                 return False
-            placement = self._solve(self._history[number].decisions)
-            self.version = self.store.move(self.id, number, self.version)
-            self._placement, self._cursor = placement, number
+            tree = self._tree.moved(number)
+            decisions = self.store.decisions(self.id, number)
+            placement = self._solve(decisions)
+            self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
+            self._placement, self._decisions, self._tree = placement, decisions, tree
+            self.version += 1
             return True
 
     def _pins(self) -> tuple[dict[str, str], set[str]]:
@@ -338,26 +404,42 @@ class Document:
         return dict(settings.pins), set(settings.forced)
 
     def _commit(self, label: str, pins: Mapping[str, str], forced: set[str]) -> None:
-        decisions = dict(self._history[self._cursor].decisions)
+        decisions = dict(self._decisions)
         decisions |= {"pins": dict(pins), "forced": sorted(forced)}
         self._apply(label, decisions)
 
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
         placement = self._solve(decisions)  # raises before the document changes
-        revision = Revision(label, decisions)
-        self.version = self.store.append(self.id, self._cursor + 1, revision, self.version)
-        self._history[self._cursor + 1:] = [revision]
-        self._cursor += 1
-        self._placement = placement
+        step = self.store.append(self.id, self._tree.cursor, label, decisions, self.version)
+        self._placement, self._decisions, self._tree = placement, dict(decisions), self._tree.grown(step)
+        self.version += 1
 
     def _solve(self, decisions: Mapping[str, Any]) -> Placement:
         devices = load_devices(decisions["devices"])
-        return solve(self.graph, devices, settings_of(decisions), [self._capabilities[d.name] for d in devices])
+        return solve(self.graph, devices, settings_of(decisions), [self._capability(d) for d in devices])
+
+    def _capability(self, device: Device) -> Capability:
+        known = self._capabilities.get(_identity(device))
+        if known is None:
+            known = self._capabilities[_identity(device)] = capability(self.graph, device)
+        return known
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops)} ops"
+
+
+def _identity(device: Device) -> str:
+    return json.dumps(dict(device.entry), sort_keys=True, default=str)
+
+
+def _changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
+    """What is different in a device table, in a few words."""
+    old, new = ({d.name: _identity(d) for d in devices} for devices in (before, after))
+    parts = [f"add {name}" for name in new if name not in old] + [f"remove {name}" for name in old if name not in new]
+    parts += [f"change {name}" for name in new if name in old and new[name] != old[name]]
+    return "devices: " + (", ".join(parts) or " > ".join(new))
 
 
 def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

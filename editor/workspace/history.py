@@ -1,51 +1,23 @@
-"""Stores documents and their history in a database, so that a killed server loses nothing."""
+"""Stores documents and their histories, so that a killed server loses nothing and no writer overwrites another."""
 
 from __future__ import annotations
 
 import json
-import os
 import uuid
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from editor.errors import EditorError
+from editor.errors import EditorError, WorkspaceError
+from editor.workspace.author import Author, current_author
+from editor.workspace.database import Database
+from editor.workspace.schema import changes, documents, layouts, revisions, runs
 
-_metadata = sa.MetaData()
-
-_documents = sa.Table(
-    "documents", _metadata,
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("title", sa.String, nullable=False),
-    sa.Column("model", sa.String, nullable=False),
-    sa.Column("sha256", sa.String(64), nullable=False),
-    sa.Column("define", sa.JSON, nullable=False),
-    sa.Column("cursor", sa.Integer, nullable=False),
-    sa.Column("updated", sa.String, nullable=False),
-    sa.Column("version", sa.Integer, nullable=False, server_default="0"))
-
-_revisions = sa.Table(
-    "revisions", _metadata,
-    sa.Column("document", sa.String(32), sa.ForeignKey("documents.id"), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("label", sa.String, nullable=False),
-    sa.Column("decisions", sa.LargeBinary, nullable=False))
-
-
-_layouts = sa.Table(
-    "layouts", _metadata, sa.Column("document", sa.String(32), primary_key=True),
-    sa.Column("name", sa.String(80), primary_key=True), sa.Column("decisions", sa.LargeBinary, nullable=False))
-
-
-_runs = sa.Table(
-    "runs", _metadata, sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("document", sa.String(32), nullable=False, index=True), sa.Column("when", sa.String, nullable=False),
-    sa.Column("figures", sa.JSON, nullable=False))
+_CHANGES_KEPT = 1000
 
 
 @dataclass(frozen=True)
@@ -61,14 +33,28 @@ class Record:
     updated: str
     version: int
     """Increases with every change of the history by any writer."""
+    tip: int
+    """Last revision of the branch that ``cursor`` is on."""
 
 
 @dataclass(frozen=True)
-class Revision:
-    """One step of a history: its label, and all decisions after it."""
+class Step:
+    """A revision in the tree of a history, without its decisions."""
 
+    number: int
+    parent: int | None
     label: str
-    decisions: Mapping[str, Any]
+    author: str
+    """Who made it, for people; "" outside the page."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What made a version of a document."""
+
+    version: int
+    author: Author
+    what: str
 
 
 @dataclass(frozen=True)
@@ -80,175 +66,185 @@ class Run:
     """Seconds: median, p99, baselines by device; and layout, subgraphs, throughput, estimated."""
 
 
-def default_folder() -> Path:
-    """Default path of the workspace (XDG base directory specification)."""
-    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(base) / "hetero-editor"
-
-
-def _private(folder: Path) -> Path:
-    """Creates a folder that only its owner can read; one that exists stays as it is.
-
-    Raises:
-        EditorError: it cannot be created, or is a file.
-    """
-    try:
-        if not folder.exists():
-            folder.mkdir(parents=True, mode=0o700)
-        elif not folder.is_dir():
-            raise EditorError(f"the workspace {folder} is a file; name a folder or a database URL")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise EditorError(f"the workspace {str(folder)!r} cannot be created: {reason}") from error
-    return folder
-
-
 class StaleDocumentError(EditorError):
     """Another writer has changed the document since it was read."""
 
 
 class Store:
-    """All documents of one workspace."""
+    """All documents of one workspace. Every method raises ``WorkspaceError`` when the database does not answer."""
 
-    def __init__(self, url: str | None = None) -> None:
+    def __init__(self, place: str | None = None) -> None:
         """Opens a workspace.
 
         Args:
-            url: of a database, as SQLAlchemy writes it, or a folder; default: SQLite in the user's data folder.
+            place: a folder, or the URL of a database as SQLAlchemy writes it; default: the user's data folder.
 
         Raises:
-            EditorError: the database cannot be opened.
+            EditorError: it cannot be opened.
         """
-        self.folder = default_folder()
-        if url is None or "://" not in url:
-            self.folder = Path(url) if url else self.folder
-            url = f"sqlite:///{_private(self.folder) / 'workspace.db'}"
-        elif url.startswith("sqlite:///") and url != "sqlite:///:memory:":
-            self.folder = _private(Path(url.removeprefix("sqlite:///")).parent)
-        try:
-            if url.startswith("sqlite:///") and url != "sqlite:///:memory:":
-                Path(url.removeprefix("sqlite:///")).touch(mode=0o600)
-            self._engine = sa.create_engine(url)
-            _metadata.create_all(self._engine)
-            self._add_missing_columns()
-        except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
-            raise EditorError(f"the workspace {url} cannot be opened: {str(error).splitlines()[0]}") from error
+        self._database = Database(place)
+        self.folder = self._database.folder
 
-    def create(self, title: str, model: str, sha256: str, define: Mapping[str, int], first: Revision) -> Record:
+    def create(self, title: str, model: str, sha256: str, define: Mapping[str, int],
+               decisions: Mapping[str, Any]) -> Record:
         """A new document with one revision."""
-        record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now(), 0)
-        with self._engine.begin() as db:
-            db.execute(_documents.insert().values(**vars(record)))
-            db.execute(_revisions.insert().values(document=record.id, number=0, label=first.label,
-                                                  decisions=_pack(first.decisions)))
+        record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now(), 0, 0)
+        with self._database.write() as db:
+            db.execute(documents.insert().values(**vars(record)))
+            db.execute(revisions.insert().values(document=record.id, number=0, parent=None, label="open",
+                                                 author=current_author().name, decisions=_pack(decisions)))
         return record
 
     def get(self, document: str) -> Record | None:
         """The record of a document; None when it does not exist."""
-        with self._engine.connect() as db:
-            row = db.execute(sa.select(_documents).where(_documents.c.id == document)).first()
+        with self._database.read() as db:
+            row = db.execute(sa.select(documents).where(documents.c.id == document)).first()
         return Record(**row._mapping) if row else None
+
+    def version(self, document: str) -> int | None:
+        """The version of a document; None when it does not exist."""
+        with self._database.read() as db:
+            return db.execute(sa.select(documents.c.version).where(documents.c.id == document)).scalar()
 
     def recent(self, limit: int = 8) -> list[Record]:
         """The most recently used documents."""
-        with self._engine.connect() as db:
-            rows = db.execute(sa.select(_documents).order_by(_documents.c.updated.desc()).limit(limit))
+        with self._database.read() as db:
+            rows = db.execute(sa.select(documents).order_by(documents.c.updated.desc()).limit(limit))
             return [Record(**row._mapping) for row in rows]
 
     def find(self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]) -> Record | None:
         """The latest document of a model that was opened with the same device table."""
-        with self._engine.connect() as db:
-            rows = db.execute(sa.select(_documents).where(_documents.c.model == model, _documents.c.sha256 == sha256)
-                              .order_by(_documents.c.updated.desc()).limit(20)).all()
-        for row in rows:
-            record = Record(**row._mapping)
-            first = self.history(record.id)[0]
-            if record.define == dict(define) and first.decisions["devices"] == json.loads(json.dumps(devices)):
-                return record
-        return None
+        with self._database.read() as db:
+            rows = db.execute(sa.select(documents).where(documents.c.model == model, documents.c.sha256 == sha256)
+                              .order_by(documents.c.updated.desc()).limit(20)).all()
+        table = json.loads(json.dumps(devices))
+        records = (Record(**row._mapping) for row in rows)
+        return next((record for record in records
+                     if record.define == dict(define) and self.decisions(record.id, 0)["devices"] == table), None)
 
-    def history(self, document: str) -> list[Revision]:
-        """All revisions, the undone ones included."""
-        with self._engine.connect() as db:
-            rows = db.execute(sa.select(_revisions).where(_revisions.c.document == document)
-                              .order_by(_revisions.c.number))
-            return [Revision(row.label, _unpack(row.decisions)) for row in rows]
+    def steps(self, document: str, after: int = -1) -> list[Step]:
+        """All revisions of a document whose number is above ``after``, in the order in which they were made."""
+        with self._database.read() as db:
+            rows = db.execute(sa.select(revisions.c.number, revisions.c.parent, revisions.c.label, revisions.c.author)
+                              .where(revisions.c.document == document, revisions.c.number > after)
+                              .order_by(revisions.c.number))
+            return [Step(**row._mapping) for row in rows]
 
-    def append(self, document: str, number: int, revision: Revision, version: int) -> int:
-        """Adds a revision at a position and deletes undone revisions from there on.
+    def decisions(self, document: str, number: int) -> dict[str, Any]:
+        """All decisions after a revision.
+
+        Raises:
+            WorkspaceError: there is no such revision, or what is stored is damaged.
+        """
+        with self._database.read() as db:
+            blob = db.execute(sa.select(revisions.c.decisions).where(
+                revisions.c.document == document, revisions.c.number == number)).scalar()
+        if blob is None:
+            raise WorkspaceError(f"Step {number} of this document is not in the workspace.")
+        return _unpack(blob, f"step {number} of document {document}")
+
+    def append(self, document: str, parent: int, label: str, decisions: Mapping[str, Any], version: int) -> Step:
+        """Adds a revision and makes it current; the document's version becomes ``version + 1``.
 
         Args:
             document: its id.
-            number: of the revision.
-            revision: what was done.
+            parent: number of the revision that was changed.
+            label: what was done.
+            decisions: all, after it.
             version: of the document that the revision was made from.
-
-        Returns:
-            The new version.
 
         Raises:
             StaleDocumentError: somebody else changed the document since; nothing is written.
         """
-        with self._engine.begin() as db:
-            self._advance(db, document, number, version)
-            db.execute(_revisions.delete().where(_revisions.c.document == document, _revisions.c.number >= number))
-            db.execute(_revisions.insert().values(document=document, number=number, label=revision.label,
-                                                  decisions=_pack(revision.decisions)))
-        return version + 1
+        author = current_author()
+        with self._database.write() as db:
+            _advance(db, document, version, label)
+            number = db.execute(sa.select(sa.func.max(revisions.c.number)).where(
+                revisions.c.document == document)).scalar_one() + 1
+            step = Step(number, parent, label, author.name)
+            db.execute(documents.update().where(documents.c.id == document).values(cursor=number, tip=number))
+            db.execute(revisions.insert().values(document=document, decisions=_pack(decisions), **vars(step)))
+        return step
+
+    def move(self, document: str, number: int, tip: int, what: str, version: int) -> None:
+        """Makes another revision current (undo, redo); the document's version becomes ``version + 1``.
+
+        Args:
+            document: its id.
+            number: of the revision.
+            tip: last revision of the branch to be on.
+            what: was done, in words.
+            version: of the document that was looked at.
+
+        Raises:
+            StaleDocumentError: as for ``append``.
+        """
+        with self._database.write() as db:
+            _advance(db, document, version, what)
+            db.execute(documents.update().where(documents.c.id == document).values(cursor=number, tip=tip))
+
+    def changes(self, document: str, after: int) -> list[Change]:
+        """What made the versions of a document above ``after``, oldest first; the oldest of all are forgotten."""
+        with self._database.read() as db:
+            rows = db.execute(sa.select(changes).where(changes.c.document == document, changes.c.version > after)
+                              .order_by(changes.c.version))
+            return [Change(row.version, Author(row.page, row.sequence, row.name, row.server), row.what) for row in rows]
+
+    def last_sequence(self, page: str) -> int:
+        """Number of the last stroke of a page that changed something; 0 where there is none."""
+        with self._database.read() as db:
+            return db.execute(sa.select(sa.func.max(changes.c.sequence)).where(changes.c.page == page)).scalar() or 0
 
     def keep_layout(self, document: str, name: str, decisions: Mapping[str, Any] | None) -> None:
         """Stores decisions under a name, replacing earlier ones; None deletes them."""
-        with self._engine.begin() as db:
-            db.execute(_layouts.delete().where(_layouts.c.document == document, _layouts.c.name == name))
+        with self._database.write() as db:
+            db.execute(layouts.delete().where(layouts.c.document == document, layouts.c.name == name))
             if decisions is not None:
-                db.execute(_layouts.insert().values(document=document, name=name, decisions=_pack(decisions)))
+                db.execute(layouts.insert().values(document=document, name=name, decisions=_pack(decisions)))
 
     def layouts(self, document: str) -> dict[str, dict[str, Any]]:
         """Name -> stored decisions, sorted by name."""
-        with self._engine.connect() as db:
-            rows = db.execute(sa.select(_layouts.c.name, _layouts.c.decisions).where(_layouts.c.document == document)
-                              .order_by(_layouts.c.name)).all()
-        return {row.name: _unpack(row.decisions) for row in rows}
+        with self._database.read() as db:
+            rows = db.execute(sa.select(layouts.c.name, layouts.c.decisions).where(layouts.c.document == document)
+                              .order_by(layouts.c.name)).all()
+        return {row.name: _unpack(row.decisions, f"layout {row.name!r}") for row in rows}
 
     def keep_run(self, document: str, figures: Mapping[str, Any]) -> None:
         """Stores a benchmark of a document."""
-        with self._engine.begin() as db:
-            db.execute(_runs.insert().values(document=document, when=_now(), figures=dict(figures)))
+        with self._database.write() as db:
+            db.execute(runs.insert().values(document=document, when=_now(), figures=dict(figures)))
 
     def runs(self, document: str, limit: int = 30) -> list[Run]:
         """Benchmarks of a document, newest first."""
-        with self._engine.connect() as db:
-            rows = db.execute(sa.select(_runs.c.when, _runs.c.figures).where(_runs.c.document == document)
-                              .order_by(_runs.c.number.desc()).limit(limit)).all()
+        with self._database.read() as db:
+            rows = db.execute(sa.select(runs.c.when, runs.c.figures).where(runs.c.document == document)
+                              .order_by(runs.c.number.desc()).limit(limit)).all()
         return [Run(row.when, row.figures) for row in rows]
 
-    def move(self, document: str, number: int, version: int) -> int:
-        """Makes another revision current (undo, redo). Arguments, result and errors as for ``append``."""
-        with self._engine.begin() as db:
-            self._advance(db, document, number, version)
-        return version + 1
 
-    def _advance(self, db: sa.Connection, document: str, number: int, version: int) -> None:
-        """Compare-and-swap: first in a transaction, so that two writers cannot both succeed."""
-        changed = db.execute(_documents.update().where(_documents.c.id == document, _documents.c.version == version)
-                             .values(cursor=number, updated=_now(), version=version + 1))
-        if changed.rowcount != 1:
-            raise StaleDocumentError("the document was changed elsewhere (another tab or server); look at it, and try again")
-
-    def _add_missing_columns(self) -> None:
-        """Workspaces of versions before 0.3 have no version of documents."""
-        if "version" not in {column["name"] for column in sa.inspect(self._engine).get_columns("documents")}:
-            with self._engine.begin() as db:
-                db.execute(sa.text("ALTER TABLE documents ADD COLUMN version INTEGER NOT NULL DEFAULT 0"))
+def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:
+    """Compare-and-swap: first in a transaction, so that two writers cannot both succeed."""
+    changed = db.execute(documents.update().where(documents.c.id == document, documents.c.version == version)
+                         .values(updated=_now(), version=version + 1))
+    if changed.rowcount != 1:
+        raise StaleDocumentError("the document was changed elsewhere (another tab or server); look at it, and try again")
+    author = current_author()
+    db.execute(changes.insert().values(document=document, version=version + 1, what=what, **vars(author)))
+    db.execute(changes.delete().where(changes.c.document == document, changes.c.version <= version - _CHANGES_KEPT))
 
 
 def _pack(decisions: Mapping[str, Any]) -> bytes:
     return zlib.compress(json.dumps(decisions).encode())
 
 
-def _unpack(blob: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zlib.decompress(blob))
-    return found
+def _unpack(blob: bytes, what: str) -> dict[str, Any]:
+    try:
+        decisions = json.loads(zlib.decompress(blob))
+        if not isinstance(decisions, dict):
+            raise ValueError("no decisions")
+    except (zlib.error, ValueError) as error:
+        raise WorkspaceError(f"The workspace is damaged at {what}; go to another step of the history.") from error
+    return decisions
 
 
 def _now() -> str:

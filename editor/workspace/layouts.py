@@ -10,7 +10,6 @@ import numpy as np
 
 from editor.errors import EditorError
 from editor.placement.costs import Costs
-from editor.placement.device_memory import device_bytes
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.problem import Problem
@@ -62,7 +61,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
-            "memory": device_bytes(placement.devices, placement.subgraphs),
+            "memory": placement.run_memory.peaks,
             "predicted": placement.price(costs).total}
 
 

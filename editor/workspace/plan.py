@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +20,15 @@ from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.placement.device_profile import save_profile
 from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
+from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
+from editor.text import counted
 from editor.version import VERSION
 from editor.workspace import plan_file
 
@@ -30,6 +36,8 @@ if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.executor import CompiledPlan
     from editor.execution.jobs.recipe import Recipe
     from editor.execution.measure.figures import BenchmarkResult
+    from editor.imports.device_figures import ProfileReport
+    from editor.workspace.sizes import AtSizes
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Plan:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
-        return f"<Plan {self.graph.name!r}: {len(self.subgraphs)} subgraphs, ops: {counts or 'none'}>"
+        return f"<Plan {self.graph.name!r}: {counted(len(self.subgraphs), 'subgraph')}, ops: {counts or 'none'}>"
 
     @property
     def graph(self) -> Graph:
@@ -94,6 +102,11 @@ class Plan:
     def transfers(self) -> tuple[Boundary, ...]:
         """Boundary tensors that another device reads."""
         return self.placement.division.transfers
+
+    @property
+    def run_memory(self) -> RunMemory:
+        """What a run holds in the memory of each device, op by op; ``run_memory.peaks`` are bytes by device."""
+        return self.placement.run_memory
 
     def why(self, key: str) -> Explanation:
         """Per device allowed or refused with the reason, and why the op is where it is."""
@@ -159,6 +172,33 @@ class Plan:
         problems = (*imported.problems, *matched.problems, *refused)
         return plan, ImportReport(imported.kind, len(pins), dict(matched.how), problems)
 
+    def import_profile(self, path: str | Path, device: str = "", machine: str = "",
+                       day: date | None = None) -> tuple[Plan, ProfileReport]:
+        """Stores times of another machine as the profile of a device, in place of a former one.
+
+        Args:
+            path: what ONNX Runtime's profiler, OpenVINO's benchmark_app or TensorRT's trtexec wrote, or a table of op and
+                microseconds.
+            device: its name; by default the only planned one, or the one that the file's name has in it.
+            machine: name of the machine that was measured, which figures then state.
+            day: when it was measured; by default when the file was written.
+
+        Returns:
+            the plan, solved again where its policy uses profiles; and what the file covers.
+
+        Raises:
+            PlanError: the file cannot be read, has no such times, or none of an op of the model.
+        """
+        from editor.imports.device_figures import day_of, device_of, figures_for
+        from editor.imports.profile_files import read_times
+
+        path = Path(path)
+        times = read_times(path)
+        chosen = device_of(self.devices, device or (times.measured.device if times.measured else ""), path.name)
+        profile, report = figures_for(self.placement, chosen, times, machine, day or day_of(path))
+        save_profile(self.graph, chosen, profile)
+        return Plan(solve(self.graph, self.devices, self.settings, self.placement.constraints.capabilities)), report
+
     @cached_property
     def _compiled(self) -> CompiledPlan:
         from editor.execution.executor import compile_placement
@@ -210,6 +250,23 @@ class Plan:
             return [self.save(Path(out_dir) / "plan.json")]
         return export_placement(self.placement, form, Path(out_dir), self.stamp, **options)
 
+    def write_kit(self, out_dir: str | Path, device: str = "", runtime: str = "") -> list[Path]:
+        """Writes a folder that measures the ops of a device on a machine without the editor; returns the paths.
+
+        ``run.py`` in it writes ``profile.json``, which ``import_profile`` reads.
+
+        Args:
+            out_dir: the folder.
+            device: name of the device; "" for the only planned one.
+            runtime: ``onnxruntime`` or ``openvino``; "" for the one that the other machine has.
+
+        Raises:
+            ExportError: the device or the runtime is unknown, the device can run no op, or the folder cannot be written.
+        """
+        from editor.exports.kit import write_kit
+
+        return write_kit(self.placement, Path(out_dir), self.stamp, device, runtime)
+
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
             from editor.workspace.layouts import ready_made
@@ -249,6 +306,19 @@ class Plan:
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
+    def at_sizes(self, sizes: Mapping[str, Sequence[int]]) -> list[AtSizes]:
+        """The same decisions at every combination of sizes of the inputs, solved again; nothing is run.
+
+        Args:
+            sizes: name of a dimension of ``graph.define`` -> sizes.
+
+        Raises:
+            EditorError: the model has no such dimension.
+        """
+        from editor.workspace.sizes import at_sizes
+
+        return at_sizes(self.placement, sizes, lambda define: (load_model(self.graph.path, define), None))
+
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
         from editor.execution.jobs.recipe import Recipe
@@ -264,7 +334,7 @@ def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "pri
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
-        graph: from ``load_model``, with all symbols bound.
+        graph: from ``load_model``. Symbols without a size get the proposed ones (``graph.proposed_sizes``), with a warning.
         devices: a device table, or what ``load_devices`` takes.
         policy: the automatic mode.
         pins: op key -> device name or label of a level.
@@ -277,10 +347,19 @@ def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "pri
     Raises:
         UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
     """
+    graph = _with_sizes(graph)
     is_table = not isinstance(devices, str | Path) and all(isinstance(d, Device) for d in devices)
     table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
     settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs, parse_rules(rules))
     return Plan(solve(graph, table, settings, capabilities))
+
+
+def _with_sizes(graph: Graph) -> Graph:
+    if not graph.unbound:
+        return graph
+    sizes = proposed_sizes(graph)
+    warnings.warn(f"sizes assumed: {sizes_text(sizes)}; load_model(path, define={{...}}) changes them", stacklevel=3)
+    return load_model(graph.path, {**graph.define, **sizes})
 
 
 def load_plan(path: str | Path) -> Plan:

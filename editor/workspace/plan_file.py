@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Any
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ModelError, PlanError
+from editor.files import file_state, parse_json, read_text
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Placement, Settings
@@ -50,19 +50,13 @@ def read(path: Path) -> dict[str, Any]:
         PlanError: with the path and what is wrong.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise PlanError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read ({error})") from error
-    except json.JSONDecodeError as error:
-        raise PlanError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from error
-    except RecursionError as error:
-        raise PlanError(f"{path}: not a plan (nested too deeply)") from error
+        document = parse_json(read_text(path, PlanError))
+    except ValueError as error:
+        raise PlanError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise PlanError(f"{path}: not a plan of Hetero Editor (its \"format\" is not \"{FORMAT}\")")
     if document.get("version") != VERSION:
-        raise PlanError(f"{path}: plan version {document.get('version')!r}; this program reads version {VERSION}")
+        raise PlanError(f"{path}: plan version {repr(document.get('version'))[:40]}; this program reads version {VERSION}")
     missing = [key for key in _REQUIRED if key not in document]
     if missing:
         raise PlanError(f"{path}: the plan lacks {', '.join(missing)}")
@@ -81,6 +75,21 @@ def totals(path: Path) -> dict[str, int | None]:
     return {"subgraphs": stored["subgraphs"], "bytes_moved": stored["bytes_moved"]}
 
 
+def model_path(document: Mapping[str, Any], path: Path) -> Path:
+    """Path of a plan's model; a relative one begins at the plan's folder.
+
+    Raises:
+        PlanError: the plan has none.
+    """
+    try:
+        stored = Path(document["model"]["path"])
+        if "\0" in str(stored):
+            raise ValueError("a path has no NUL")
+    except (TypeError, KeyError, ValueError) as error:
+        raise PlanError(f"{path}: damaged plan (no path of a model)") from error
+    return stored if stored.is_absolute() else path.resolve().parent / stored
+
+
 def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device, ...], Settings]:
     """Model, devices and decisions of a document.
 
@@ -89,7 +98,7 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
     """
     try:
         model, policy = document["model"], document["policy"]
-        stored = Path(model["path"])
+        model_file = model_path(document, path)
         define = {str(k): int(v) for k, v in model.get("define", {}).items()}
         pins = {str(k): str(v) for k, v in document["pins"].items()}
         settings = Settings(str(policy["name"]), dict(policy.get("options") or {}), pins,
@@ -100,19 +109,18 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
         if not isinstance(document["affinities"], Mapping):
             raise TypeError("affinities must map op keys to device names")
         digest = str(model.get("sha256", ""))
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise PlanError(f"{path}: damaged plan ({type(error).__name__}: {error})") from error
-    model_path = stored if stored.is_absolute() else path.resolve().parent / stored
-    if not model_path.exists():
-        raise PlanError(f"{path}: its model {model_path} is not there; put it back or edit \"path\" in the plan")
+    except (TypeError, KeyError, AttributeError, ValueError, OverflowError) as error:
+        raise PlanError(f"{path}: damaged plan ({type(error).__name__}: {str(error)[:200]})") from error
+    if file_state(model_file) is None:
+        raise PlanError(f"{path}: its model {model_file} is not there; put it back or edit \"path\" in the plan")
     try:
-        graph = load_model(model_path, define)
+        graph = load_model(model_file, define)
     except ModelError as error:
         raise PlanError(f"{path}: its model cannot be opened: {error}") from error
     if digest and graph.sha256 != digest:
         gone = [key for key in pins if key not in graph.key_index]
         lost = f"; {len(gone)} of its {len(pins)} pins name ops that are gone ({', '.join(gone[:3])})" if gone else ""
-        raise PlanError(f"{path}: the model {model_path} changed since the plan was made (sha256 "
+        raise PlanError(f"{path}: the model {model_file} changed since the plan was made (sha256 "
                         f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again")
     return graph, load_devices(entries), settings
 

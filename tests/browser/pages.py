@@ -8,15 +8,19 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import onnx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Error, Frame, Page, Route, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-CHROMIUM = next((p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None)
+CHROMIUM = next((p for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+                 if (p := shutil.which(name))), None)
+"""The shell, where there is one, needs a third less processor time than the whole browser."""
 expect.set_options(timeout=30_000)  # machines are busy at times; no test is about time
 READY = "window.heteroCy && window.heteroCy.nodes('[fill]').length > 0"
 
@@ -40,15 +44,16 @@ class Server:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "app.py", *self.arguments, "--no-browser", "--port", str(self.port), "--workspace",
+            [sys.executable, "app.py", "--no-token", *self.arguments, "--no-browser", "--port", str(self.port), "--workspace",
              str(self.workspace)], cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
         assert self.process.stdout is not None
-        assert self.url in self.process.stdout.readline()
+        self.said = self.process.stdout.readline()
+        assert self.url in self.said
 
     def stop(self, kill: bool = False) -> None:
         if self.process is not None:
             (self.process.kill if kill else self.process.terminate)()
-            self.process.wait(20)
+            self.process.wait(120)  # machines are busy at times; no test is about time
             self.process = None
 
 
@@ -60,34 +65,155 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM, "no Chromium; `make test` installs it"
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield instance
-        instance.close()
+Serve = Callable[..., Server]
 
 
 @pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts the editor with the given arguments on a workspace of its own, until the end of the test."""
+    running: list[Server] = []
+
+    def start(*arguments: str) -> Server:
+        running.append(Server(tmp_path / f"workspace{len(running)}", *arguments))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.stop()
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Chromium's folder: scripts are fetched and compiled once, not once per test."""
+    return tmp_path_factory.mktemp("chromium")
+
+
+@pytest.fixture(scope="module")  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
+def chromium(profile: Path) -> Iterator[BrowserContext]:
+    assert CHROMIUM, "no Chromium; `make test` installs it"
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], accept_downloads=True,
+            viewport={"width": 1280, "height": 720})
+        yield context
+        context.close()
+
+
+@pytest.fixture
+def browser(chromium: BrowserContext) -> Iterator[BrowserContext]:
+    """Chromium as someone has it who was never here, but for the scripts in its cache."""
+    origins: set[str] = set()
+
+    def note(frame: Frame) -> None:
+        origins.update(re.findall(r"^http://[^/]+", frame.url))
+
+    def watch(page: Page) -> None:
+        page.on("framenavigated", note)
+
+    chromium.on("page", watch)
+    yield chromium
+    chromium.remove_listener("page", watch)
+    blank, *pages = chromium.pages
+    for page in pages:
+        page.close()
+    session = chromium.new_cdp_session(blank)
+    for origin in origins:
+        session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb"})
+    session.detach()
+    chromium.clear_cookies()
+    chromium.clear_permissions()
+
+
+@pytest.fixture
+def page(browser: BrowserContext, server: Server) -> Iterator[Page]:
     """A page that fails its test on any error in the console, and on any request that leaves the host."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, accept_downloads=True)
-    made = context.new_page()
+    made = browser.new_page()
     faults: list[str] = []
     made.on("pageerror", lambda error: faults.append(f"page error: {error}"))
-    made.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" else None)
+    gone = "ERR_CONNECTION_REFUSED"  # the page asks once more after a test has ended its server
+    made.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" and gone not in m.text else None)
     made.on("request", lambda r: faults.append(f"left the host: {r.url}")
             if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", r.url) else None)
     made.on("response", lambda r: faults.append(f"{r.status} {r.url}") if r.status >= 500 else None)
     yield made
-    context.close()
-    assert not faults
+    made.close()
+    assert not faults, faults
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The editor on a model of many layers, which opens with closed blocks."""
+    from conftest import write_layers
+
+    folder = tmp_path_factory.mktemp("layered")
+    made = Server(folder / "workspace", str(write_layers(folder / "layered.onnx")), "--devices", "HETERO:GPU,CPU")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def opened(layered: Server, browser: BrowserContext) -> Page:
+    """The model of many layers, with nothing pinned and no block opened."""
+    page = browser.new_page()
+    page.goto(layered.url)
+    ready(page)
+    if figure(page, "pins"):
+        act(page, "hetero.commandOf('reset').run()")
+        wait_for_figure(page, "pins", 0)
+    return page
+
+
+@pytest.fixture
+def fresh(page: Page, tmp_path: Path, server: Server) -> Page:
+    """The page on a model of its own, so that no other test's strokes and profiles are seen."""
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    model.doc_string = str(tmp_path)  # profiles are kept by the content of the file
+    copy = tmp_path / "fresh.onnx"
+    onnx.save(model, copy)
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(copy))
+    page.fill("#devices-spec", "runtimes.yaml")
+    page.click("#open-path")
+    ready(page)
+    return page
 
 
 def ready(page: Page) -> None:
-    page.wait_for_function(READY, timeout=30_000)
+    until(page, READY, timeout=30_000)
     page.wait_for_timeout(300)
+
+
+def until(page: Page, expression: str, arg: object = None, timeout: float = 30_000) -> None:
+    """Waits until a script says yes. Playwright's own way evaluates text in the page, which the page's policy forbids."""
+    end = time.monotonic() + timeout / 1000
+    while True:
+        try:
+            if page.evaluate(expression, arg):
+                return
+        except Error as error:  # while the page is being replaced
+            if "Execution context was destroyed" not in error.message:
+                raise
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
+def hold(page: Page, pattern: str) -> Callable[[], None]:
+    """Keeps requests back until the function that it returns is called."""
+    held: list[Route] = []
+    waiting = [True]
+
+    def handle(route: Route) -> None:
+        (held.append if waiting else Route.continue_)(route)
+
+    def let_go() -> None:
+        waiting.clear()
+        for route in held:
+            route.continue_()
+
+    page.route(pattern, handle)
+    return let_go
 
 
 def act(page: Page, script: str) -> None:

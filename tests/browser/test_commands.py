@@ -2,32 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from conftest import write_layers
-from pages import Server, act, node_at, ready, wait_for_figure
-from playwright.sync_api import Browser, Page, Route, expect
-
-
-@pytest.fixture(scope="module")
-def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("layered")
-    made = Server(folder / "workspace", str(write_layers(folder / "layered.onnx")), "--devices", "HETERO:GPU,CPU")
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def opened(layered: Server, browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1280, "height": 720})
-    page.goto(layered.url)
-    ready(page)
-    act(page, "hetero.commandOf('reset').run()")
-    wait_for_figure(page, "pins", 0)
-    yield page
-    page.close()
+from pages import Server, act, node_at, ready, until, wait_for_figure
+from playwright.sync_api import Page, Route, expect
 
 
 def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) -> None:
@@ -48,7 +24,7 @@ def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) ->
     wait_for_figure(page, "pins", 0)
     page.mouse.click(x, y, button="right")
     menu.get_by_text("Open the block").click()
-    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    until(page, "heteroCy.nodes('.frame').length === 1")
 
 
 def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it(opened: Page) -> None:
@@ -87,7 +63,7 @@ def test_the_help_sheet_has_every_key_of_the_table_and_no_key_does_two_things(op
 def test_with_a_brush_the_title_of_a_frame_paints_its_block(opened: Page) -> None:
     page = opened
     act(page, "heteroCy.nodes('.group')[1].emit('dbltap')")
-    page.wait_for_function("heteroCy.nodes('.frame').length === 1")
+    until(page, "heteroCy.nodes('.frame').length === 1")
     x, y = page.evaluate("""() => {
         const box = heteroCy.nodes('.frame')[0].renderedBoundingBox({ includeLabels: false });
         const at = heteroCy.container().getBoundingClientRect();

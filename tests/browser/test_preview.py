@@ -10,8 +10,8 @@ import onnx
 import pytest
 from conftest import write_dag
 from onnx import TensorProto, helper
-from pages import EXAMPLES, Server, ready
-from playwright.sync_api import Browser, Page, Route
+from pages import EXAMPLES, Serve, Server, hold, ready, until
+from playwright.sync_api import BrowserContext, Page, expect
 
 _PICTURE = """() => [...document.querySelectorAll('#preview rect')].map((r) => {
     const box = r.getBoundingClientRect();
@@ -24,23 +24,21 @@ _LIVE = """() => heteroCy.nodes().map((n) => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_picture_is_what_the_live_graph_shows(browser: Browser, server: Server, scheme: str) -> None:
+def test_the_picture_is_what_the_live_graph_shows(browser: BrowserContext, server: Server, scheme: str) -> None:
     """Same nodes, places and colours, seen while the scripts have not even arrived."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)  # type: ignore[arg-type]
-    first = context.new_page()
+    first, page = browser.new_page(), browser.new_page()
+    for each in (first, page):
+        each.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     first.goto(server.url)
     ready(first)
-    page = context.new_page()
-    held: list[Route] = []
-    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    let_go = hold(page, "**/*dash_renderer*")
     page.goto(first.url, wait_until="commit")
     page.wait_for_selector("#preview g[transform] text")
     picture = page.evaluate(_PICTURE)
     words = page.locator("#preview text").all_text_contents()
     assert len(picture) > 100 and "Conv" in words and "mobilenetv2.onnx" in page.locator("#preview header").inner_text()
-    for route in held:
-        route.continue_()
-    page.wait_for_function("!document.getElementById('preview')", timeout=30_000)
+    let_go()
+    until(page, "!document.getElementById('preview')", timeout=30_000)
     live = page.evaluate(_LIVE)
     assert len(live) == len(picture)
     same = 0
@@ -50,35 +48,29 @@ def test_the_picture_is_what_the_live_graph_shows(browser: Browser, server: Serv
     assert same >= len(live) - 2, "all but the model's input and output, which are grey"
     drawn = page.evaluate("heteroCy.nodes('.op').map((n) => n.data('label'))")
     assert {line for label in drawn for line in label.split("\n")} <= set(words)
-    context.close()
 
 
-def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: Browser, tmp_path: Path) -> None:
+def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: BrowserContext, tmp_path: Path,
+                                                                           serve: Serve) -> None:
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(300)])
-    made = Server(tmp_path / "workspace", str(model), "--devices", "HETERO:GPU,CPU")
-    made.start()
+    made = serve(str(model), "--devices", "HETERO:GPU,CPU")
     page = browser.new_page()
-    held: list[Route] = []
-    page.route("**/*dash_renderer*", lambda route: held.append(route))  # noqa: PLW0108 (a built-in cannot be a handler)
+    let_go = hold(page, "**/*dash_renderer*")
     page.goto(made.url, wait_until="commit")
     page.wait_for_selector("#preview g[transform] rect", timeout=30_000)
-    for route in held:
-        route.continue_()
+    let_go()
     ready(page)
-    assert page.locator("#preview").count() == 0
-    page.close()
-    made.stop()
+    expect(page.locator("#preview")).to_have_count(0)
 
 
-def test_names_are_text_in_the_picture(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_text_in_the_picture(browser: BrowserContext, tmp_path: Path, serve: Serve) -> None:
     evil = "<img src=x onerror=alert(1)>"
     value = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("Relu", [evil], ["y"], evil)], evil, [value(evil, TensorProto.FLOAT, [2])],
                               [value("y", TensorProto.FLOAT, [2])])
     path = tmp_path / "evil&amp;.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    made = Server(tmp_path / "workspace", str(path), "--devices", "HETERO:CPU")
-    made.start()
+    made = serve(str(path), "--devices", "HETERO:CPU")
     page = browser.new_page()
     alerts: list[str] = []
     page.on("dialog", lambda d: alerts.append(d.message))
@@ -87,8 +79,6 @@ def test_names_are_text_in_the_picture(browser: Browser, tmp_path: Path) -> None
     html = urllib.request.urlopen(page.url).read().decode()
     assert "&lt;img src=x onerr" in html and "<img" not in html and "evil&amp;amp;.onnx" in html
     assert not alerts
-    page.close()
-    made.stop()
 
 
 def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
@@ -97,11 +87,10 @@ def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
     assert page.locator("#preview").count() == 0
 
 
-def test_bends_lead_edges_around_nodes(page: Page, tmp_path: Path) -> None:
+def test_bends_lead_edges_around_nodes(page: Page, serve: Serve) -> None:
     """A long edge beside a chain runs clear of the chain's nodes."""
-    made = Server(tmp_path / "workspace", str(EXAMPLES / "models" / "resnet50.onnx"), "--define", "batch=1",
+    made = serve(str(EXAMPLES / "models" / "resnet50.onnx"), "--define", "batch=1",
                   "--devices", "HETERO:GPU,CPU")
-    made.start()
     page.goto(made.url)
     ready(page)
     under = page.evaluate("""() => {
@@ -111,7 +100,6 @@ def test_bends_lead_edges_around_nodes(page: Page, tmp_path: Path) -> None:
     }""")
     assert page.evaluate("heteroCy.edges('.bent').length") > 0
     assert under == 0
-    made.stop()
 
 
 def test_static_files_are_compressed_once_and_stay_the_same(page: Page, server: Server) -> None:

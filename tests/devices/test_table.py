@@ -13,6 +13,12 @@ from editor.devices.vocabulary import op_name
 from editor.graph.graph import Graph
 
 
+@pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
+def test_a_runtime_that_is_named_is_taken_although_others_have_a_provider_of_that_name(runtime: str) -> None:
+    (device,) = editor.load_devices([{"name": "X", "backendName": runtime, "provider": "CPU"}])
+    assert device.runtime == runtime and device.present
+
+
 def test_glow_files_load_unchanged() -> None:
     first, second = editor.load_devices(EXAMPLES / "devices" / "glow-opencl-first.yaml")
     assert (first.name, first.backend, first.logical_id, first.non_supported) == ("Device2", "OpenCL", 1, ("ResizeBilinear",))
@@ -59,6 +65,7 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
     ('- name: A\n  backendName: CPU\n  parameters: |\n    "nonSupportedNode" : "Conv"', 1, "did you mean"),
     ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size"),
     ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
+    ("- name: A\n  backendName: CPU\n  wireType: int4", 1, "wireType must be float16 or int8, not 'int4'"),
 ])
 def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError) as error:

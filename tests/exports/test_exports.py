@@ -118,7 +118,7 @@ def test_the_error_for_a_damaged_plan_names_the_fault(mobilenet: Graph, tmp_path
         with pytest.raises(editor.EditorError, match=cause):
             editor.load_plan(tmp_path / "bad.json")
 
-    refused('{"format": ', "bad.json:1: not valid JSON")
+    refused('{"format": ', r"bad.json: not valid JSON \(Expecting value in line 1\)")
     refused({"format": "other"}, "not a plan of Hetero Editor")
     refused({"version": 99}, "version 99")
     refused({"model": good["model"] | {"path": "gone.onnx"}}, "is not there")

@@ -22,6 +22,7 @@ import openvino
 import pytest
 import yaml
 from conftest import EXAMPLES, ODDITIES
+from pages import CHROMIUM
 
 import editor
 from editor.execution.executor import compile_whole
@@ -391,8 +392,7 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
 
     path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
-                                             args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda e: problems.append(str(e)))

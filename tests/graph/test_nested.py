@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editor.graph.layout.nested import Box, NestedDrawing, draw_nested
+from editor.web.drawing.cytoscape_types import EdgeData
 from editor.web.drawing.elements import segments
 from editor.web.drawing.preview import _bends
 from editor.web.drawing.spans import ops_of, spans
-from editor.web.messages import EdgeData
 
 SIZE = (128.0, 38.0)
 Drawn = tuple[list[tuple[int, int]], list[tuple[int, ...]], NestedDrawing]

@@ -85,8 +85,8 @@ def test_selections_expand_to_related_ops(whisper: Graph) -> None:
         found = expand_selection(placement, [softmax], how)
         assert softmax in found and found == sorted(set(found)), how
     assert {whisper.op_types[op] for op in expand_selection(placement, [softmax], "type")} == {"Softmax"}
-    before, after = (set(expand_selection(placement, [softmax], how)) for how in ("before", "after"))
-    assert before & after == {softmax}
-    assert len(expand_selection(placement, [softmax], "twins")) > 1
+    upstream, downstream = (set(expand_selection(placement, [softmax], how)) for how in ("upstream", "downstream"))
+    assert upstream & downstream == {softmax}
+    assert len(expand_selection(placement, [softmax], "alike")) > 1
     with pytest.raises(editor.PinError, match="unknown mode"):
         expand_selection(placement, [softmax], "sideways")

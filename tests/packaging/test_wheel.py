@@ -95,7 +95,7 @@ def test_the_types_of_the_api_are_published(installed: Path) -> None:
 def address(installed: Path, tmp_path: Path) -> Iterator[str]:
     """A server of the installed editor."""
     port = free_port()
-    process = subprocess.Popen([installed / "editor", "open", "--no-browser", "--port", str(port), "--workspace",
+    process = subprocess.Popen([installed / "editor", "open", "--no-browser", "--no-token", "--port", str(port), "--workspace",
                                 str(tmp_path / "workspace")], cwd=tmp_path, env=_environment(tmp_path),
                                stdout=subprocess.PIPE, text=True)
     try:

@@ -9,8 +9,10 @@ import pytest
 from conftest import EXAMPLES, GOLDEN, ODDITIES
 
 import editor
+from editor.devices.table import load_devices
 from editor.exports.glow_log import partition_log
 from editor.graph.graph import Graph
+from editor.placement.placement import Settings, solve
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
@@ -73,7 +75,7 @@ def test_why_answers_for_every_op(whisper: Graph) -> None:
         assert answer.because
         assert all(v.allowed or v.reason for v in answer.verdicts)
     softmax = next(k for i, k in enumerate(whisper.op_keys) if whisper.op_types[i] == "Softmax")
-    assert "nonSupportedNodes of OpenVINO lists Softmax" in str(plan.why(softmax))
+    assert "excludes Softmax on OpenVINO" in str(plan.why(softmax))
 
 
 def test_capability_reasons_come_from_the_runtime() -> None:
@@ -91,7 +93,7 @@ def test_capability_reasons_come_from_the_runtime() -> None:
 def test_a_device_that_cannot_run_an_op_is_refused_unless_forced(whisper: Graph) -> None:
     plan = editor.partition(whisper, EXAMPLES / "devices" / "runtimes.yaml")
     softmax = next(k for i, k in enumerate(whisper.op_keys) if whisper.op_types[i] == "Softmax")
-    with pytest.raises(editor.PinError, match="nonSupportedNodes of OpenVINO lists Softmax"):
+    with pytest.raises(editor.PinError, match="excludes Softmax on OpenVINO"):
         plan.repin({softmax: "OpenVINO"})
     forced = plan.repin({softmax: "OpenVINO"}, force=True)
     assert forced.affinity[softmax] == "OpenVINO"
@@ -116,7 +118,7 @@ def test_pins_work_at_every_level(dag: Callable[..., Graph]) -> None:
 def test_the_error_names_unbound_sizes() -> None:
     graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx")
     with pytest.raises(editor.UnboundSymbolError, match="--define batch=1") as error:
-        editor.partition(graph, "HETERO:CPU")
+        solve(graph, load_devices("HETERO:CPU"), Settings())
     assert error.value.symbols == ("batch",)
 
 

@@ -21,7 +21,6 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
-from editor.placement.device_memory import device_bytes
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.optimal import lower_bound, optimal
@@ -237,7 +236,7 @@ def test_memory_limits_hold(reference_models: Path) -> None:
     limits = {"GPU": 120 << 20, "CPU": 200 << 20}
     table = [{"name": n, "memory": str(v)} for n, v in limits.items()]
     plan = editor.partition(graph, table, policy="memory")
-    used = device_bytes(plan.devices, plan.subgraphs)
+    used = plan.run_memory.peaks
     assert all(used[n] <= limits[n] for n in limits) and used["GPU"] > 60 << 20
     assert len(plan.subgraphs) <= 4
 

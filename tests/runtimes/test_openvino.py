@@ -61,3 +61,19 @@ def test_querying_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path:
     read = {name for node in probe.graph.node if node.op_type == "Resize" for name in node.input[:1]}
     assert read and read <= {value.name for value in probe.graph.input}, "a constant would be folded while it is queried"
     assert editor.partition(loaded, "HETERO:OpenVINO").affinity["positions"] == "OpenVINO"
+
+
+def test_an_op_that_openvino_computes_wrongly_is_not_placed_on_it(tmp_path: Path) -> None:
+    """OpenVINO 2026.4 leaves memory as it is where the repeats of a Tile are only known in a run."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Tile", ["x", "n"], ["y"])], "tile",
+                              [info("x", TensorProto.FLOAT, [2, 3, 4, 5]), info("n", TensorProto.INT64, [4])],
+                              [info("y", TensorProto.FLOAT, [4, 6, 8, 10])])
+    path = tmp_path / "tile.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    inputs = {"x": np.ones((2, 3, 4, 5), np.float32), "n": np.full(4, 2)}
+    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    wrong = not np.array_equal(compiled(inputs)[0], np.ones((4, 6, 8, 10), np.float32))
+    plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
+    assert (plan.affinity["y"] == "CPU") == wrong, "when OpenVINO has mended it, another op shows that results are compared"
+    assert not wrong or "OpenVINO, CPU computes Tile wrongly" in str(plan.why("y"))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import NotRequired, get_origin, get_type_hints, is_typeddict
+from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from conftest import ROOT
 
 from editor.errors import EditorError
+from editor.placement.regions import EXPANSIONS
 from editor.web import messages
+from editor.web.drawing import cytoscape_types
+from editor.web.panels.devices import GROW
 from editor.web.validation import require
 
 _DECLARED = re.compile(r"^  interface (\w+) \{\n(.*?)^  \}", re.M | re.S)
@@ -21,12 +24,16 @@ def test_the_scripts_declare_the_messages_of_the_server() -> None:
     scripts = {name: {field: not optional for field, optional in _FIELD.findall(body)}
                for name, body in _DECLARED.findall(text)}
     server = {}
-    for name, kind in vars(messages).items():
+    for name, kind in (vars(messages) | vars(cytoscape_types)).items():
         if is_typeddict(kind) and not name.startswith("_"):
             hints = get_type_hints(kind, include_extras=True)
             server[name] = {field: get_origin(hint) is not NotRequired for field, hint in hints.items()}
     assert len(server) > 40
     assert scripts == server
+
+
+def test_the_page_names_every_way_to_grow_a_selection() -> None:
+    assert get_args(get_type_hints(messages.Grow)["how"]) == EXPANSIONS == tuple(how for how, *_ in GROW)
 
 
 @pytest.mark.parametrize(("message", "fault"), [

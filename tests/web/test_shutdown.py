@@ -32,7 +32,8 @@ def _alive(pid: int) -> bool:
 @pytest.mark.parametrize("model", [[], [str(EXAMPLES / "models" / "mobilenetv2.onnx")]])
 def test_nothing_is_left_and_nothing_is_said(number: signal.Signals, model: list[str], tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "app.py", *model, "--no-browser", "--port", str(port), "--workspace", str(tmp_path)]
+    command = [sys.executable, "app.py", *model, "--no-token", "--no-browser", "--port", str(port),
+               "--workspace", str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True)
     assert process.stdout is not None
@@ -52,3 +53,4 @@ def test_nothing_is_left_and_nothing_is_said(number: signal.Signals, model: list
     while left := {pid for pid in others if _alive(pid)}:
         assert time.monotonic() < end, left
         time.sleep(0.1)
+    assert not list(tmp_path.glob("hetero-jobs-*")), "credentials and spilled data went with the processes"

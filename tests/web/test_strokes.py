@@ -78,14 +78,14 @@ def test_undo_after_a_stroke_is_not_applied_before_it(state: AppState, document:
     """Two requests in the wrong order: the page repeats what was not confirmed."""
     first, second = paint(1, 3), {"do": "undo", "sequence": 2}
     pins = len(document.placement.settings.pins)
-    _strokes(state, {"page": "a", "strokes": [first, second]}, document.id)
-    answer = _strokes(state, {"page": "a", "strokes": [first]}, document.id)
+    _strokes(state, {"page": "a", "seen": 10**9, "strokes": [first, second]}, document.id)
+    answer = _strokes(state, {"page": "a", "seen": 10**9, "strokes": [first]}, document.id)
     assert len(document.placement.settings.pins) == pins, "painted, undone, and not painted again"
-    assert answer[-1] == {"page": "a", "sequence": 2}
+    assert answer[-1] == {"page": "a", "sequence": 2, "problem": ""}
 
 
 def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
-    answer = _strokes(state, {"page": "b", "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
+    answer = _strokes(state, {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
     assert len(document.placement.settings.pins) == 1
     assert "does not know: 'fly'" in str(answer[6])
 
@@ -126,14 +126,14 @@ def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Docu
     monkeypatch.setattr(Path, "read_text", counted)
     present = [profile_path(graph, d) for d in document.devices if not d.planned]
     assert present
-    assert figures_of(document)["source"] != "estimated"
+    assert figures_of(document)["basis"].source == "in part from profile"
     for sequence in (1, 2):
         reads.clear()
-        _strokes(state, {"page": "c", "strokes": [paint(sequence, sequence)]}, document.id)
+        _strokes(state, {"page": "c", "seen": 10**9, "strokes": [paint(sequence, sequence)]}, document.id)
         assert all(reads.count(path) <= 1 for path in present)
     for path in present:
         path.unlink()
-    assert figures_of(document)["source"] == "estimated"
+    assert figures_of(document)["basis"].source == "from shapes"
     assert device_profile.best_source(graph, document.devices) == "estimate"
 
 
@@ -147,7 +147,7 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, docum
     try:
         assert jobs.entered.wait(30)
         stroke = threading.Thread(target=_strokes, daemon=True,
-                                  args=(state, {"page": "d", "strokes": [paint(1, 4)]}, document.id))
+                                  args=(state, {"page": "d", "seen": 10**9, "strokes": [paint(1, 4)]}, document.id))
         stroke.start()
         stroke.join(20)
         assert not stroke.is_alive(), "it waits for the job"

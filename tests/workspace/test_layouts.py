@@ -13,7 +13,7 @@ import editor
 from editor.exports.report import write_comparison
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate, price
-from editor.placement.device_profile import DeviceProfile, best_source, costs_of, save_profile, word_for
+from editor.placement.device_profile import DeviceProfile, basis_of, best_source, costs_of, save_profile
 from editor.placement.hints import hints
 from editor.placement.placement import Placement, solve
 from editor.web.panels.compare import _named
@@ -79,21 +79,21 @@ def test_ready_made_layouts_are_solved_with_the_costs_of_their_comparison(
     cpu = plan.devices[1]
     assert [d.planned for d in plan.devices] == [True, False] and best_source(mobilenet, plan.devices) == "estimate"
     assumed = estimate(mobilenet, plan.devices)
-    assert word_for(assumed, "estimate") == "estimated"
+    assert str(basis_of(assumed, "estimate")) == "estimate from shapes"
     ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
     seconds = {mobilenet.op_keys[op]: 100 * float(assumed.op[op, 1]) for op in ops}
     total = sum(seconds.values())
     save_profile(mobilenet, cpu, DeviceProfile(cpu.description, total, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
     source = best_source(mobilenet, plan.devices)
     costs = costs_of(mobilenet, plan.devices, source)
-    assert source == "measured" and word_for(costs, source) == "partly estimated"
+    assert source == "measured" and str(basis_of(costs, source)) == "estimate in part from profile"
     layouts = {one.name: one.placement for one in ready_made(plan.placement)}
     least = layouts["least latency"]
     assert least is not None and least.settings.policy_options["costs"] == "measured"
     predicted = {name: figures(one, costs)["predicted"] for name, one in layouts.items() if one is not None}
     assert predicted["least latency"] <= min(predicted.values()) + 1e-12
     page = write_comparison({"this": plan.placement}, tmp_path, "x")[0].read_text()
-    assert '"source":"partly estimated"' in page
+    assert '"source":"estimate in part from profile"' in page
 
 
 def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:

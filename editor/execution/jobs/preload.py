@@ -15,20 +15,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError, JobError
 from editor.files import file_state
+from editor.killable import POLL_SECONDS, Section, Watch, section_of, set_expendable
 
 if TYPE_CHECKING:  # importing them would delay the start
-    from editor.devices.discovery import AvailableDevice
+    from editor.devices.discovery import AvailableDevice, UnusableRuntime
     from editor.devices.table import Spec
     from editor.graph.graph import Graph
     from editor.runtimes.base import Capability
-
-MEMORY_SHARE = 0.8
-"""Share of the machine's memory that the process may use, as for a Dask worker."""
-
 
 class ModelPreloader:
     """Loads a model and queries the capabilities of devices in a separate process."""
@@ -53,13 +51,14 @@ class ModelPreloader:
         self._process = context.Process(target=_read, args=(sender, *self._request, devices), daemon=True)
         self._process.start()
         sender.close()  # then the pipe ends with the process
-        threading.Thread(target=self._listen, args=(receiver,), daemon=True).start()  # a full pipe would block the process
+        # A full pipe would block the process.
+        threading.Thread(target=self._listen, args=(receiver, section_of("opening", Path(model))), daemon=True).start()
 
-    def available_devices(self, seconds: float) -> Sequence[AvailableDevice]:
-        """Devices of this machine; empty when the process died."""
+    def machine(self, seconds: float) -> tuple[Sequence[AvailableDevice], Sequence[UnusableRuntime]]:
+        """Devices of this machine, and what is installed but cannot be used; both empty when the process died."""
         with contextlib.suppress(EditorError):  # `graph` raises the error
-            return self._answer("machine", seconds) or ()
-        return ()
+            return self._answer("machine", seconds) or ((), ())
+        return (), ()
 
     def graph(self, model: str, define: Mapping[str, int], seconds: float) -> Graph | None:
         """The graph of the preloaded model; None for another model, a changed file, or after a crash.
@@ -98,15 +97,21 @@ class ModelPreloader:
                     if self._cancelled:
                         raise JobError("cancelled")
                     return None
-                name, value = pickle.loads(message)
+                name, value = pickle.loads(message)  # nosec B301  # from our own child
                 self._answers[name] = value
             if kind not in self._answers:
                 raise self._answers["error"]
             return self._answers[kind]
 
-    def _listen(self, pipe: Connection) -> None:
+    def _listen(self, pipe: Connection, section: Section) -> None:
+        watch = Watch(self._process.pid or 0, section)
         try:
             while True:
+                while not pipe.poll(POLL_SECONDS):
+                    if (error := watch.verdict()) is not None:
+                        self._process.kill()
+                        self._messages.put(pickle.dumps(("error", error)))
+                        return
                 self._messages.put(pipe.recv_bytes())
         except (EOFError, OSError):
             self._messages.put(None)
@@ -117,15 +122,14 @@ class ModelPreloader:
         self._process.kill()
 
 
-
 def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -> None:
     """Main function of the separate process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl+C
-    _limit_memory()
-    from editor.devices.discovery import available_devices
+    set_expendable()
+    from editor.devices.discovery import available_devices, unusable_runtimes
     from editor.graph.loading import load_model
 
-    pipe.send(("machine", available_devices()))
+    pipe.send(("machine", (available_devices(), unusable_runtimes())))
     try:
         graph = load_model(model, define)
         pipe.send(("graph", graph))
@@ -139,12 +143,3 @@ def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -
         pipe.send(("capabilities", ([dict(d.entry) for d in devices], answers)))
     except EditorError as error:
         pipe.send(("error", error))
-
-
-def _limit_memory() -> None:
-    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):  # not on every system
-        import os
-        import resource
-
-        limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * MEMORY_SHARE)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

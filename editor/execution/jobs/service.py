@@ -8,17 +8,20 @@ affects only the worker: the job reports it, and the next job runs on a new work
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import logging
-import os
-import signal
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from editor.errors import EditorError, JobError
+from editor.execution.jobs.job_limits import JobLimits
+from editor.killable import Section, set_expendable
+from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, configured, use
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +64,12 @@ class Channel:
             self._pending.append(event)
 
     def started(self) -> None:
-        """Reports the address of the worker without delay."""
-        self._worker.log_event(self.job_id, [{"kind": _STARTED, "worker": self._worker.address}])
+        """Reports the address of the worker, and waits until the scheduler has it.
+
+        What follows may be native code that holds the interpreter's lock, so that nothing more leaves this process; who
+        wants to cancel the job then must know which worker to kill.
+        """
+        self._worker._get_client().log_event(self.job_id, [{"kind": _STARTED, "worker": self._worker.address}])
 
     def stopped(self) -> bool:
         """Whether the job was cancelled."""
@@ -93,6 +100,7 @@ class Channel:
 
 def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
     """Runs on the worker and returns (ok, value or error); an exception would be mistaken for a failure of Dask."""
+    set_expendable()
     with Channel(job_id) as channel:
         channel.started()
         try:
@@ -101,6 +109,8 @@ def _run(job_id: str, function: Callable[..., Any], arguments: tuple[Any, ...]) 
             return False, error
         except Exception as error:  # noqa: BLE001  # a job's function may raise anything; its caller gets a message
             return False, JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
+        finally:
+            gc.collect()  # compiled models are in circles of references; their memory and threads would pile up
 
 
 class Job:
@@ -113,7 +123,8 @@ class Job:
         self._result: tuple[bool, Any] | None = None
         self._finished = threading.Event()
         self.cancelled = False
-        self.termination_reason = "cancelled"
+        self.reason: EditorError = JobError("cancelled")
+        """What ``result`` raises when the job was stopped."""
         self._future: Any = None
         self._timer: threading.Timer | None = None
         """Cancels the job at its time limit."""
@@ -169,13 +180,20 @@ class Job:
 class JobService:
     """Runs job functions ``f(channel, *arguments)`` on Dask workers."""
 
-    def __init__(self, scheduler: str | None = None) -> None:
-        self.scheduler = scheduler
+    def __init__(self, scheduler: str | None = None, folder: Path | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+            scheduler: address of a Dask scheduler; default: an embedded cluster.
+            folder: where the embedded cluster keeps its credentials; default: the folder for temporary files.
+        """
+        self.scheduler, self.folder = scheduler, folder
         self._client: Any = None
         self._cluster: Any = None
         self._lock = threading.RLock()
         self._killed_workers = 0
         """Number of workers killed on purpose; other jobs of these workers are restarted."""
+        self._limits = JobLimits(self._pid, self._stop)
 
     def start(self) -> None:
         """Connects to the scheduler or starts the embedded cluster. Idempotent and thread-safe.
@@ -187,7 +205,9 @@ class JobService:
             if self._client is not None and self._client.status != "closed":  # closed: the scheduler was gone for too long
                 return
             import dask
-            from distributed import Client, LocalCluster
+
+            from editor.execution.jobs.client import JobClient
+            from editor.execution.jobs.cluster import EmbeddedCluster
 
             for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)  # jobs report killed workers
@@ -196,19 +216,52 @@ class JobService:
                              "distributed.admin.low-level-log-length": 0})
             try:
                 if self.scheduler:
-                    self._client = Client(self.scheduler, timeout=START_SECONDS, set_as_default=False)
-                else:
-                    self._cluster = LocalCluster(n_workers=1, threads_per_worker=2, processes=True, host="127.0.0.1",
-                                                 dashboard_address="127.0.0.1:0", memory_limit=0.8,
-                                                 silence_logs=logging.CRITICAL)
-                    self._client = Client(self._cluster, set_as_default=False)
-            except OSError as error:
-                raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error
+                    self._client = self._external(JobClient)
+                if self._client is None:
+                    self._cluster = EmbeddedCluster(self.folder)
+                    self._client = JobClient(self._cluster, set_as_default=False)
+            except (OSError, ValueError) as error:  # ValueError: it is no address
+                what = f"no Dask scheduler at {self.scheduler}" if self.scheduler else "the process for jobs cannot be started"
+                raise JobError(f"{what}: {error}") from error
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, time_limit: float = TIME_LIMIT_SECONDS) -> Job:
-        """Starts a job and returns it without waiting; cancels it after ``time_limit`` seconds."""
+    def _external(self, client_of: Callable[..., Any]) -> Any:
+        """A client of the scheduler; None where all its workers offer devices: then jobs run here and use those."""
+        connection = configured()
+        if connection is None or connection.scheduler != self.scheduler:
+            connection = Connection(self.scheduler or "")
+        client = client_of(connection.address, timeout=START_SECONDS, set_as_default=False, security=connection.security())
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if not workers or any(MACHINE_RESOURCE not in w["resources"] for w in workers.values()):
+            return client
+        client.close()
+        use(connection)
+        return None
+
+    def _plain_workers(self) -> list[str] | None:
+        """Addresses of the workers that offer no devices, where others do; None where jobs may run on any.
+
+        Asked for each job: a scheduler that was started again has other workers.
+        """
+        if self._cluster is not None or not self.scheduler:
+            return None
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        plain = [address for address, w in workers.items() if MACHINE_RESOURCE not in w["resources"]]
+        return plain if 0 < len(plain) < len(workers) else None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, time_limit: float = TIME_LIMIT_SECONDS,
+               section: Section | None = None) -> Job:
+        """Starts a job and returns it without waiting.
+
+        Args:
+            function: the job.
+            arguments: of the function.
+            time_limit: seconds after which it is cancelled, wherever it waits.
+            section: limits of time and memory while it runs; beyond them its worker is killed.
+        """
         self.start()
         job = Job(f"job-{uuid.uuid4().hex}", self)
+        if section is not None:
+            self._limits.keep(job, section)
         job._timer = threading.Timer(time_limit, self._time_out, (job, time_limit))
         job._timer.daemon = True
         job._timer.start()
@@ -233,8 +286,19 @@ class JobService:
 
     def _time_out(self, job: Job, limit: float) -> None:
         if not job.done:
-            job.termination_reason = f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
+            job.reason = JobError(f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})")
             self.cancel(job)
+
+    def _pid(self) -> int:
+        """Process id of the embedded worker; 0 where there is none."""
+        cluster = self._cluster
+        return next((nanny.pid or 0 for nanny in cluster.workers.values()), 0) if cluster is not None else 0
+
+    def _stop(self, job: Job, reason: EditorError) -> None:
+        """Ends a running job at once, with its worker."""
+        job.cancelled, job.reason = True, reason
+        job._finish(False, reason)
+        self._kill_worker_of(job)
 
     def _kill_worker_of(self, job: Job) -> None:
         """Kills the worker of a job; its other jobs restart on the next worker."""
@@ -264,16 +328,16 @@ class JobService:
             if self._cluster is None or client is not self._client:
                 return
             old, self._client, self._cluster = (self._client, self._cluster), None, None
-            for nanny in old[1].workers.values():
-                with contextlib.suppress(OSError, TypeError):  # the worker may be dead or not started yet
-                    os.kill(nanny.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            old[1].kill_workers()
             _close(*old)  # before the start: two clusters would share an event loop
             self.start()
 
     def close(self) -> None:
         """Closes the client and the embedded cluster."""
         with self._lock:
-            _close(self._client, self._cluster)
+            if self._cluster is not None:
+                self._cluster.kill_workers()  # nothing waits for them; Dask would give them seconds
+            _close(self._client, self._cluster, seconds=0.5)
             self._client = self._cluster = None
 
     def _follow(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -292,11 +356,12 @@ class JobService:
                 client, killed_before = self._client, self._killed_workers
                 client.subscribe_topic(job.id, lambda event: job._on_events(event[1]))
                 job._worker = None
-                job._future = client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False)
+                job._future = client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False,
+                                            workers=self._plain_workers())
             try:
                 ok, value = job._future.result()
                 time.sleep(0.05)  # the last events arrive on another connection
-                job._finish(*(False, JobError(job.termination_reason)) if ok and job.cancelled else (ok, value))
+                job._finish(*(False, job.reason) if ok and job.cancelled else (ok, value))
                 return
             except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors; `_explain` tells them apart
                 if not job.cancelled:
@@ -307,11 +372,11 @@ class JobService:
                 job._finish(False, self._explain(job, error))
                 return
 
-    def _explain(self, job: Job, error: BaseException) -> JobError:
+    def _explain(self, job: Job, error: BaseException) -> EditorError:
         if job.cancelled:
-            return JobError(job.termination_reason)
+            return job.reason
         if _worker_lost(error):
-            if self.scheduler and type(error).__name__ != "KilledWorker":
+            if self.scheduler and self._cluster is None and type(error).__name__ != "KilledWorker":
                 return JobError(f"lost the connection to the Dask scheduler at {self.scheduler}")
             return JobError("the worker process died: a runtime crashed or used too much memory "
                             f"(last step: {self._last_phase(job)})")
@@ -329,7 +394,7 @@ class JobService:
             Variable(f"cancel-{job.id}", client=job._future.client).set(True)
         if job._finished.wait(CANCEL_GRACE_SECONDS):
             return
-        job._finish(False, JobError(job.termination_reason))
+        job._finish(False, job.reason)
         if job._worker:
             self._kill_worker_of(job)
         else:
@@ -342,11 +407,11 @@ def _worker_lost(error: BaseException) -> bool:
     return type(error).__name__ in ("KilledWorker", "FutureCancelledError", "CommClosedError")
 
 
-def _close(*resources: Any) -> None:
+def _close(*resources: Any, seconds: float = 5) -> None:
     """Closes a client and its cluster. Best effort: the processes are daemons."""
     for resource in resources:
         if resource is not None:
             try:
-                resource.close(timeout=5)
+                resource.close(timeout=seconds)
             except Exception as error:  # noqa: BLE001  # best effort: the processes are daemons
                 log.debug("closing %s: %s", resource, error)

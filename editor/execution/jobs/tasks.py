@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from editor.devices.table import load_devices
-from editor.errors import JobError
+from editor.errors import ExecutionError, JobError
 from editor.execution.inputs import read_inputs
 from editor.execution.jobs.recipe import Recipe
 from editor.execution.jobs.service import Channel
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.kept_plans import KeptPlans
+from editor.execution.measure.memory_use import measure_memory
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tune import Tuned
 from editor.execution.measure.tune import tune as find_fastest
@@ -56,9 +59,13 @@ def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
     return answers
 
 
+_kept = KeptPlans()
+"""Compiled plans of the last benchmark of this worker."""
+
+
 def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
-              threads: int = 0, inputs: str | None = None) -> list[BenchmarkResult]:
-    """Benchmarks plans of one model side by side."""
+              threads: int = 0, inputs: str | None = None, memory: bool = False) -> list[BenchmarkResult]:
+    """Benchmarks plans of one model side by side; ``memory``: then measures what each takes, in a process of its own."""
     placements = {}
     graph: Graph | None = None
     for name, recipe in recipes.items():
@@ -66,11 +73,23 @@ def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, m
         graph = load_model(recipe.model, recipe.define)
         placements[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
-    return Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped).run()
+    results = Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped, _kept).run()
+    return [_with_memory(channel, r, recipes[r.plan], threads) for r in results] if memory else results
+
+
+def _with_memory(channel: Channel, result: BenchmarkResult, recipe: Recipe, threads: int) -> BenchmarkResult:
+    if channel.stopped():
+        raise JobError("cancelled")
+    channel.emit({"kind": "phase", "text": f"measuring the memory of {result.plan}", "done": 0, "total": 0})
+    try:
+        return replace(result, memory=measure_memory(recipe, threads))
+    except ExecutionError as error:  # the times were measured and stay
+        return replace(result, memory_problem=str(error))
 
 
 def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
+    _kept.drop_others(())
     graph = load_graph(channel, recipe.model, recipe.define)
 
     def report(text: str, done: int, total: int) -> None:

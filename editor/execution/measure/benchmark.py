@@ -1,7 +1,8 @@
 """Measures plans in real runs, interleaved with the unsplit model on each real device.
 
 Every round runs each contender once, so a slower machine affects all of them. The order changes from round to round,
-because a run is slower after a runtime with busy threads and large weights.
+because a run is slower after a runtime with busy threads and large weights. Measuring ends when the 95 % intervals of all
+medians are narrow, or when the time is up.
 """
 
 from __future__ import annotations
@@ -21,19 +22,28 @@ from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.hardware import cpu_name
 from editor.errors import EditorError, ExecutionError, JobError
-from editor.execution.executor import CompiledPlan, RunTimes, compile_placement, compile_whole
+from editor.execution.executor import CompiledPlan, RunTimes, TransferTime, compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers, random_inputs
 from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
+from editor.execution.measure.kept_plans import KeptPlans, Key, key_of_plan, key_of_whole
 from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
-from editor.execution.measure.tolerances import compare, precision_of
-from editor.placement.device_profile import costs_of
+from editor.execution.measure.prediction import Parts, costs_by_best_source, surprise
+from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval
+from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
 from editor.placement.placement import Placement
+from editor.placement.wires import wire_name
 from editor.runtimes.base import Value
 from editor.runtimes.registry import capability, stand_in
 
-WARM_UP_RUNS = 2
-MIN_ROUNDS = 5
-SLOW_FACTOR = 5
+MAX_WARM_UP_RUNS = 10
+"""Warming up ends when a run takes as long as the fastest before it, and at the latest after these."""
+_WARM_UP_SHARE = 0.25
+"""Of the time for measuring, per contender; two runs are made in any case."""
+MIN_ROUNDS = 6
+"""Fewer give no interval."""
+_NARROW_CHECKS = 2
+"""Checks in a row at which all intervals must be narrow: who looks often enough sees a narrow one by chance."""
+SLOW_FACTOR = 10
 """A baseline slower than the plan by this factor is measured once instead of in every round."""
 _SLICE_SECONDS = 0.5
 """Length of the turns that contenders take in throughput mode."""
@@ -54,6 +64,8 @@ class _Contender:
     times: list[RunTimes] = field(default_factory=list)
     finished: int = 0
     busy_seconds: float = 0.0
+    rates: list[float] = field(default_factory=list)
+    """[turn] requests per second"""
     clones: list[CompiledPlan] = field(default_factory=list)
     too_slow: bool = False
     identical: list[tuple[str, int | None]] = field(default_factory=list)
@@ -65,7 +77,8 @@ class Benchmark:
 
     def __init__(self, placements: Mapping[str, Placement], seconds: float = 2.0, mode: str = "latency",
                  requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
-                 on_event: OnEvent | None = None, should_stop: ShouldStop | None = None) -> None:
+                 on_event: OnEvent | None = None, should_stop: ShouldStop | None = None,
+                 kept: KeptPlans | None = None) -> None:
         if mode not in ("latency", "throughput"):
             raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: latency, throughput")
         if not 0 < seconds <= 3600:
@@ -81,7 +94,12 @@ class Benchmark:
         self.overridden = overridden_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0
+        self._kept = kept or KeptPlans()
+        self._used: dict[Key, CompiledPlan] = {}
         self._wholes: dict[tuple[object, ...], CompiledPlan] = {}
+        self._watch = MachineWatch()
+        self._disturbances: tuple[str, ...] = ()
+        self._settled = False
 
     def run(self) -> list[BenchmarkResult]:
         """Compiles, warms up, measures and compares.
@@ -91,24 +109,39 @@ class Benchmark:
             JobError: cancelled.
         """
         contenders: list[_Contender] = []
+        self._kept.drop_others(self._keys())
         plans = [_contender_of(contenders, name, self._compile(name, placement), i)
                  for i, (name, placement) in enumerate(self.placements.items())]
         baselines = self._baselines(contenders)
         self._phase("warming up")
         outputs = {id(c): self._warm_up(c) for c in contenders}
-        begin = perf_counter()
+        begin, self._watch = perf_counter(), MachineWatch()
         if self.mode == "latency":
             self._measure_latency(contenders)
         else:
             self._measure_throughput(contenders)
         elapsed = perf_counter() - begin
+        self._disturbances = tuple(self._watch.signs())
         self._phase("comparing outputs")
         reference_name, reference, problem = self._reference(baselines, outputs)
         results = []
         for contender, (name, placement) in zip(plans, self.placements.items(), strict=True):
             difference = self._difference(placement, reference_name, reference, outputs[id(contender)])
             results.append(self._result(name, placement, contender, baselines, difference, problem, elapsed))
+        for key, compiled in self._used.items():
+            self._kept.put(key, compiled)
         return results
+
+    def _keys(self) -> list[Key]:
+        """Keys of everything that this benchmark compiles."""
+        wholes = [key_of_whole(self.graph, d.settings, self.threads, self.overridden) for d in self._real_devices()]
+        return wholes + [key_of_plan(p, self.threads, self.overridden) for p in self.placements.values()]
+
+    def _kept_or(self, key: Key, compile_it: Callable[[], CompiledPlan]) -> CompiledPlan:
+        """The plan of the last benchmark where it is the same, else a new one."""
+        compiled = self._kept.take(key) or compile_it()
+        self._used[key] = compiled
+        return compiled
 
     def _compile(self, name: str, placement: Placement) -> CompiledPlan:
         def progress(done: int, total: int, what: str) -> None:
@@ -118,7 +151,8 @@ class Benchmark:
             if not device.planned:
                 progress(0, 1, f"compiling subgraph 0 on {device.name}")
                 return self._whole(device)
-        return compile_placement(placement, self.threads, progress, overridden=self.overridden)
+        return self._kept_or(key_of_plan(placement, self.threads, self.overridden),
+                             lambda: compile_placement(placement, self.threads, progress, overridden=self.overridden))
 
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once for the baseline and for plans of a single subgraph.
@@ -127,7 +161,9 @@ class Benchmark:
         """
         key = device.settings
         if key not in self._wholes:
-            self._wholes[key] = compile_whole(self.graph, device, self.threads, overridden=self.overridden)
+            self._wholes[key] = self._kept_or(
+                key_of_whole(self.graph, key, self.threads, self.overridden),
+                lambda: compile_whole(self.graph, device, self.threads, overridden=self.overridden))
         return self._wholes[key]
 
     def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
@@ -157,7 +193,9 @@ class Benchmark:
 
     def _warm_up(self, contender: _Contender) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for _ in range(WARM_UP_RUNS):
+        spent: list[float] = []
+        while len(spent) < 2 or not (is_warm(spent) or len(spent) >= MAX_WARM_UP_RUNS
+                                     or sum(spent) > _WARM_UP_SHARE * self.seconds):
             self._check_stop()
             self._phase(f"warming up {contender.name}")
             try:
@@ -167,9 +205,10 @@ class Benchmark:
                     raise
                 self.baseline_problems[contender.name] = str(error)
                 return {}
+            spent.append(times.total)
             if contender.plan is not None:
-                self.plan_seconds = max(self.plan_seconds, times.total)
-            elif times.total > SLOW_FACTOR * self.plan_seconds and times.total * MIN_ROUNDS > self.seconds / 2:
+                self.plan_seconds = max(self.plan_seconds, min(spent))
+            elif times.total > SLOW_FACTOR * self.plan_seconds:
                 contender.times.append(times)  # one run suffices: the others would wait for it in every round
                 contender.finished, contender.busy_seconds, contender.too_slow = 1, times.total, True
                 break
@@ -178,9 +217,9 @@ class Benchmark:
     def _measure_latency(self, contenders: Sequence[_Contender]) -> None:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         begin = perf_counter()
-        rounds = 0
+        rounds, narrow = 0, 0
         order = random.Random(0)
-        while rounds < MIN_ROUNDS or perf_counter() - begin < self.seconds:
+        while rounds < MIN_ROUNDS or (perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS):
             for contender in order.sample(active, len(active)):
                 self._check_stop()
                 _, times = contender.compiled.run_timed(self.inputs)
@@ -189,20 +228,26 @@ class Benchmark:
                 contender.busy_seconds += times.total
                 self._sample(contender, times, perf_counter() - begin)
             rounds += 1
+            if rounds % 4 == 0 or rounds <= MIN_ROUNDS:
+                settled = all(is_settled([t.total for t in contender.times]) for contender in active)
+                narrow = narrow + 1 if settled else 0
+        self._settled = narrow >= _NARROW_CHECKS
 
     def _measure_throughput(self, contenders: Sequence[_Contender]) -> None:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         for contender in active:
             contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
-        begin = perf_counter()
-        while any(c.busy_seconds < self.seconds for c in active):
+        begin, narrow = perf_counter(), 0
+        while any(c.busy_seconds < self.seconds for c in active) and narrow < _NARROW_CHECKS:
             for contender in active:
                 self._check_stop()
                 self._saturate(contender, perf_counter() - begin)
+            narrow = narrow + 1 if all(is_settled(c.rates) for c in active) else 0
+        self._settled = narrow >= _NARROW_CHECKS
 
     def _saturate(self, contender: _Contender, elapsed: float) -> None:
         """Keeps all requests in flight for one turn."""
-        deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds)
+        deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds / MIN_ROUNDS)
         failures: list[BaseException] = []
 
         def serve(compiled: CompiledPlan) -> None:
@@ -223,8 +268,10 @@ class Benchmark:
             thread.join()
         if failures:
             raise failures[0]
-        contender.finished += len(contender.times) - before
-        contender.busy_seconds += perf_counter() - start
+        finished, seconds = len(contender.times) - before, perf_counter() - start
+        contender.finished += finished
+        contender.busy_seconds += seconds
+        contender.rates.append(finished / seconds)
         self._sample(contender, contender.times[-1], elapsed)
 
     def _reference(self, baselines: Mapping[str, _Contender],
@@ -251,13 +298,27 @@ class Benchmark:
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times]),
             throughput=contender.finished / contender.busy_seconds if contender.busy_seconds else 0.0,
+            throughput_interval=_rate_interval(contender),
             estimated=any(s.device in planned for s in placement.subgraphs),
             subgraphs=_subgraph_figures(placement, contender, mean_total),
             transfers=_transfer_figures(placement, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
             difference=difference, difference_problem=problem,
-            first_difference=first, **_prediction(placement),
+            first_difference=first, **self._prediction(placement, contender),
+            settled=self._settled, disturbances=self._disturbed(contender),
             environment=environment(self.threads))
+
+    def _prediction(self, placement: Placement, contender: _Contender) -> dict[str, Any]:
+        """What was predicted, by profiles where they exist, and why it came otherwise."""
+        costs, basis = costs_by_best_source(placement)
+        predicted = placement.price(costs).total
+        median = float(np.median([t.total for t in contender.times]))
+        why = surprise(placement, costs, _median_parts(contender), median) if self.mode == "latency" else ""
+        return {"predicted": predicted, "predicted_basis": basis, "surprise": why}
+
+    def _disturbed(self, contender: _Contender) -> tuple[str, ...]:
+        moved = drift([t.total for t in contender.times]) if self.mode == "latency" else ""
+        return (*self._disturbances, *([moved] if moved else []))
 
     def _difference(self, placement: Placement, name: str, expected: dict[str, Any] | None,
                     actual: dict[str, Any]) -> Difference | None:
@@ -267,8 +328,10 @@ class Benchmark:
         return compare(name, expected, actual, self._precision(placement, reference))
 
     def _precision(self, placement: Placement, reference: Device) -> str:
-        used = {s.device for s in placement.subgraphs}
-        return precision_of([reference, *(d for d in placement.devices if d.name in used)])
+        names = {s.device for s in placement.subgraphs}
+        used = [d for d in placement.devices if d.name in names]
+        sending = used if len({d.machine for d in used}) > 1 else []
+        return precision_of_wires(sending, precision_of([reference, *used]))
 
     def _with_first_differences(self, placement: Placement, difference: Difference | None) -> tuple[Difference | None, str]:
         """The difference with the origin of each output outside its tolerance, and a one-line summary."""
@@ -290,9 +353,10 @@ class Benchmark:
     def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")
         if contender is None or problem or not contender.times:
-            return Baseline(device.name, device.description, None, None, problem or "not measured")
+            return Baseline(device.name, device.description, None, None, None, problem or "not measured")
         throughput = contender.finished / contender.busy_seconds if contender.busy_seconds else None
-        return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput, "")
+        return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput,
+                        _rate_interval(contender), "")
 
     def _sample(self, contender: _Contender, times: RunTimes, at: float) -> None:
         for name, plan in ((contender.name, contender.plan), *contender.identical):
@@ -342,29 +406,33 @@ def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: f
 def _transfer_figures(placement: Placement, contender: _Contender, mean_total: float,
                       planned: set[str]) -> tuple[TransferFigures, ...]:
     device = {s.id: s.device for s in placement.subgraphs}
+    machine = {d.name: d.machine for d in placement.devices}
     named = {output: name for step in contender.compiled.steps for output, name in step.submodel.model_names.items()}
     spent: dict[tuple[str, int, int], list[float]] = {}
-    sizes: dict[tuple[str, int, int], int] = {}
+    last: dict[tuple[str, int, int], TransferTime] = {}
     for times in contender.times:
         for t in times.transfers:
             spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
-            sizes[t.tensor, t.source, t.target] = t.bytes
-    return tuple(TransferFigures(
-        named.get(tensor, tensor), source, target, device[source], device[target], sizes[tensor, source, target],
-        bool({device[source], device[target]} & planned), Spread.of(seconds),
-        float(np.mean(seconds)) / mean_total if mean_total else 0.0)
-        for (tensor, source, target), seconds in spent.items())
+            last[t.tensor, t.source, t.target] = t
+
+    def figures(tensor: str, source: int, target: int, seconds: list[float]) -> TransferFigures:
+        one, ends = last[tensor, source, target], (device[source], device[target])
+        wire = wire_name(machine[ends[0]], machine[ends[1]]) if one.sent else ""
+        return TransferFigures(named.get(tensor, tensor), source, target, *ends, one.bytes, bool({*ends} & planned),
+                               Spread.of(seconds), float(np.mean(seconds)) / mean_total if mean_total else 0.0, one.copied,
+                               wire, one.travelled_as, one.sent)
+    return tuple(figures(*key, seconds) for key, seconds in spent.items())
 
 
-def _prediction(placement: Placement) -> dict[str, Any]:
-    """Predicted latency of a plan, from profiles where they exist."""
-    for source in ("measured", "estimate"):
-        try:
-            costs = costs_of(placement.graph, placement.devices, source)
-        except EditorError:
-            continue
-        return {"predicted": placement.price(costs).total, "predicted_from": "estimate" if costs.estimated else source}
-    return {"predicted": None, "predicted_from": ""}
+def _rate_interval(contender: _Contender) -> tuple[float, float] | None:
+    return median_interval(contender.rates) if len(contender.rates) >= MIN_ROUNDS else None
+
+
+def _median_parts(contender: _Contender) -> Parts:
+    """Median seconds of every subgraph and of all transfers together."""
+    return Parts({step.id: float(np.median([t.subgraphs[step.id] for t in contender.times]))
+                  for step in contender.compiled.steps},
+                 float(np.median([sum(each.seconds for each in t.transfers) for t in contender.times])))
 
 
 def _ignore(_event: Event) -> None:
@@ -377,5 +445,8 @@ def environment(threads: int) -> dict[str, str]:
               "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
               "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
     for device in available_devices():
-        result.setdefault(device.runtime, device.version)
+        if device.machine:
+            result[device.name] = f"{device.version} [{device.hardware}]"
+        else:
+            result.setdefault(device.runtime, device.version)
     return result

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from editor.text import counted
+from editor.execution.measure.statistics import median_interval
+from editor.kinds import Basis, Kind, kind_of_run, verdict
+from editor.text import counted, human_bytes, human_seconds
 
 _FEW = 4
 """Most ops to name in one line."""
@@ -16,9 +18,12 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Spread:
-    """Percentiles of a sample of durations, in seconds."""
+    """Percentiles of a sample of durations, in seconds, and the 95 % interval of the median."""
 
     median: float
+    low: float
+    high: float
+    """Ends of the interval; the extremes where there are fewer than six durations."""
     p90: float
     p99: float
     min: float
@@ -29,8 +34,13 @@ class Spread:
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Spread:
         """Percentiles of at least one duration."""
-        low, median, p90, p99, high = np.percentile(seconds, [0, 50, 90, 99, 100]).tolist()
-        return cls(median, p90, p99, low, high, float(np.mean(seconds)), len(seconds))
+        least, median, p90, p99, most = np.percentile(seconds, [0, 50, 90, 99, 100]).tolist()
+        return cls(median, *median_interval(seconds), p90, p99, least, most, float(np.mean(seconds)), len(seconds))
+
+    @property
+    def margin(self) -> float:
+        """Half the width of the interval, relative to the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,48 @@ class TransferFigures:
     estimated: bool
     time: Spread
     share: float
+    copied: bool = False
+    """Whether it went from one memory to another; otherwise the other device reads it where it is."""
+    wire: str = ""
+    """Such as ``edge -> server``; "" within one machine."""
+    travelled_as: str = ""
+    """The narrower type in which it went over the wire; "" for its own."""
+    sent: int = 0
+    """Bytes on the wire."""
+
+    @property
+    def over(self) -> str:
+        """Text such as "edge -> server as float16, 1,024 of 2,048 bytes"; "" within one machine."""
+        if not self.wire:
+            return ""
+        how = f" as {self.travelled_as}, {self.sent:,} of {self.bytes:,} bytes" if self.travelled_as else ""
+        return self.wire + how
+
+
+@dataclass(frozen=True)
+class WireFigures:
+    """All transfers of a run over one wire."""
+
+    name: str
+    """Such as ``edge -> server``."""
+    tensors: int
+    bytes: int
+    """Of the tensors."""
+    sent: int
+    """Bytes on the wire; fewer where tensors travelled in a narrower type."""
+    travelled_as: tuple[str, ...]
+    """The narrower types."""
+    seconds: float
+    """Sum of the medians."""
+    estimated: bool
+
+    @property
+    def what(self) -> str:
+        """Text such as "2 tensors, 1.0 MB instead of 2.0 MB as float16"."""
+        size = human_bytes(self.sent)
+        if self.travelled_as:
+            size += f" instead of {human_bytes(self.bytes)} as {' and '.join(self.travelled_as)}"
+        return f"{counted(self.tensors, 'tensor')}, {size}"
 
 
 @dataclass(frozen=True)
@@ -89,6 +141,8 @@ class Baseline:
     time: Spread | None
     throughput: float | None
     """requests per second"""
+    throughput_interval: tuple[float, float] | None
+    """95 % interval of the median over turns; None in mode latency, and below six turns"""
     problem: str
     """Why there is no time; "" when there is."""
 
@@ -120,6 +174,29 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
+class MemoryUse:
+    """Bytes that one memory held, beside what stood there before."""
+
+    devices: tuple[str, ...]
+    """Devices of the plan whose memory it is"""
+    where: str
+    """"host memory", or the name of a device with a memory of its own"""
+    compiled: int
+    """after the plan was compiled"""
+    peak: int
+    """most during the runs"""
+    predicted: int
+    constants: int
+    """of the prediction"""
+
+    def __str__(self) -> str:
+        change = f" ({(self.peak / self.predicted - 1) * 100:+.0f} %)" if self.predicted else ""
+        return (f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)} (constants "
+                f"{human_bytes(self.constants)}, tensors {human_bytes(self.predicted - self.constants)}), measured "
+                f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run")
+
+
+@dataclass(frozen=True)
 class BenchmarkResult:
     """The benchmark of one plan."""
 
@@ -132,6 +209,8 @@ class BenchmarkResult:
     total: Spread
     throughput: float
     """requests per second"""
+    throughput_interval: tuple[float, float] | None
+    """95 % interval of the median over turns; None in mode latency, and below six turns"""
     estimated: bool
     """Whether a subgraph ran on a stand-in, so that totals are estimates."""
     subgraphs: tuple[SubgraphFigures, ...]
@@ -143,13 +222,75 @@ class BenchmarkResult:
     """Where a difference outside the tolerance first appears; "" when there is none or it is unknown."""
     predicted: float | None
     """seconds of one run by the costs that policies use; None when they are not available"""
-    predicted_from: str
-    """``estimate`` or ``measured``"""
+    predicted_basis: Basis | None
+    """Where that comes from."""
+    surprise: str
+    """Why it took longer or shorter than predicted, as far as it can be told; "" where both are close."""
+    settled: bool
+    """Whether the intervals of all medians became as narrow as wanted before the time was up."""
+    disturbances: tuple[str, ...]
+    """What makes the figures doubtful; empty on a quiet machine."""
     environment: dict[str, str]
+    memory: tuple[MemoryUse, ...] = ()
+    """What the plan took in each memory; empty where it was not measured."""
+    memory_problem: str = ""
+    """Why it was not measured although it was asked for."""
+
+    @property
+    def kind(self) -> Kind:
+        """A measurement, or an estimate where a planned device ran on a stand-in."""
+        return kind_of_run(self.estimated)
+
+    @property
+    def wires(self) -> tuple[WireFigures, ...]:
+        """Each wire between machines that the plan uses."""
+        by_name: dict[str, list[TransferFigures]] = {}
+        for transfer in self.transfers:
+            if transfer.wire:
+                by_name.setdefault(transfer.wire, []).append(transfer)
+        return tuple(WireFigures(name, len(ways), sum(t.bytes for t in ways), sum(t.sent for t in ways),
+                                 tuple(sorted({t.travelled_as for t in ways} - {""})), sum(t.time.median for t in ways),
+                                 any(t.estimated for t in ways)) for name, ways in by_name.items())
+
+    @property
+    def narrowed(self) -> str:
+        """E.g. "with boundary tensors that travelled as float16"; "" where all travelled in their own type."""
+        types = sorted({t.travelled_as for t in self.transfers} - {""})
+        return f"with boundary tensors that travelled as {' and '.join(types)}" if types else ""
+
+    @property
+    def can_correct_profiles(self) -> bool:
+        """Whether it is a measured latency of devices that all have a profile."""
+        return (self.kind is Kind.MEASUREMENT and self.mode == "latency" and self.predicted_basis is not None
+                and self.predicted_basis.kind is Kind.PREDICTION)
+
+    @property
+    def precision(self) -> str:
+        """How well the median is known, in words."""
+        reached = "" if self.settled else ", the time was up"
+        return f"95 % interval ±{self.total.margin * 100:.2g} %{reached}"
+
+    @property
+    def comparison_with_prediction(self) -> str:
+        """E.g. "prediction from profile 6.9 ms, measured 7.4 ms (+7 %)"; "" without a prediction."""
+        if self.predicted is None or self.predicted_basis is None or not self.predicted:
+            return ""
+        change = self.total.median / self.predicted - 1
+        return (f"{self.predicted_basis} {human_seconds(self.predicted)}, "
+                f"{'measured' if self.kind is Kind.MEASUREMENT else 'on stand-ins'} {human_seconds(self.total.median)} "
+                f"({change * 100:+.0f} %)")
 
     def to_dict(self) -> dict[str, Any]:
-        """Data for JSON; times in seconds."""
-        return asdict(self)
+        """Data for JSON; times in seconds; ``kind`` says what each is."""
+        data = asdict(self) | {"kind": self.kind}
+        for row in (*data["subgraphs"], *data["transfers"]):
+            row["kind"] = kind_of_run(row["estimated"])
+        for row in data["memory"]:
+            row["kind"] = Kind.MEASUREMENT
+        data["wires"] = [asdict(wire) | {"kind": kind_of_run(wire.estimated)} for wire in self.wires]
+        for row in data["baselines"]:
+            row["kind"] = Kind.MEASUREMENT if row["time"] is not None else None
+        return data
 
     def text(self) -> str:
         """A report in the form of OpenVINO's ``-pc`` table; times in microseconds."""
@@ -159,40 +300,41 @@ class BenchmarkResult:
         """Text that compares the plan with a baseline; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
-        ratio = self.total.median / baseline.time.median
-        mark = " (estimated)" if self.estimated else ""
-        if ratio >= 1:
-            return f"this plan takes {ratio:.2f} times as long{mark}"
-        return f"this plan is {1 / ratio:.2f} times as fast{mark}"
+        words = compared(self, baseline)
+        return f"{words}{' than unsplit' if words.endswith('er') else ''}{' (estimate)' if words and self.estimated else ''}"
 
     def _per_subgraph(self) -> list[str]:
         lines = []
         for s in self.subgraphs:
-            mark = " (estimated)" if s.estimated else ""
+            mark = " (estimate)" if s.estimated else ""
             lines.append(f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
                          f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}{mark}")
         for t in self.transfers:
-            mark = " (estimated)" if t.estimated else ""
+            mark = " (estimate)" if t.estimated else ""
             lines.append(f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                          f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
-                         f"cpu: {_us(t.time.median):>9}  execType: {t.from_device}->{t.to_device}{mark}")
+                         f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"
+                         f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}{mark}")
+        lines += [f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms{' (estimate)' if wire.estimated else ''}"
+                  for wire in self.wires]
         lines += [f"subgraph{s.id} computes, fused with its own: {s.fused_in}" for s in self.subgraphs if s.absorbed_ops]
         return lines
 
     def _totals(self) -> list[str]:
-        mark = " (estimated: planned devices ran on a stand-in)" if self.estimated else ""
+        mark = " (estimate: planned devices ran on a stand-in)" if self.estimated else ""
         t = self.total
         return [f"Total time: {_us(t.median)} microseconds{mark}",
-                f"Latency ({self.runs} runs): median {_ms(t.median)}  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
+                f"Latency ({self.runs} runs): median {_ms(t.median)} ({self.precision})  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
                 f"min {_ms(t.min)}  max {_ms(t.max)} ms",
                 f"Throughput: {self.throughput:.2f} requests/s"
-                + (f" ({self.requests} in flight)" if self.mode == "throughput" else "")]
+                + (f" ({self.requests} in flight{_rate_precision(self)})" if self.mode == "throughput" else "")]
 
     def _comparison(self) -> list[str]:
         lines = []
-        if self.predicted is not None:
-            word = "from the profile" if self.predicted_from == "measured" else "estimated"
-            lines.append(f"Predicted ({word}): {_ms(self.predicted)} ms")
+        lines += [f"Doubtful: {sign}" for sign in self.disturbances]
+        if self.comparison_with_prediction:
+            text = self.comparison_with_prediction
+            lines.append(f"{text[:1].upper()}{text[1:]}{f': {self.surprise}' if self.surprise else ''}")
         for b in self.baselines:
             if b.time is None:
                 lines.append(f"Unsplit on {b.device} ({b.description}): {b.problem}")
@@ -204,13 +346,34 @@ class BenchmarkResult:
             d = self.difference
             verdict = "within tolerance" if d.within_tolerance else "OUTSIDE TOLERANCE"
             lines.append(f"Largest difference to the unsplit model on {d.reference}: {d.max_absolute:.3g} absolute, "
-                         f"{d.max_relative:.3g} relative ({verdict})")
+                         f"{d.max_relative:.3g} relative ({verdict}){f', {self.narrowed}' if self.narrowed else ''}")
             if self.first_difference:
                 lines.append(f"The difference is {self.first_difference}")
         else:
             lines.append(f"Not compared with the unsplit model: {self.difference_problem}")
+        lines += [f"Memory, {use}" for use in self.memory]
+        if self.memory_problem:
+            lines.append(f"Memory: {self.memory_problem}")
         lines += [f"{key}: {value}" for key, value in self.environment.items()]
         return lines
+
+
+def compared(ours: BenchmarkResult, theirs: BenchmarkResult | Baseline) -> str:
+    """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower", "no difference seen"; "" without figures."""
+    if ours.mode == "throughput" and ours.throughput_interval and theirs.throughput_interval and theirs.throughput:
+        (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
+        return verdict((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
+    time = theirs.time if isinstance(theirs, Baseline) else theirs.total
+    if time is None or ours.mode == "throughput":
+        return ""
+    return verdict((ours.total.low, ours.total.high), (time.low, time.high), ours.total.median / time.median)
+
+
+def _rate_precision(result: BenchmarkResult) -> str:
+    if result.throughput_interval is None:
+        return ""
+    low, high = result.throughput_interval
+    return f", 95 % interval {low:.2f} to {high:.2f}"
 
 
 def _us(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 Kernels are timed at the optimisation level of real runs: the median of each over the quietest runs. Medians do not add
 up, and runtimes spend time between kernels, so the times are scaled to the latency without profiler. Alternating runs
-compare devices and measure the cost of a cut: see `_compare_devices` and `_split_cost`.
+compare devices (`_compare_devices`), and stripes tell what a split costs (`split_costs`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,17 @@ from editor.errors import EditorError, ExecutionError
 from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, convert
 from editor.execution.inputs import random_inputs
-from editor.execution.measure.calibrate import calibrate
-from editor.graph.flops import op_bytes, op_flops
+from editor.execution.measure.split_costs import with_split_costs
+from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
-from editor.placement.placement import Settings, placement_of_groups, solve
+from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
-from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, QUIET_SHARE
+from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
 Report = Callable[[str, int, int], None]
-
-_CUTS = 8
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,13 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
-    runs = 0
+    runs, raw = 0, 0.0
     for step in mine:
-        times, count = _profile_step(graph, step, [kept[n] for n in step.submodel.inputs], seconds / len(mine), threads)
-        runs = max(runs, count)
+        arguments = [kept[n] for n in step.submodel.inputs]
+        times, count, unscaled = _profile_step(graph, step, arguments, seconds / len(mine), threads)
+        runs, raw = max(runs, count), raw + unscaled
         for kernel in times:
-            for op, share in zip(kernel.ops, _shares(graph, kernel.ops), strict=True):
+            for op, share in zip(kernel.ops, work_shares(graph, kernel.ops), strict=True):
                 taken[op] = taken.get(op, 0.0) + kernel.seconds * share
                 fused[graph.op_keys[op]] = len(kernels)
             kernels.append(kernel.type)
@@ -80,19 +79,40 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
     in_latency, in_per_byte = _transfer_cost(device, into=True)
     out_latency, out_seconds_per_byte = _transfer_cost(device, into=False)
     launch = _launch_cost(device)
-    if len(plan.steps) == 1:
-        launch = max(launch, _split_cost(graph, device, plan, values, seconds / 2, threads))
     profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
-                            fused, tuple(kernels), launch, in_latency, in_per_byte, out_latency, out_seconds_per_byte, runs)
+                            fused, tuple(kernels), launch, in_latency, in_per_byte, out_latency, out_seconds_per_byte, runs,
+                            sum(taken.values()) / raw if raw else 1.0)
     return _Measured(profile, plan, tuple(step.id for step in mine))
 
 
 def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
                 report: Report | None = None) -> dict[str, DeviceProfile | str]:
-    """Profiles every real device and stores the profiles; device name -> profile, or the reason why there is none."""
+    """Profiles every real device, on its machine, and stores the profiles.
+
+    Returns:
+        device name -> profile, or the reason why there is none.
+    """
+    result = profile_here(graph, devices, seconds, threads, report)
+    if any(d.machine and d.present for d in devices):
+        from editor.execution.machines.remote_profile import profile_there
+
+        result |= profile_there(graph, devices, seconds, threads, report)
+    by_name = {d.name: d for d in devices}
+    for name, profile in result.items():
+        if not isinstance(profile, str):
+            save_profile(graph, by_name[name], profile)
+    return {d.name: result[d.name] for d in devices if d.name in result}
+
+
+def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, threads: int = 0,
+                 report: Report | None = None) -> dict[str, DeviceProfile | str]:
+    """Profiles every real device of this machine; device name -> profile, or the reason why there is none."""
     result: dict[str, DeviceProfile | str] = {}
     measured: dict[str, _Measured] = {}
+    devices = [d for d in devices if not d.machine]
     real = [d for d in devices if not d.planned]
+    if not real:
+        return {}
     values: dict[str, Value] = {}
     for i, device in enumerate(real):
         if report:
@@ -105,21 +125,16 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
     if report:
         report("comparing devices", len(real), len(real))
     totals = _compare_devices(measured, values, seconds)
-    for device in real:
-        if device.name in measured:
-            profile = _scaled(measured[device.name].profile, totals.get(device.name))
-            save_profile(graph, device, profile)
-            result[device.name] = profile
+    profiles = {name: scaled(m.profile, totals.get(name)) for name, m in measured.items()}
     if report:
-        report("trying the best split", len(real), len(real))
+        report("measuring what a split costs", len(real), len(real))
     profiled = [d for d in real if d.name in measured]
-    result |= calibrate(graph, profiled, {n: p for n, p in result.items() if isinstance(p, DeviceProfile)},
-                       {name: m.plan for name, m in measured.items() if len(m.plan.steps) == 1}, values, seconds / 2, threads)
-    return {device.name: result[device.name] for device in real}
+    profiles = with_split_costs(graph, profiled, profiles, values, seconds, threads)
+    return {device.name: profiles.get(device.name, result.get(device.name, "")) for device in real}
 
 
 def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
-    """Device name -> mean seconds per run, over the same quiet rounds.
+    """Device name -> median seconds per run, over the same rounds.
 
     Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
     device that is too slow for a few rounds is omitted: its profile shows that it is slower.
@@ -136,21 +151,21 @@ def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Val
             _, times = measured[name].plan.run_timed(values)
             row[name] = sum(times.subgraphs[i] for i in measured[name].mine)
         rounds.append(row)
-    quiet = sorted(rounds[2:], key=lambda row: sum(row.values()))[:max(1, int(len(rounds) * QUIET_SHARE))]
-    return {name: float(np.mean([row[name] for row in quiet])) for name in compared}
+    return {name: float(np.median([row[name] for row in rounds[2:]])) for name in compared}
 
 
-def _scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
+def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
     """The profile scaled to another total time."""
     if total is None or not profile.total:
         return profile
     factor = total / profile.total
-    return replace(profile, total=total, seconds={key: t * factor for key, t in profile.seconds.items()})
+    return replace(profile, total=total, scale=profile.scale * factor,
+                   seconds={key: t * factor for key, t in profile.seconds.items()})
 
 
 def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds: float,
-                  threads: int) -> tuple[list[KernelTime], int]:
-    """Kernel times of one sub-model, scaled to its latency without profiler; and the number of runs."""
+                  threads: int) -> tuple[list[KernelTime], int, float]:
+    """Kernel times of one sub-model, scaled to its latency without profiler; the number of runs; their unscaled sum."""
     executable = step.executable
     spent: list[float] = []
     begin = perf_counter()
@@ -160,52 +175,16 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
         start = perf_counter()
         executable.run(arguments)
         spent.append(perf_counter() - start)
-    latency = float(np.mean(np.sort(spent)[:max(1, int(len(spent) * QUIET_SHARE))]))
+    latency = float(np.median(spent))
     ops = tuple(int(node.name[2:]) for node in step.submodel.model.graph.node)
     runtime = runtime_of(step.runs_on.runtime)
     kernels = [k for k in runtime.profile(graph, step.submodel, step.runs_on, arguments, seconds / 2, threads) if k.ops]
     total = sum(k.seconds for k in kernels)
     if not total:  # no profiler, or no kernel maps to ops: divided by estimated work
-        return [KernelTime(step.runs_on.runtime, ops, latency)], len(spent)
-    return [replace(k, seconds=k.seconds * latency / total) for k in kernels], len(spent)
+        return [KernelTime(step.runs_on.runtime, ops, latency)], len(spent), latency
+    return [replace(k, seconds=k.seconds * latency / total) for k in kernels], len(spent), total
 
 
-def _shares(graph: Graph, ops: Sequence[int]) -> list[float]:
-    """Share of each op in the time of its kernel, in proportion to its estimated work."""
-    if len(ops) == 1:
-        return [1.0]
-    work = op_flops(graph)[list(ops)] + 4.0 * op_bytes(graph)[list(ops)] + 1.0
-    return list((work / work.sum()).tolist())
-
-
-def _split_cost(graph: Graph, device: Device, whole: CompiledPlan, inputs: Mapping[str, Value], seconds: float,
-         threads: int) -> float:
-    """Seconds that one more subgraph costs: the model cut into a few subgraphs of one device, against the unsplit model.
-
-    It exceeds the launch overhead, because a cut prevents fusions and values change their layout. The runs alternate,
-    because times measured at different moments on a busy machine are not comparable.
-    """
-    group = np.full(len(graph), -1, np.int64)
-    placed = graph.order[~graph.op_is_constant[graph.order]]
-    group[placed] = np.arange(len(placed)) * _CUTS // len(placed)
-    count = int(group.max()) + 1
-    if count < 2:
-        return 0.0
-    devices = [device, replace(device, name=f"{device.name} copy")]
-    placement = placement_of_groups(graph, devices, np.maximum(group, 0) % 2, group)
-    try:
-        cut = compile_placement(placement, threads, as_cut=True)
-        more: list[float] = []
-        begin = perf_counter()
-        while len(more) < 2 + MIN_RUNS or (perf_counter() - begin < seconds and len(more) < MAX_RUNS):
-            moments = [perf_counter()]
-            for plan in (whole, cut):
-                plan.run(inputs)
-                moments.append(perf_counter())
-            more.append(moments[2] - 2 * moments[1] + moments[0])
-    except EditorError:
-        return 0.0
-    return max(float(np.median(more[2:])), 0.0) / (count - 1)
 
 
 def _launch_cost(device: Device) -> float:

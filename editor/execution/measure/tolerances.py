@@ -17,7 +17,9 @@ _TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 1e-2, "bfloat16": 5e-
 
 
 # Tolerance of float32 on a device that computes with a lower precision.
-_PRECISIONS = {"bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
+_PRECISIONS = {"int8": 5e-2, "bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
+"""A boundary tensor that travels as int8 is off by up to 1/254 of its largest magnitude, about as a bfloat16 there."""
+_OF_WIRES = {"float16": "f16", "int8": "int8"}
 
 
 def precision_of(devices: Iterable[Device]) -> str:
@@ -28,6 +30,12 @@ def precision_of(devices: Iterable[Device]) -> str:
         if own and _PRECISIONS[own] > _PRECISIONS.get(lowest, 0.0):
             lowest = own
     return lowest
+
+
+def precision_of_wires(devices: Iterable[Device], precision: str) -> str:
+    """The lower one of a precision and that of the types in which boundary tensors of some devices may travel."""
+    own = [_OF_WIRES[device.wire_type] for device in devices if device.wire_type]
+    return max([precision, *own], key=lambda each: _PRECISIONS.get(each, 0.0))
 
 
 def compare(reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any],

@@ -12,11 +12,17 @@ from dataclasses import dataclass, replace
 from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 
+PRESENT = "this plan"
+"""Name of the plan that is tuned, among the candidates."""
+_MOST_SEARCH_SECONDS = 15.0
+"""Budget of the search for a placement, for each of the two objectives."""
+_SEARCH_FACTOR = 5
+"""Who measures for less time gets this multiple of it for the search."""
 MAX_CANDIDATES = 5
 """Candidates to measure; they share the time."""
 
@@ -29,21 +35,51 @@ class Tuned:
     settings: Mapping[str, Settings]
     """candidate name -> its settings"""
 
+    mode: str = "latency"
+
     @property
     def best(self) -> str:
-        """Name of the fastest candidate."""
-        return self.results[0].plan
+        """Name of the candidate to take: the fastest, but the present plan where none is seen to be faster."""
+        present, fastest = self._present, self.results[0]
+        if present is None or (fastest is not present and self.is_faster(fastest)):
+            return fastest.plan
+        return present.plan
+
+    @property
+    def proposal(self) -> str:
+        """What to do, in a sentence."""
+        present = self._present
+        if present is None or self.best != PRESENT:
+            evidence = self.evidence(self.results[0])
+            return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}."
+        return "No candidate is seen to be faster than the current plan."
+
+    def evidence(self, result: BenchmarkResult) -> str:
+        """How a candidate compares with the present plan, e.g. "12 % faster" or "no difference seen"."""
+        if self._present is None or result is self._present:
+            return ""
+        return compared(result, self._present)
+
+    def is_faster(self, result: BenchmarkResult) -> bool:
+        """Whether a candidate is faster than the present plan beyond the noise."""
+        return self.evidence(result).endswith("faster")
+
+    @property
+    def _present(self) -> BenchmarkResult | None:
+        return next((result for result in self.results if result.plan == PRESENT), None)
 
 
-def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str) -> dict[str, Placement]:
+def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str,
+               should_stop: ShouldStop = bool, search: float = _MOST_SEARCH_SECONDS) -> dict[str, Placement]:
     """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
 
-    Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first.
+    Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first. ``search``:
+    seconds to look for a better placement, per objective, as the solver counts them.
     """
-    tries: dict[str, Settings] = {"this plan": settings, "priority": replace(settings, policy="priority", policy_options={})}
+    tries: dict[str, Settings] = {PRESENT: settings, "priority": replace(settings, policy="priority", policy_options={})}
     for objective in ("latency", "throughput"):
-        tries[f"optimal {objective}"] = replace(settings, policy="optimal",
-                                                policy_options={"objective": objective, "costs": source})
+        options = {"objective": objective, "costs": source, "search": search}
+        tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
     for device in devices:
         tries[f"mostly {device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
     result: dict[str, Placement] = {}
@@ -52,7 +88,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
     costs = costs_of(graph, devices, source)
     for name, trial in tries.items():
         try:
-            placement = solve(graph, devices, trial)
+            placement = solve(graph, devices, trial, should_stop=should_stop)
         except EditorError:
             continue  # this policy has no solution under these constraints
         identity = placement.device_of_op.tobytes() + placement.division.subgraph_of_op.tobytes()
@@ -61,7 +97,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
         seen.add(identity)
         result[name] = placement
         predicted[name] = placement.price(costs).total
-    ranked = sorted(result, key=lambda name: (name != "this plan", predicted[name]))[:MAX_CANDIDATES]
+    ranked = sorted(result, key=lambda name: (name != PRESENT, predicted[name]))[:MAX_CANDIDATES]
     return {name: result[name] for name in ranked}
 
 
@@ -73,10 +109,13 @@ def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: f
     Raises:
         EditorError: the model has no profile, or no candidate runs.
     """
-    plans = candidates(graph, devices, settings, source)
+    if on_event is not None:
+        on_event({"kind": "phase", "text": "searching for placements", "done": 0, "total": 0})
+    search = min(_MOST_SEARCH_SECONDS, _SEARCH_FACTOR * seconds)
+    plans = candidates(graph, devices, settings, source, should_stop or bool, search)
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()
     if mode == "latency":
         ranked = sorted(results, key=lambda r: r.total.median)
     else:
         ranked = sorted(results, key=lambda r: -r.throughput)
-    return Tuned(tuple(ranked), {name: plan.settings for name, plan in plans.items()})
+    return Tuned(tuple(ranked), {name: plan.settings for name, plan in plans.items()}, mode)

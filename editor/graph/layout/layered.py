@@ -4,6 +4,7 @@ After Sugiyama, Tagawa and Toda (1981): longest-path layers, with sources moved 
 consumer; barycentre sweeps for the order within layers; then x by isotonic regression (pool adjacent
 violators), which keeps order and gaps and straightens long edges. Edges that span several layers are
 routed along lanes, except those of hubs (nodes with many distant consumers), which would cover the graph.
+What is much longer than wide can be cut into columns (`columns.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from editor.graph.graph import Ints
-
-Floats = npt.NDArray[np.float64]
+from editor.graph.layout.columns import Columns, Floats, columns, turns
 
 LAYER_GAP = 74.0
 NODE_GAP = 26.0
@@ -39,7 +38,7 @@ class Drawing:
 
 
 def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: Floats | None = None,
-         above: Collection[int] = (), below: Collection[int] = ()) -> Drawing:
+         above: Collection[int] = (), below: Collection[int] = (), wrap: bool = False) -> Drawing:
     """Lays out an acyclic graph.
 
     Args:
@@ -49,21 +48,52 @@ def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: 
         taller: [node] extra height beyond the usual one; its layer grows downwards.
         above, below: nodes without predecessors for a first layer of their own, and nodes without successors for a
             last layer of their own; they do not affect the layers of other nodes.
+        wrap: whether layers may stand in several columns, where one would be too long to read.
     """
     if count == 0:
         return Drawing(np.zeros(0), np.zeros(0), {}, frozenset())
     layer = _layers(count, source, target, above, below)
     lanes = _Lanes(count, source, target, layer)
     order = _order(lanes)
-    x = _positions(lanes, order, np.broadcast_to(np.asarray(width, np.float64), count))
+    widths = np.broadcast_to(np.asarray(width, np.float64), count)
+    x = _positions(lanes, order, widths)
     level, more = layer.astype(np.int64), np.zeros(count) if taller is None else taller
     room = np.zeros(int(level.max()) + 1)
     np.maximum.at(room, level, more)
-    top = np.arange(len(room)) * LAYER_GAP + np.cumsum(room) - room
-    bends = {edge: [(float(x[v]), float(top[lanes.layer[v]] + down)) for v in chain
-                    for down in dict.fromkeys((0.0, float(room[lanes.layer[v]])))]  # straight down beside a tall node
-             for edge, chain in lanes.chain_of_edge.items() if chain}
+    found = _columns(lanes, order, x, widths, room) if wrap else None
+    every = np.array(lanes.layer)
+    if found is None:
+        turn, top = {}, np.arange(len(room)) * LAYER_GAP + np.cumsum(room) - room
+    else:
+        x, top = x + found.shift[every], found.top
+        turn = turns(found, order, lanes.down, x, room)
+    bends = {edge: points for edge, chain in lanes.chain_of_edge.items()
+             if (points := _points([int(source[edge]), *chain], int(target[edge]), lanes, x, top, room, turn))}
     return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
+
+
+def _columns(lanes: _Lanes, rows: list[list[int]], x: Floats, width: Floats, room: Floats) -> Columns | None:
+    """The layers in columns, where one would be too long."""
+    half = np.r_[width / 2 + NODE_GAP / 2, np.full(len(x) - lanes.real, LANE_WIDTH / 2)]
+    left, right = np.full(len(room), np.inf), np.full(len(room), -np.inf)
+    np.minimum.at(left, lanes.layer, x - half)
+    np.maximum.at(right, lanes.layer, x + half)
+    crossing = np.array([sum(1 for v in row if lanes.down[v]) for row in rows])
+    return columns(left, right, room, crossing, LAYER_GAP)
+
+
+def _points(along: list[int], target: int, lanes: _Lanes, x: Floats, top: Floats, room: Floats,
+            turn: dict[int, tuple[float, float, float]]) -> list[tuple[float, float]]:
+    """Points on an edge: where it crosses a layer, straight down beside tall nodes, and around the end of a column."""
+    points: list[tuple[float, float]] = []
+    for v, after in zip(along, [*along[1:], target], strict=True):
+        if v >= lanes.real:
+            at, begin = float(x[v]), float(top[lanes.layer[v]])
+            points += [(at, begin + down) for down in dict.fromkeys((0.0, float(room[lanes.layer[v]])))]
+        if v in turn:
+            low, between, high = turn[v]
+            points += [(float(x[v]), low), (between, low), (between, high), (float(x[after]), high)]
+    return points
 
 
 def _layers(count: int, source: Ints, target: Ints, above: Collection[int], below: Collection[int]) -> Floats:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from editor.graph.graph import Ints
-from editor.graph.layout.layered import Drawing, Floats, draw
+from editor.graph.layout.columns import Floats
+from editor.graph.layout.layered import Drawing, draw
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
 """Padding inside a box in pixels: at the sides, above and below, and for the label above."""
@@ -157,6 +158,8 @@ class _Nested:
         right = max([*(x + wide / 2).tolist(), *(px + _LANE for px in lanes)], default=0.0) + SIDE
         top = float((y - high / 2).min(initial=np.inf)) - PAD - LABEL
         bottom = float((y + high / 2).max(initial=-np.inf)) + PAD
+        around = [py for points in drawing.bends.values() for _, py in points]  # edges turn below and above columns
+        top, bottom = min([top, *(py - _LANE - LABEL for py in around)]), max([bottom, *(py + _LANE for py in around)])
         if not count:
             top = bottom = 0.0
         inside = _Inside(right - left, bottom - top)
@@ -224,7 +227,7 @@ class _Level:
     def draw(self, wide: Floats, taller: Floats) -> Drawing:
         """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
-        return draw(len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below)
+        return draw(len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below, wrap=True)
 
 
 __all__ = ["Box", "NestedDrawing", "draw_nested"]

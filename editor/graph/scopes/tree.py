@@ -7,6 +7,7 @@ neighbours, see ``paths``. A model without traces is cut into runs of its topolo
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
@@ -88,6 +89,20 @@ class Scopes:
         numbers = {scope.path: scope.number for scope in self.scopes[1:]}
         paths = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
         return frozenset(numbers[path] for path in paths)
+
+    @cached_property
+    def layer_of_op(self) -> dict[int, int]:
+        """Op -> number of its layer, by the last number in the layer's path; ops outside all layers are missing."""
+        result = {}
+        for number in sorted(self.repeated):
+            digits = [re.findall(r"\d+", part)[-1] for part in self.scopes[number].path if is_numbered(part)]
+            if digits:
+                result.update(dict.fromkeys(self.scopes[number].ops, int(digits[-1])))
+        return result
+
+    def path_of(self, op: int) -> str:
+        """The path of an op's innermost block, with slashes; "" outside all blocks."""
+        return "/".join(self.scopes[self.of_op[op]].path) if op in self.of_op else ""
 
     def layers_in(self, number: int) -> int:
         """Number of layers among the children of a block where they are most of its ops; else 0."""

@@ -7,18 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 
 from editor.errors import EditorError
-from editor.graph.graph import Ints
+from editor.graph.graph import Bools, Ints
 from editor.placement.costs import Costs, price
-from editor.placement.device_memory import device_bytes, heaviest, weight_bytes
+from editor.placement.device_memory import heaviest, weight_bytes, weight_shrinkage
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.optimal import candidates, lower_bound
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
-from editor.placement.subgraphs.division import divide
+from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.minimal import minimal
 
 _STEPS = 12
-_SHRINK = 8
+_ROUNDS = 16
+"""Of less room for weights, or fewer ops with large tensors, until the peak fits."""
 
 
 def memory(task: Task) -> Assignment:
@@ -26,7 +27,7 @@ def memory(task: Task) -> Assignment:
 
     Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other
     candidates fill one device after the other in topological order. Beside its weights, a device must
-    hold the buffers of its largest subgraph, so the capacity for weights shrinks until both fit.
+    hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
 
     Raises:
         EditorError: nothing fits; the message names the excess bytes per device and the largest constants.
@@ -34,32 +35,58 @@ def memory(task: Task) -> Assignment:
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     size = weight_bytes(constraints.graph, placed)
-    room = limits.copy()
-    over: Floats = np.zeros(len(limits))
-    for _ in range(_SHRINK):
-        problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size)
+    shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
+    room, allowed, best, over = limits * shrinkage, constraints.allowed, None, np.zeros(len(limits))
+    for _ in range(_ROUNDS):
+        problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
         fitting = []
         for label in _fitting(problem, costs):
             device = constraints.allowed.argmax(axis=1).astype(np.int64)
             device[placed] = label
             fitting.append((price(constraints.graph, costs, device, placed).total, device))
-        excess = []
+        too_large = []
         for total, device in sorted(fitting, key=lambda item: item[0]):
+            if best is not None and total >= best[0]:
+                break
             groups = minimal(constraints.graph, device, placed)
-            subgraphs = divide(constraints.graph, constraints.devices, device, groups).subgraphs
-            used = device_bytes(constraints.devices, subgraphs)
-            excess.append(np.array([used[d.name] for d in constraints.devices]) - limits)
-            if (excess[-1] <= 0).all():
-                bound = min(lower_bound(problem, costs), total)  # a bound for more memory holds for less memory
-                return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory",
-                                  costs.estimated)
-        if not excess:
+            needed = run_memory(constraints.graph, constraints.devices, device, groups)
+            excess = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
+            if (excess <= 0).all():
+                best = total, device
+                break
+            too_large.append((float(np.maximum(excess, 0).sum()), excess, device, needed))
+        if not too_large:
             break
-        over = min(excess, key=lambda e: float(np.maximum(e, 0).sum()))
-        room = np.where(over > 0, np.minimum(room, limits) - over, room)
+        _, over, device, needed = min(too_large, key=lambda each: each[0])
+        fewer = _without_large_tensors(allowed, device, needed, limits)
+        if fewer is not None:
+            allowed = fewer
+            continue
+        # What another device had too much of in an earlier round, it may not have now.
+        room = np.where(over > 0, np.minimum(room, limits * shrinkage) - over * shrinkage, limits * shrinkage)
         if (room < 0).any():
             break
-    raise EditorError(_too_large(task, placed, size, limits, over))
+    if best is not None:
+        total, device = best
+        whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
+        bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
+        return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory", costs.estimated)
+    raise EditorError(_too_large(task, placed, size, limits, over, shrinkage))
+
+
+def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats) -> Bools | None:
+    """[op, device] the choices without those ops on a full device that run while tensors alone take more than it has.
+
+    None where there are none of them with another choice: then fewer weights are what is left to do.
+    """
+    fewer = allowed.copy()
+    for d, memory in enumerate(needed.devices):
+        if memory.peak <= limits[d]:
+            continue
+        ops = needed.ops[memory.live > limits[d]]
+        fewer[ops[device[ops] == d], d] = False
+    fewer[~fewer.any(axis=1)] = allowed[~fewer.any(axis=1)]
+    return None if (fewer == allowed).all() else fewer
 
 
 def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
@@ -99,21 +126,21 @@ def _filled(problem: Problem) -> Iterable[Ints]:
             yield label
 
 
-def _too_large(task: Task, placed: Ints, size: Floats, limits: Floats, over: Floats) -> str:
+def _too_large(task: Task, placed: Ints, size: Floats, limits: Floats, over: Floats, shrinkage: Floats) -> str:
     constraints = task.constraints
     names = [d.name for d in constraints.devices]
     lines = ["The model does not fit into the memory of its devices."]
-    needed, room = float(size[placed].sum()), float(limits.sum())
+    needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
     if needed > room:
         lines.append(f"Its constants take {int(needed):,} bytes, all devices together have {int(room):,}: "
                      f"{int(needed - room):,} bytes too few.")
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     for d, name in enumerate(names):
-        forced = float(size[only[:, d]].sum())
+        forced = float(size[only[:, d]].sum() / shrinkage[d])
         if forced > limits[d]:
             lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
         elif over[d] > 0:
-            lines.append(f"{name} is over by {int(over[d]):,} bytes (limit {int(limits[d]):,}), buffers included.")
+            lines.append(f"{name} is over by {int(over[d]):,} bytes (limit {int(limits[d]):,}), tensors of the run included.")
     mask = np.zeros(len(constraints.graph), bool)
     mask[placed] = True
     lines.append(f"Heaviest: {', '.join(heaviest(constraints.graph, mask, size))}.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +13,21 @@ from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.placement.choices import OBJECTIVES
 from editor.placement.costs import Costs, price
-from editor.placement.policies.annealing import balance
 from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
+from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
 from editor.placement.policies.pipeline import busiest_bound, pipeline
 from editor.placement.policies.problem import Problem
+from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
-_SPLIT_MARGIN = 1.1
+_SPLIT_MARGIN = 1.05
 """By profiled costs, a split must beat a single device by this factor."""
-_MOVES, _MAX_ANNEALED_OPS = 20_000, 3_000
-"""Moves of the simulated annealing for throughput, and the most ops for which it is fast enough to be interactive."""
+SEARCH_SECONDS = 0.5
+"""Budget of the search where the options give none: short enough for every stroke in the page."""
+_MAX_SEARCH_SECONDS = 600
+_MAX_SEARCHED_OPS = 3_000
+"""Most ops for which a short search pays."""
 
 
 def optimal(task: Task) -> Assignment:
@@ -31,11 +37,12 @@ def optimal(task: Task) -> Assignment:
     launch overhead of every subgraph. Minimum cuts minimise compute and transfers, exactly for two
     devices. No cut expresses launch overhead, so the candidates are cuts with several extra prices per
     transfer, `priority` and every single device; the full cost decides (by profiled costs a split must
-    win by a tenth). The bound is the minimum cut without launch overhead, plus one launch. Where few ops
-    have a choice, exhaustive search proves the optimum.
+    win by a twentieth). The bound is the minimum cut without launch overhead, plus one launch. Where few ops
+    have a choice, exhaustive search proves the optimum. With three and more devices, and for throughput, large
+    neighbourhood search improves the result for ``search`` seconds, and a linear program gives the bound.
 
     Raises:
-        EditorError: the objective is unknown.
+        EditorError: the objective is unknown, or ``search`` is no number of seconds.
     """
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
@@ -48,7 +55,9 @@ def _least_latency(task: Task) -> Assignment:
     costs, placed, graph = task.costs(), task.placed, task.constraints.graph
     problem = Problem.of(graph, costs, task.constraints.allowed, placed)
     best, best_price, best_value = None, None, float("inf")
-    for label in candidates(problem, costs):
+    exact = costs.wires is None or costs.wires.is_exact  # else `problem` has mean costs of wires, and proves nothing
+    bound = lower_bound(problem, costs) if exact else 0.0
+    for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound)):
         device = _device_of_all_ops(task, placed, label)
         full = price(graph, costs, device, placed)
         # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
@@ -56,21 +65,20 @@ def _least_latency(task: Task) -> Assignment:
         if best_price is None or full.total * margin < best_value - 1e-15:
             best, best_price, best_value = device, full, full.total * margin
     assert best is not None and best_price is not None
-    bound = lower_bound(problem, costs)
-    if costs.estimated:
+    if costs.estimated and exact:
         better, proved = least_latency(graph, problem, costs, placed, best_price.total)
         if better is not None:
             best = _device_of_all_ops(task, placed, better)
             best_price = price(graph, costs, best, placed)
         bound = best_price.total if proved else bound
-    return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total), "latency",
-                      costs.estimated)
+    return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total) if exact else None,
+                      "latency", costs.estimated)
 
 
 def _least_busy(task: Task, start: Assignment) -> Assignment:
-    """Least load of the busiest device: contiguous pipeline stages, improved by moves of single ops.
+    """Least load of the busiest device: contiguous pipeline stages, improved by large neighbourhood search.
 
-    Where the constraints allow no contiguous stages, annealing starts from the placement of least latency.
+    Where the constraints allow no contiguous stages, the search starts from the placement of least latency.
     """
     costs, placed = task.costs(), task.placed
     problem = Problem.of(task.constraints.graph, costs, task.constraints.allowed, placed)
@@ -78,10 +86,45 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
         start = pipeline(task)
     except EditorError:
         pass  # no contiguous stages
-    label = balance(problem, start.device[placed], _MOVES) if len(problem) <= _MAX_ANNEALED_OPS else start.device[placed]
-    device = _device_of_all_ops(task, placed, label)
-    return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max(initial=0.0)),
-                      busiest_bound(problem), "busiest device", costs.estimated)
+    found = Improved(start.device[placed], value_of(problem, start.device[placed], BUSIEST), busiest_bound(problem))
+    if len(problem) <= _MAX_SEARCHED_OPS:
+        bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
+        found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
+    device = _device_of_all_ops(task, placed, found.label)
+    return Assignment(device, reasons(task, costs, device), found.value, found.bound, "busiest device", costs.estimated)
+
+
+def _searched(task: Task, problem: Problem, costs: Costs, bound: float) -> Iterable[Ints]:
+    """Placements on three and more devices that large neighbourhood search finds; cuts are exact for two.
+
+    Launch overhead is approximated by a price on every transfer, as for the cuts.
+    """
+    seconds = search_seconds(task.options)
+    if problem.time.shape[1] <= 2 or not 0 < len(problem) <= _MAX_SEARCHED_OPS or not seconds:
+        return
+    launch = float(costs.launch.max(initial=0.0))
+    fastest = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
+    for share in (0.5, 0.0) if launch else (0.0,):
+        priced = replace(problem, enter=problem.enter + share * launch)
+        start = Expansion(problem, share * launch).solve(fastest)
+        known = bound if not share else 0.0
+        yield improve(priced, start, TOTAL, seconds / (2 if launch else 1), known, task.should_stop).label
+
+
+def search_seconds(options: Mapping[str, Any]) -> float:
+    """Budget of the search.
+
+    Raises:
+        EditorError: it is no number from 0 to 600.
+    """
+    given = options.get("search", SEARCH_SECONDS)
+    try:
+        seconds = float(given)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0 <= seconds <= _MAX_SEARCH_SECONDS:
+        raise EditorError(f"policy option search: {given!r} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}")
+    return seconds
 
 
 def candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
@@ -109,17 +152,19 @@ def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
 def lower_bound(problem: Problem, costs: Costs) -> float:
     """Lower bound of the latency in seconds; for two devices exact apart from launch overhead.
 
-    With k devices, the best of k relaxations: one device against the cheapest of all others for every op
-    and transfer. Every placement maps to one of each relaxation at no higher cost, and with two classes
-    the minimum cut is exact.
+    With k devices, the best of a linear program, in which ops may be divided between devices, and of k relaxations: one
+    device against the cheapest of all others for every op and transfer. Every placement maps to one of each relaxation
+    at no higher cost, and with two classes the minimum cut is exact.
     """
     if not len(problem):
         return 0.0
     start = float(costs.launch.min(initial=0.0))
     devices = problem.time.shape[1]
+    unsplit = float(np.nanmin(np.append(costs.whole, np.inf))) if costs.whole is not None else np.inf
     if devices <= 2:
-        return _exact(problem) + start
-    return max(_exact(_one_against_rest(problem, d)) for d in range(devices)) + start
+        return min(_exact(problem) + start, unsplit)
+    cuts = max(_exact(_one_against_rest(problem, d)) for d in range(devices))
+    return min(max(cuts, relaxed_bound(problem, busiest=False)) + start, unsplit)
 
 
 def _exact(problem: Problem) -> float:

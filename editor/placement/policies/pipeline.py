@@ -6,7 +6,7 @@ import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.graph import Ints
-from editor.placement.device_memory import weight_bytes
+from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
 from editor.placement.policies.problem import Problem, Tensor
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -24,8 +24,10 @@ def pipeline(task: Task) -> Assignment:
         EditorError: the constraints allow no contiguous stages.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
+    size = weight_bytes(constraints.graph, placed)
     limits = [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
-    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits, weight_bytes(constraints.graph, placed))
+    room = limits * weight_shrinkage(constraints.graph, constraints.devices, size)
+    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size)
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)

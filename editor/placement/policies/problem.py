@@ -72,9 +72,12 @@ class Problem:
         ids, starts = np.unique(tensor[inside][order], return_index=True)
         readers = Rows(np.append(starts, int(inside.sum())).astype(np.int64), node[consumer[inside][order]])
         devices = costs.op.shape[1]
-        return cls(costs.op[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
+        time, enter = costs.op, costs.enter
+        if costs.wires is not None:
+            time, enter = time + costs.wires.ends_on(), enter + costs.wires.entering()
+        return cls(time[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
                    np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
-                   node[producer[inside][order][starts]], readers, costs.leave[ids], costs.enter[ids])
+                   node[producer[inside][order][starts]], readers, costs.leave[ids], enter[ids])
 
     @classmethod
     def build(cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]) -> Problem:

@@ -31,7 +31,7 @@ def policy_of(name: str) -> Policy:
     return POLICIES[name]
 
 
-OPTIONS = ("objective", "costs", "codegen", "first")
+OPTIONS = ("objective", "costs", "codegen", "first", "search")
 """Options of all policies; a policy ignores those of the others, so they survive a change of policy."""
 
 

@@ -37,6 +37,8 @@ class Task:
     costs: Callable[[], Costs]
     """Computed on demand: some policies need no costs."""
     options: Mapping[str, Any]
+    should_stop: Callable[[], bool] = bool
+    """Asked from time to time during a long search, which then ends with the best placement so far."""
 
     @property
     def placed(self) -> Ints:

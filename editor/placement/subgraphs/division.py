@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.published import assumed_bytes
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.graph.types import UNKNOWN_BYTES
 
@@ -169,7 +170,7 @@ class _Divider:
         graph = self.graph
         device = self.devices[self.device_of_subgraph[number]]
         sources = sorted({int(self.source[t]) for t in inputs if self.source[t] >= 0})
-        sizes = graph.tensor_bytes
+        sizes = assumed_bytes(graph, device.published.assumes)
         in_bytes, out_bytes, constant_bytes = (int(np.maximum(sizes[t], 0).sum()) for t in (inputs, outputs, constants))
         peers = sum(1 for t in inputs if self.source[t] >= 0
                     and self.device_of_subgraph[self.source[t]] == self.device_of_subgraph[number])
@@ -185,6 +186,11 @@ class _Divider:
         graph, source = self.graph, int(self.source[tensor])
         source_device = self.device_of_subgraph[source]
         other_devices = sorted({int(self.device_of_subgraph[t]) for t in targets} - {int(source_device)})
+        moved = self._moved(tensor, [int(source_device), *other_devices])
         return Boundary(graph.tensor_names[tensor], source, tuple(targets),
-                        tuple(self.devices[d].name for d in other_devices), int(graph.tensor_bytes[tensor]),
+                        tuple(self.devices[d].name for d in other_devices), moved,
                         graph.shape_label(tensor), graph.tensor_types[tensor])
+
+    def _moved(self, tensor: int, devices: Sequence[int]) -> int:
+        """Bytes of a boundary tensor: those of the smallest form that a device on either side plans it in."""
+        return min(int(assumed_bytes(self.graph, self.devices[d].published.assumes)[tensor]) for d in devices)

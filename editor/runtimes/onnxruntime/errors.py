@@ -7,7 +7,9 @@ import re
 from editor.runtimes.base import summarize_error
 
 _NOISE = (
-    re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
+    re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
+    re.compile(r"^/onnxruntime_src/.* (?=Error creating execution provider)"),
+    re.compile(r"/onnxruntime_src/.* was (?:true|false)\. "),  # the condition that did not hold
     re.compile(r"^Fatal error: "),
     re.compile(r"/onnxruntime_src/\S+ .*?\) "),  # the C++ function that complained
     re.compile(r" with name 'op\d+'"),  # names of the probe's own nodes

@@ -10,14 +10,13 @@ from time import perf_counter
 from typing import Any
 
 import onnx
-import onnxruntime as ort
 
 from editor.devices.device import Device
 from editor.graph.graph import Graph
 from editor.runtimes.base import KernelTime, SubModel, Value
+from editor.runtimes.onnxruntime.device_sessions import create_session
 from editor.runtimes.onnxruntime.lineage import Kernel, lineage
 from editor.runtimes.onnxruntime.options import session_options
-from editor.runtimes.onnxruntime.providers import provider_list
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, median_of_quiet_runs
 from editor.runtimes.values import to_numpy
 
@@ -34,7 +33,7 @@ def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Seque
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "trace")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        session = ort.InferenceSession(submodel.model.SerializeToString(), options, providers=provider_list(device))
+        session = create_session(submodel.model.SerializeToString(), options, device)
         feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
         begin, count = perf_counter(), 0
         while count < MIN_RUNS or (perf_counter() - begin < seconds and count < MAX_RUNS):

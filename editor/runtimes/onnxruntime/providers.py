@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from editor.devices.device import Device
 from editor.runtimes.base import MemorySpace
 
 NAME = "onnxruntime"
+TITLE = "ONNX Runtime"
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
 NOT_A_DEVICE = frozenset({"AzureExecutionProvider"})
 """Providers without hardware of their own: a cloud endpoint."""
 
 PROVIDER_NAMES = {
-    CPU: "CPU", CUDA: "CUDA", "TensorrtExecutionProvider": "TensorRT",
+    CPU: "CPU", CUDA: "CUDA", TENSORRT: "TensorRT",
     "NvTensorRTRTXExecutionProvider": "TensorRT-RTX", "ROCMExecutionProvider": "ROCm",
     "MIGraphXExecutionProvider": "MIGraphX", "DmlExecutionProvider": "DirectML", "CoreMLExecutionProvider": "CoreML",
-    "QNNExecutionProvider": "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "ORT-OpenVINO",
+    "QNNExecutionProvider": "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "OpenVINO-EP",
     "XnnpackExecutionProvider": "XNNPACK", "ACLExecutionProvider": "ACL", "ArmNNExecutionProvider": "ArmNN",
     "DnnlExecutionProvider": "DNNL", "NnapiExecutionProvider": "NNAPI", "CANNExecutionProvider": "CANN",
     "WebGpuExecutionProvider": "WebGPU", "JsExecutionProvider": "JS", "SnpeExecutionProvider": "SNPE",
@@ -26,26 +26,43 @@ PROVIDER_NAMES = {
 """Providers by the names that people call the hardware."""
 LEVEL_LABELS = {"CPU": "CPU", "CUDA": "GPU", "TensorRT": "GPU", "ROCm": "GPU", "DirectML": "GPU"}
 """Label of the device level by short name; others are labelled by their short name."""
-_MEMORY = {CUDA: "cuda", "TensorrtExecutionProvider": "cuda"}
-"""Providers with memory of their own in which values can stay between subgraphs."""
+_MEMORY = {CUDA: "cuda", TENSORRT: "cuda"}
+"""Built-in providers with memory of their own in which values can stay between subgraphs."""
+SELECTS_BY_UNIT = frozenset({CUDA, TENSORRT, "ROCMExecutionProvider", "MIGraphXExecutionProvider"})
+"""Built-in providers that take the number of a GPU."""
+
+
+def full_name(name: str) -> str:
+    """The full name of a provider, from that or a short one in any case; a name that is not known stays as it is."""
+    low = name.lower()
+    return next((p for p, short in PROVIDER_NAMES.items() if low in (p.lower(), short.lower())), name)
+
+
+def short_name(provider: str) -> str:
+    """What people call the hardware of a provider."""
+    return PROVIDER_NAMES.get(provider, provider.removesuffix("ExecutionProvider"))
+
+
+def memory_kind(provider: str) -> str:
+    """The kind of memory of a built-in provider."""
+    return _MEMORY.get(provider, "cpu")
+
+
+def index_of(device: Device) -> int:
+    """Which of its provider's devices a device is."""
+    return int(device.index) if device.index.isdigit() else 0
 
 
 def memory_space(device: Device) -> MemorySpace:
     """Where the values of a device live."""
-    kind = _MEMORY.get(device.provider, "cpu")
-    number = device.properties.get("device_id", device.unit)
-    return MemorySpace(NAME, kind, int(number) if kind != "cpu" and number.isdigit() else 0)
-
-
-def provider_list(device: Device) -> list[Any]:
-    """The ``providers`` argument of a session: the device's own first, the CPU behind it."""
+    if device.provider in _MEMORY:
+        return MemorySpace(NAME, _MEMORY[device.provider], index_of(device))
     if device.provider == CPU:
-        return [CPU]
-    options = {k: v for k, v in device.properties.items() if "." not in k}
-    space = memory_space(device)
-    if not space.is_host:
-        options = {"device_id": str(space.index), **options}
-    return [(device.provider, options), CPU]
+        return MemorySpace(NAME)
+    from editor.runtimes.onnxruntime.plugins import plugin_device
+
+    plugin = plugin_device(device.provider, index_of(device))
+    return MemorySpace(NAME) if plugin is None else MemorySpace(NAME, plugin.memory_kind, plugin.memory_index)
 
 
 def provider_of(device: Device) -> str:

@@ -5,16 +5,14 @@ The library is imported when it is first needed: names can be resolved without i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target, is_present
-from editor.devices.hardware import cpu_name
+from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
-    Capability,
     CompileOptions,
     Executable,
     KernelTime,
@@ -24,76 +22,66 @@ from editor.runtimes.base import (
 )
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, LEVEL_LABELS, NAME, NOT_A_DEVICE, PROVIDER_NAMES
-from editor.runtimes.probe import ask
-
-_CPU_NAMES = frozenset({"cpu", "onnxruntime", "ort", "cpuexecutionprovider", "host"})
-_OTHER_GPUS = ("ROCMExecutionProvider", "DmlExecutionProvider")
+from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
+from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
 
 class OnnxRuntime(RuntimeDefaults):
     """Capability from sessions created with optimization off; execution with values bound, not copied."""
 
     name = NAME
-    title = "ONNX Runtime"
+    title = TITLE
 
     def devices(self) -> Sequence[AvailableDevice]:
-        """The installed execution providers."""
-        import onnxruntime
+        """Built-in providers, each GPU of CUDA, and devices of plugins."""
+        from editor.runtimes.onnxruntime.device_list import available
 
-        hardware = {CPU: cpu_name()}
-        return [AvailableDevice(PROVIDER_NAMES.get(p, p), NAME, p, onnxruntime.__version__, hardware.get(p, ""), self.title)
-                for p in reversed(onnxruntime.get_available_providers()) if p not in NOT_A_DEVICE]
+        return available()
+
+    def unusable(self) -> Sequence[UnusableRuntime]:
+        """Plugins that are installed but cannot be used."""
+        from editor.runtimes.onnxruntime.device_list import unusable
+
+        return unusable()
 
     def resolve(self, name: str, provider: str) -> Target | None:
-        """``CPU``, ``GPU``, ``GPU.1``, ``CUDA``, names of providers, and any name with an explicit provider."""
-        low = name.lower()
-        base, _, unit = low.partition(".")
-        if provider:
-            known = provider.lower() in (*(p.lower() for p in PROVIDER_NAMES), *(p.lower() for p in PROVIDER_NAMES.values()))
-            return self._target(provider) if known or provider.lower().endswith("executionprovider") or base == NAME else None
-        if low in _CPU_NAMES:
-            return self._target(CPU)
-        if base in ("gpu", "cuda") and (not unit or unit.isdigit()):
-            return self._gpu(base)
-        found = next((p for p, short in PROVIDER_NAMES.items() if low in (p.lower(), short.lower())), None)
-        return self._target(found) if found else None
+        """``CPU``, ``GPU``, ``GPU.1``, ``CUDA``, ``WebGPU``, names of providers, and any name with an explicit provider."""
+        return target_of_name(name, provider)
 
-    def _gpu(self, base: str) -> Target:
-        if not is_present(NAME, CUDA) and base == "gpu":
-            for candidate in _OTHER_GPUS:
-                if is_present(NAME, candidate):
-                    return self._target(candidate, preference=1)
-        return self._target(CUDA)
+    def resolve_library(self, library: str, provider: str) -> Target | None:
+        """A local build of a plugin."""
+        return library_target(library, full_name(provider) if provider else "")
 
-    def _target(self, provider: str, preference: int = 0) -> Target:
-        exact = next((p for p in PROVIDER_NAMES if p.lower() == provider.lower()), provider)
-        short = PROVIDER_NAMES.get(exact, exact)
-        title = f"{self.title}, {exact.removesuffix('ExecutionProvider')}"
-        return Target(NAME, exact, is_present(NAME, exact), LEVEL_LABELS.get(short, short), title, preference=preference)
+    def is_tried(self, device: Device) -> bool:
+        """All but the CPU provider, whose results are the measure for others."""
+        return device.provider != CPU
 
-    def capability(self, graph: Graph, device: Device) -> Capability:
-        """Asks by creating sessions of single ops and reading which provider each was given to."""
-        return Capability.of_reasons(ask(graph, lambda model: self._refusal(model, device)))
-
-    def _refusal(self, model: ModelProto, device: Device) -> str:
-        import onnxruntime as ort
-
+    def refusal(self, model: ModelProto, device: Device) -> str:
+        """Creates a session, and reads which provider each op was given to."""
         from editor.runtimes.onnxruntime.errors import reason_of
-        from editor.runtimes.onnxruntime.options import session_options
 
-        options = session_options(optimize=False, entries={"session.record_ep_graph_assignment_info": "1"})
         try:
-            session = ort.InferenceSession(model.SerializeToString(), options, providers=providers.provider_list(device))
+            return next(iter(self._given_away(model, device).values()), "")
         except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
             return reason_of(error)
-        for part in session.get_provider_graph_assignment_info():
-            if part.ep_name == device.provider:
-                continue
-            for node in part.get_nodes():
-                if node.op_type != "ConstantOfShape" or node.name:  # the probe's own fillers have no name
-                    return f"{device.provider} leaves {node.op_type} to {part.ep_name}"
-        return ""
+
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
+        """A session says it of all nodes at once."""
+        try:
+            return self._given_away(model, device)
+        except Exception:  # noqa: BLE001  # one of the nodes is at fault
+            return None
+
+    def _given_away(self, model: ModelProto, device: Device) -> dict[str, str]:
+        """Reasons by the names of nodes; raises whatever ONNX Runtime raises."""
+        from editor.runtimes.onnxruntime.device_sessions import RECORD, create_session, refused_ops
+        from editor.runtimes.onnxruntime.options import session_options
+
+        session = create_session(model.SerializeToString(), session_options(optimize=False, entries=RECORD), device)
+        # The probe's own fillers have no name.
+        return {name: f"{device.provider} leaves {kind} to {other}" for name, kind, other in refused_ops(session, device)
+                if kind != "ConstantOfShape" or name}
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Creates a session."""
@@ -104,6 +92,10 @@ class OnnxRuntime(RuntimeDefaults):
     def memory_space(self, device: Device) -> MemorySpace:
         """The provider's memory where values can stay in it, else host memory."""
         return providers.memory_space(device)
+
+    def memory_in_use(self, device: Device) -> int | None:
+        """Known for CUDA's GPUs."""
+        return cuda_memory_in_use(providers.index_of(device)) if device.provider == CUDA else None
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
         """An ``OrtValue``; plain arrays stay arrays where they are to lie in host memory."""

@@ -13,10 +13,13 @@ import onnxruntime as ort
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, SubModel, Value
+from editor.runtimes.compile_cache import compile_folder, trim
+from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session
 from editor.runtimes.onnxruntime.errors import reason_of
+from editor.runtimes.onnxruntime.memory_spaces import bind_output
 from editor.runtimes.onnxruntime.options import session_options
-from editor.runtimes.onnxruntime.providers import memory_space, provider_list
-from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value
+from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, memory_space
+from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
 from editor.runtimes.values import nbytes, to_numpy
 
 _NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
@@ -26,6 +29,10 @@ _RUN_OPTIONS = ort.RunOptions()
 _FEW_TENSORS = 8
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
+_QUEUES = frozenset({"webgpu"})
+"""Memories of devices whose runs return before they have finished, and whose outputs cannot be waited for.
+
+ONNX Runtime waits for CUDA at the end of a run."""
 
 
 @cache
@@ -44,14 +51,22 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     _share_arena()
     # Spinning thread pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
     entries = {"session.use_env_allocators": "1", "session.intra_op.allow_spinning": "0",
-               "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k}}
+               "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k},
+               **(RECORD if device.provider != CPU else {})}
     settings = session_options(submodel.folder, options.threads, not submodel.optimized, entries)
     # Looking up the places of a few tensors costs each run more than it saves.
     settings.enable_mem_pattern = submodel.internal_tensor_count is None or submodel.internal_tensor_count > _FEW_TENSORS
+    kept = compile_folder(device.runtime) if options.keep and device.provider == TENSORRT else None
     try:
-        session = ort.InferenceSession(submodel.model.SerializeToString(), settings, providers=provider_list(device))
+        session = create_session(submodel.model.SerializeToString(), settings, device, kept)
+    except ExecutionError:
+        raise
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
+    if kept is not None:
+        trim(kept)
+    if device.provider != CPU:
+        check_assignment(session, submodel.model, device, submodel.label)
     return Session(session, submodel, device)
 
 
@@ -68,6 +83,7 @@ class Session:
         """Output buffers that the executor chose."""
         self._may_keep = True
         self._space = memory_space(device)
+        self._token: Value = None
         self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
         # Reading an empty optional from an OrtValue crashes the process, so these go through session.run.
         # Maps have no OrtValue that Python could read.
@@ -91,6 +107,13 @@ class Session:
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
         return Session(self.session, self.submodel, self.device)
+
+    def wait(self) -> None:
+        """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
+        if self._space.kind in _QUEUES:
+            if self._token is None:
+                self._token = to_ort(np.zeros(1, np.float32), self._space)
+            self._token.numpy()
 
     def fixed_outputs(self) -> Sequence[Value]:
         """Outputs whose buffers every further run writes to."""
@@ -135,7 +158,7 @@ class Session:
             if name in self._chosen:
                 binding.bind_ortvalue_output(name, self._chosen[name])
             elif on_device:
-                binding.bind_output(name, self._space.kind, self._space.index)
+                bind_output(binding, name, self._space)
             else:
                 binding.bind_output(name, "cpu", 0)
         try:

@@ -13,6 +13,7 @@ from onnx import helper
 
 from editor.runtimes.base import MemorySpace, Value
 from editor.runtimes.element_types import CODES, EXTENSIONS, pack, unpack
+from editor.runtimes.onnxruntime.memory_spaces import from_numpy, is_in, moved
 from editor.runtimes.probe import type_proto
 from editor.runtimes.values import ValueReader, register_value_type, to_numpy
 
@@ -43,15 +44,13 @@ def to_ort(value: Value, space: MemorySpace = HOST) -> Value:
     """
     if is_ort_value(value):
         # Types that numpy lacks are kept on the host (ONNX Runtime moves them inside a run).
-        if value.device_name().lower() == space.kind or not is_array(value):
-            return value
-        return ort.OrtValue.ortvalue_from_numpy(value.numpy(), space.kind, space.index)
+        return value if not is_array(value) or is_in(value, space) else moved(value, space)
     array = np.asarray(to_numpy(value))
     if array.ndim:
         array = np.ascontiguousarray(array)
     code = CODES.get(array.dtype)
     if code is None:
-        return ort.OrtValue.ortvalue_from_numpy(array, space.kind, space.index)
+        return from_numpy(array, space)
     made = ort.OrtValue.ortvalue_from_shape_and_type(list(array.shape), code)
     raw = pack(array, EXTENSIONS[code][1])
     if raw.nbytes:

@@ -8,6 +8,7 @@ from typing import Any
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.openvino.errors import reason_of
 from editor.runtimes.openvino.model_import import core, read_model
 from editor.runtimes.openvino.values import to_openvino
@@ -32,11 +33,16 @@ def compile_model(submodel: SubModel, device: Device, options: CompileOptions, e
     properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     if options.threads and device.provider.startswith("CPU"):
         properties["INFERENCE_NUM_THREADS"] = options.threads
+    folder = compile_folder(device.runtime) if options.keep and not extra else None
+    if folder is not None:
+        properties["CACHE_DIR"] = str(folder)
     properties |= {**device.properties, **(extra or {})}
     try:
         compiled = core().compile_model(read_model(submodel) if model is None else model, device.provider, properties)
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
+    if folder is not None:
+        trim(folder)
     return Request(compiled, submodel, device)
 
 

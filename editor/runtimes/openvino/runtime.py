@@ -24,7 +24,6 @@ SubModel,
     Value,
 )
 from editor.runtimes.defaults import RuntimeDefaults
-from editor.runtimes.probe import ask
 
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
@@ -63,10 +62,11 @@ class OpenVino(RuntimeDefaults):
         return Target(NAME, device, is_present(NAME, device), device.partition(".")[0], f"{self.title}, {device}")
 
     def capability(self, graph: Graph, device: Device) -> Capability:
-        """Asks ``query_model`` about single ops."""
-        return Capability.of_reasons(ask(graph, lambda model: self._refusal(model, device)))
+        """Tries single ops; some faults only show where ops meet."""
+        return super().capability(graph, device).without(compared_with_infinity(graph))
 
-    def _refusal(self, model: ModelProto, device: Device) -> str:
+    def refusal(self, model: ModelProto, device: Device) -> str:
+        """Asks ``query_model``."""
         from editor.runtimes.openvino.errors import reason_of
         from editor.runtimes.openvino.model_import import core
 
@@ -119,6 +119,24 @@ def _pads_with(node: NodeProto, inputs: AbstractSet[str]) -> bool:
     """A ``Pad`` whose value is a graph input: OpenVINO 2026.4 compiles it, and pads with 0."""
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"constant")
     return node.op_type == "Pad" and mode == b"constant" and len(node.input) > 2 and node.input[2] in inputs
+
+
+_REDUCES, _COMPARES = frozenset({"ReduceMax", "ReduceMin"}), frozenset({"Equal", "IsInf"})
+
+
+def compared_with_infinity(graph: Graph) -> list[str]:
+    """[op] why not, or "": OpenVINO 2026.4 computes the largest of nothing but -inf as the lowest finite number.
+
+    That matters where the result is compared for equality, as in masks of attention.
+    """
+    reasons = [""] * len(graph)
+    for op, kind in enumerate(graph.op_types):
+        if kind in _REDUCES:
+            readers = {graph.op_types[reader] for reader in graph.successors[op].tolist()} & _COMPARES
+            if readers:
+                reasons[op] = (f"OpenVINO computes {kind} of nothing but infinities as a finite number, and "
+                               f"{min(readers)} compares the result")
+    return reasons
 
 
 def openvino_device(device: Device) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from dash import Dash, Input, Output, State, ctx, set_props
 from dash.exceptions import PreventUpdate
 
-from editor.errors import EditorError
+from editor.errors import EditorError, WorkspaceError
 from editor.text import human_seconds
 from editor.web.app_state import AppState, BenchmarkState
-from editor.web.messages import Layout
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.panels.charts import live_figure
 from editor.web.panels.status import status
@@ -27,15 +27,16 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("bench-stream", "data"), Output("bench-problem", "children"), Input("bench-start", "n_clicks"),
                   Input("bench-profile", "n_clicks"), Input("bench-tune", "n_clicks"),
                   State("doc", "data"), State("bench-seconds", "value"), State("bench-mode", "value"),
-                  State("bench-requests", "value"), prevent_initial_call=True)
-    async def start(_start: Any, _profile: Any, _tune: Any, document_id: str, seconds: Any, mode: str, requests: Any) -> Any:
+                  State("bench-requests", "value"), State("bench-memory", "checked"), prevent_initial_call=True)
+    async def start(_start: Any, _profile: Any, _tune: Any, document_id: str, seconds: Any, mode: str, requests: Any,
+                    memory: bool) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(str(ctx.triggered_id), "benchmark")
         try:
             document = await asyncio.to_thread(state.document, document_id)
             benchmark = await asyncio.to_thread(state.start_job, document, kind, float(seconds or 3), mode or "latency",
-                                            int(requests or 4))
+                                            int(requests or 4), bool(memory))
         except EditorError as error:
             return {"job": ""}, failed(str(error))
         return {"job": benchmark.job.id}, None
@@ -47,6 +48,21 @@ def register(app: Dash, state: AppState) -> None:
         if clicks and benchmark is not None:
             await asyncio.to_thread(benchmark.job.cancel)
         return False
+
+    @app.callback(Output("bench-problem", "children", allow_duplicate=True), Input("bench-calibrate", "n_clicks"),
+                  State("doc", "data"), prevent_initial_call=True)
+    async def calibrate(clicks: int | None, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        try:
+            document = await asyncio.to_thread(state.document, document_id)
+            said = await asyncio.to_thread(state.calibrate, document)
+            set_props("view", {"data": await asyncio.to_thread(view_of, document)})
+        except (EditorError, TimeoutError) as error:
+            return failed(str(error))
+        set_props("status", {"children": status(document)})
+        set_props("bench-text", {"children": said})
+        return None
 
     @app.callback(Input("bench-stream", "data"), State("doc", "data"), State("scheme", "data"), websocket=True,
                   persistent=True)
@@ -77,6 +93,7 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
     seen = -1
     if not benchmark.job.done:
         _enable(False)
+        set_props("bench-calibrate", {"disabled": True})
         set_props("bench-cancel", {"disabled": False})
         set_props("bench-progress", {"animated": True, "striped": True})
         set_props("bench-result", {"children": None})
@@ -130,22 +147,24 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     samples = [e for e in benchmark.job.events if e["kind"] == "sample"]
     set_props("bench-chart-box", {"children": _chart(document, benchmark, scheme)})
     if benchmark.kind == "tune":
-        set_props("bench-text", {"children": f"Tuned: the fastest is “{result.best}”."})
+        set_props("bench-text", {"children": result.proposal})
         set_props("bench-result", {"children": tuned_view(result)})
-        if not benchmark.adopted:  # a page that is loaded later only shows the outcome
-            benchmark.adopted = True
-            stroke: Layout = {"do": "adopt", "name": result.best}
-            set_props("next-stroke", {"data": stroke})
         return
     result = result[0]
     set_props("bench-text", {"children": f"Done: median {human_seconds(result.total.median)} over {result.runs} runs, "
                                         f"{len(samples)} with the baselines."})
+    if benchmark.version == document.version and result.mode == "latency":
+        set_props("ribbon", {"data": ribbon_of(document, result)})
+    set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
     set_props("bench-stale", {"children": stale(benchmark, document)})
     set_props("bench-result", {"children": result_view(result, colours_of(document))})
-    if not benchmark.kept:
-        benchmark.kept = True
-        document.keep_run(result, benchmark.layout)
-    set_props("bench-runs", {"children": runs_view(document.runs())})
+    try:
+        if not benchmark.kept:
+            document.keep_run(result, benchmark.layout)
+            benchmark.kept = True
+        set_props("bench-runs", {"children": runs_view(document.runs())})
+    except WorkspaceError as error:
+        set_props("bench-problem", {"children": failed(f"This result is not in the list of benchmarks. {error}")})
 
 
 def _enable(on: bool) -> None:

@@ -15,8 +15,10 @@ from editor.exports.report import MAX_COMPARED, write_comparison
 from editor.placement.hints import hints
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
-from editor.web.panels.compare import compare_view, hints_view
+from editor.web.messages import PanesRequest
+from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.parts import problem
+from editor.web.validation import require
 from editor.web.view import source_of
 from editor.workspace.document import Document
 
@@ -34,13 +36,22 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         return await asyncio.to_thread(_compare_now, state, str(ctx.triggered_id), name or "", document_id)
 
+    @app.callback(Output("sizes-result", "children"), Input("sizes-compare", "n_clicks"), Input("sizes-list", "n_submit"),
+                  State("sizes-list", "value"), State("sizes-list", "placeholder"), State("doc", "data"),
+                  running=[(Output("sizes-compare", "loading"), True, False)], prevent_initial_call=True)
+    async def sizes(_clicks: Any, _enter: Any, text: str | None, example: str, document_id: str) -> Any:
+        if not any(t["value"] for t in ctx.triggered):
+            raise PreventUpdate
+        return await asyncio.to_thread(_sizes_now, state, str(text or example)[:1000], document_id)
+
     @app.callback(Output("panes-data", "data"), Input("panes-request", "data"), State("doc", "data"), prevent_initial_call=True)
     async def panes(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
+        require(asked, PanesRequest, "a question about layouts")
         document = await asyncio.to_thread(state.document, document_id)
         layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
-        chosen = [layouts[name] for name in asked.get("names", ())[:4] if name in layouts]
+        chosen = [layouts[name] for name in asked["names"][:4] if name in layouts]
         return await asyncio.to_thread(panes_data, document, chosen)
 
     @app.callback(Output("download", "data", allow_duplicate=True), Input("comparison-request", "data"), State("doc", "data"),
@@ -48,8 +59,17 @@ def register(app: Dash, state: AppState) -> None:
     async def attach(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
+        require(asked, PanesRequest, "a question about layouts")
         document = await asyncio.to_thread(state.document, document_id)
-        return await asyncio.to_thread(_page, document, [str(name) for name in asked.get("names", ())[:MAX_COMPARED]])
+        return await asyncio.to_thread(_page, document, asked["names"][:MAX_COMPARED])
+
+
+def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
+    try:
+        document = state.document(document_id)
+        return sizes_view(document, *state.at_sizes(document, text))
+    except EditorError as error:
+        return problem(str(error), "The sizes were not compared")
 
 
 def _page(document: Document, names: list[str]) -> dict[str, Any]:

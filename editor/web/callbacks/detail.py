@@ -14,6 +14,7 @@ from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.drawing.collapsed import expand_level, reveal, shown_elements
+from editor.web.drawing.cytoscape_types import Element
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import map_data
 from editor.web.panels.notice import notice
@@ -43,7 +44,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("graph", "elements", allow_duplicate=True), Input("view", "data"), State("detail", "data"),
                   State("doc", "data"), prevent_initial_call=True)
-    async def follow(_view: Any, detail: m.Detail, document_id: str) -> list[m.Element]:
+    async def follow(_view: Any, detail: m.Detail, document_id: str) -> list[Element]:
         if not ctx.triggered or detail["mode"] != "subgraphs":
             raise PreventUpdate
         return await asyncio.to_thread(lambda: shown_elements(state.document(document_id), detail))

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
-from editor.errors import EditorError
+from editor.errors import EditorError, WorkspaceError
 from editor.web.app_state import AppState
-from editor.web.messages import Confirmed, HoverRequest, Selection, Strokes
+from editor.web.drawing.ribbon import ribbon_of
+from editor.web.drawing.thumbnail import keep_thumbnail, thumbnail_svg
+from editor.web.messages import Confirmed, HoverRequest, Ribbon, Selection, Strokes
+from editor.web.other_writers import changes_of_others, in_words, refuse_unseen
 from editor.web.panels import inspector
 from editor.web.panels.benchmark_panel import stale
 from editor.web.panels.devices import device_list, history_list, outcome, pins_summary
+from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.hover import hover
+from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.notice import notice, refusal_notice
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
-from editor.web.stroke_order import Answer
+from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import apply
 from editor.web.validation import require
-from editor.web.view import codegen_value, costs_value, figures_of, policy_value, view_of
+from editor.web.view import codegen_value, colours_of, costs_value, figures_of, policy_value, view_of
+from editor.workspace.author import Author, acting_as
 from editor.workspace.document import Document, Refusal
+from editor.workspace.history import Change
+
+log = logging.getLogger(__name__)
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -48,10 +58,46 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         return await asyncio.to_thread(_hover, state, request, document_id)
 
+    @app.callback(Output("ribbon", "data"), Output("fallbacks", "children"), Input("view", "data"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def follow(_view: Any, document_id: str) -> tuple[Any, Any]:
+        return await asyncio.to_thread(_follow, state, document_id)
+
+    @app.callback(Output("memory", "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def memory(_view: Any, tab: str, document_id: str) -> list[Any]:
+        if tab != "memory":
+            raise PreventUpdate
+        return await asyncio.to_thread(_memory, state, document_id)
+
     @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
                   State("doc", "data"), prevent_initial_call=True)
     async def inspect(selection: Selection | None, _view: Any, document_id: str) -> list[Any]:
         return await asyncio.to_thread(_inspect, state, selection or {"ops": []}, document_id)
+
+
+def _follow(state: AppState, document_id: str) -> tuple[Any, Any]:
+    """What shows the plan besides the graph and the tables."""
+    try:
+        document = state.document(document_id)
+    except EditorError:
+        raise PreventUpdate from None
+    ribbon = ribbon_of(document, state.measured_run(document))
+    picture_plan(state, document, ribbon)
+    return ribbon, fallbacks_view(document)
+
+
+def picture_plan(state: AppState, document: Document, ribbon: Ribbon) -> None:
+    """Keeps the picture of a plan for the list of recent work."""
+    names = [device.name for device in document.devices]
+    keep_thumbnail(state.store.folder, document.id, thumbnail_svg(ribbon, colours_of(document), names))
+
+
+def _memory(state: AppState, document_id: str) -> list[Any]:
+    try:
+        return memory_view(state.document(document_id))
+    except EditorError:
+        raise PreventUpdate from None
 
 
 def _hover(state: AppState, request: HoverRequest, document_id: str) -> list[Any]:
@@ -73,30 +119,41 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
         document, page = state.document(document_id), state.pages.get(message["page"])
         with page.lock:
             before = figures_of(document)
-            answers = page.apply(message["strokes"], lambda stroke: _applied(state, document, stroke))
-            confirmed: Confirmed = {"page": message["page"], "sequence": page.last}
+            document.refresh()
+            others = changes_of_others(document, message["page"], message["seen"])
+            answers = page.apply(message["strokes"],
+                                 lambda stroke: _applied(state, document, page, message["page"], stroke, others))
+            confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
             settings = document.placement.settings
             return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
-                    transfer_rows(document), status(document, before), _notice(document, answers), _selection(answers),
+                    transfer_rows(document), status(document, before), _notice(state, document, answers, others),
+                    _selection(answers),
                     policy_value(settings), settings.subgraphs, costs_value(settings), codegen_value(settings),
                     outcome(document), stale(state.benchmarks.get(document.id), document), history_list(document), confirmed)
+    except WorkspaceError as error:
+        log.warning("a stroke waits: %s", error)
+        waiting: Confirmed = {"page": str(message.get("page")), "sequence": 0, "problem": str(error)}
+        return (*[no_update] * 15, waiting)
     except EditorError as error:
         return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 9)
 
 
-def _applied(state: AppState, document: Document, stroke: Mapping[str, Any]) -> Answer:
-    return Answer(apply(state, document, stroke), stroke.get("message"))
+def _applied(state: AppState, document: Document, page: PageStrokes, page_id: str, stroke: Mapping[str, Any],
+             others: list[Change]) -> Answer:
+    refuse_unseen(stroke, others, state.server_name)
+    with acting_as(Author(page_id, stroke["sequence"], page.name, state.server_name)):
+        return Answer(apply(state, document, stroke), stroke.get("message"))
 
 
-def _notice(document: Document, answers: list[Answer]) -> Any:
-    """The message of the last stroke that has one."""
+def _notice(state: AppState, document: Document, answers: list[Answer], others: list[Change]) -> Any:
+    """The message of the last stroke that has one, else what others did."""
     for answer in reversed(answers):
         if isinstance(answer.outcome, Refusal):
             names = [d.name for d in document.devices]
             return refusal_notice(answer.outcome, names.index(answer.outcome.device))
         if answer.message is not None:
             return notice(answer.message["text"], bad=answer.message["bad"])
-    return None
+    return notice(in_words(others, state.server_name)) if others else None
 
 
 def _selection(answers: list[Answer]) -> Any:
@@ -122,4 +179,4 @@ def _inspect(state: AppState, selection: Selection, document_id: str) -> list[An
         return inspector.several(document, ops)
     if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):
         return inspector.tensor(document, tensor)
-    return inspector.empty()
+    return inspector.plan(document)

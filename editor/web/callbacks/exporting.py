@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import yaml
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
@@ -25,7 +26,8 @@ def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
     @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
-                  Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True)
+                  Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True,
+                  running=[(Output("export", "loading"), True, False)])
     async def export(clicks: list[int | None], document_id: str) -> Any:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):
             raise PreventUpdate
@@ -66,6 +68,9 @@ def _content(document: Document, what: str) -> dict[str, Any]:
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
+    if what == "devices.yaml":
+        table = yaml.safe_dump([dict(d.entry) for d in document.devices], sort_keys=False, allow_unicode=True)
+        return {"content": table, "filename": "devices.yaml", "type": "application/yaml"}
     if what == "partition.log":
         return {"content": partition_log(placement), "filename": "partition.log", "type": "text/plain"}
     kind, _, form = what.partition(".")

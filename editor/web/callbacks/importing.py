@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import binascii
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.files import safe_stem
+from editor.imports.device_figures import ProfileReport
+from editor.imports.profile_files import times_in
 from editor.placement.rules import parse_rules_text
 from editor.web.app_state import AppState
 from editor.web.messages import Message, Rules, Simple
@@ -56,7 +60,10 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
         path = path.with_name(path.name + Path(filename).suffix.lower())
         path.write_bytes(uploaded(contents))
         try:
-            report = state.document(document_id).import_affinities(path, filename)
+            document = state.document(document_id)
+            if times_in(path) is not None:
+                return _profile_message(document.import_profile(path, date.today()), filename)
+            report = document.import_affinities(path, filename)
         except EditorError as error:
             return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
     lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
@@ -65,6 +72,19 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
     return {"text": "\n".join(lines), "bad": bool(report.problems)}
 
 
+def _profile_message(report: ProfileReport, filename: str) -> Message:
+    """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
+    problems = report.problems(6)
+    return {"text": "\n".join([f"Profile of {report.device} from {filename}: {report.text}", *problems]), "bad": bool(problems)}
+
+
 def uploaded(contents: str) -> bytes:
-    """The bytes of a file that the page sent."""
-    return base64.b64decode(contents.partition(",")[2])
+    """The bytes of a file that the page sent.
+
+    Raises:
+        EditorError: it did not arrive whole.
+    """
+    try:
+        return base64.b64decode(contents.partition(",")[2])
+    except binascii.Error as error:
+        raise EditorError("The file did not arrive whole. Choose it again.") from error

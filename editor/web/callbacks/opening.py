@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-from typing import Any
+from typing import Any, TypedDict
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, UnboundSymbolError
-from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
+from editor.web.callbacks.editing import picture_plan
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.open_request import OpenRequest
 from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
+from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
+from editor.web.validation import require
+from editor.workspace.document import Document
+
+
+class _Wanted(TypedDict):
+    path: str
+    devices: str
+    define: dict[str, int]
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -28,23 +36,22 @@ def register(app: Dash, state: AppState) -> None:
         if path.startswith("/d/"):
             try:
                 document = await asyncio.to_thread(state.document, path.removeprefix("/d/"))
+                return await asyncio.to_thread(_page, state, document)
             except EditorError as error:
                 return start_page(state, error=str(error))
-            return await asyncio.to_thread(editor_page, document)
         if path:
             return start_page(state)
         try:
             first = await asyncio.to_thread(state.open_first)
         except EditorError:
             return start_page(state, state.start)  # which asks for what is missing, or says what is wrong
-        return start_page(state) if first is None else await asyncio.to_thread(editor_page, first)
+        return start_page(state) if first is None else await asyncio.to_thread(_page, state, first)
 
     @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
-                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("upload", "contents"),
-                  State("upload", "filename"), State("path", "value"), State("devices-spec", "value"),
+                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("uploaded", "data"),
+                  State("path", "value"), State("devices-spec", "value"),
                   prevent_initial_call=True)
-    def ask(_examples: Any, _open: Any, _submit: Any, contents: str | None,
-            filename: str | None, path: str | None, spec: str | None) -> Any:
+    def ask(_examples: Any, _open: Any, _submit: Any, uploaded: str | None, path: str | None, spec: str | None) -> Any:
         trigger = ctx.triggered_id
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
@@ -53,10 +60,8 @@ def register(app: Dash, state: AppState) -> None:
             return {"path": str(state.examples / "models" / example.file),
                     "devices": str(state.examples / "devices" / example.devices), "define": example.define}
         devices = resolve_spec((spec or "").strip(), state.examples)
-        if trigger == "upload":
-            return {"path": _store_upload(state, contents or "", filename or "model.onnx"), "devices": devices,
-                    "define": {}}
-        return {"path": (path or "").strip(), "devices": devices, "define": {}}
+        chosen = uploaded if trigger == "uploaded" else path
+        return {"path": (chosen or "").strip(), "devices": devices, "define": {}}
 
     @app.callback(Output("request", "data", allow_duplicate=True), Input("open-sizes", "n_clicks"),
                   State({"type": "symbol", "name": ALL}, "value"), State({"type": "symbol", "name": ALL}, "id"),
@@ -64,8 +69,22 @@ def register(app: Dash, state: AppState) -> None:
     def with_sizes(clicks: int | None, values: list[Any], ids: list[dict[str, str]], request: dict[str, Any]) -> Any:
         if not clicks:
             raise PreventUpdate
-        sizes = {i["name"]: int(v) for i, v in zip(ids, values, strict=True) if isinstance(v, int | float)}
-        return {**request, "define": {**request["define"], **sizes}}
+        sizes = {str(i.get("name")): int(v) for i, v in zip(ids, values, strict=False) if isinstance(v, int) or _whole(v)}
+        known = request.get("define")
+        return {**request, "define": {**(known if isinstance(known, dict) else {}), **sizes}}
+
+    @app.callback(Output("resized", "data"), Output("notice", "children", allow_duplicate=True),
+                  Input("sizes-apply", "n_clicks"), State({"type": "size", "name": ALL}, "value"),
+                  State({"type": "size", "name": ALL}, "id"), State("doc", "data"), prevent_initial_call=True)
+    async def resize(clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        sizes = {str(i.get("name")): int(v) for i, v in zip(ids, values, strict=False) if isinstance(v, int) or _whole(v)}
+        try:
+            document = await asyncio.to_thread(state.with_sizes, document_id, sizes)
+        except EditorError as error:
+            return no_update, notice(str(error), bad=True)
+        return f"/d/{document.id}", None
 
     @app.callback(Output("opening-cancel", "disabled"), Input("opening-cancel", "n_clicks"), prevent_initial_call=True)
     async def cancel(clicks: int | None) -> Any:
@@ -79,11 +98,12 @@ def register(app: Dash, state: AppState) -> None:
     async def open_request(request: dict[str, Any] | None) -> Any:
         if not request:
             raise PreventUpdate
-        wanted = OpenRequest(request["path"], request["devices"], request["define"])
         try:
+            require(request, _Wanted, "what to open")
+            wanted = OpenRequest(request["path"], request["devices"], request["define"])
             document = await asyncio.to_thread(state.open, wanted)
         except UnboundSymbolError as error:
-            return no_update, None, symbol_form(error.symbols, request["define"], str(error)), ""
+            return no_update, None, symbol_form(error.symbols, {**error.proposed, **request["define"]}, str(error)), ""
         except EditorError as error:
             title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
             text = "Nothing was opened." if title == "Cancelled" else str(error)
@@ -91,9 +111,11 @@ def register(app: Dash, state: AppState) -> None:
         return f"/d/{document.id}", None, None, ""
 
 
-def _store_upload(state: AppState, contents: str, filename: str) -> str:
-    """Keeps an uploaded file in the workspace, in a folder named by its content."""
-    data = base64.b64decode(contents.partition(",")[2])
-    digest = hashlib.sha256(data).hexdigest()[:16]
-    name = safe_stem(filename.rsplit("/", 1)[-1])
-    return str(write_atomic(state.store.folder / "uploads" / digest / name, data))
+def _page(state: AppState, document: Document) -> Any:
+    """The page of a document, which is in the list of recent work from now on."""
+    picture_plan(state, document, ribbon_of(document))
+    return editor_page(document)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, float) and value.is_integer()

@@ -12,9 +12,10 @@ from editor.graph.graph import Graph, Ints
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
+from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, visible_ops
 from editor.web.drawing.spans import spans
-from editor.web.messages import Detail, Edge, EdgeData, Element, Frame, Node
+from editor.web.messages import Detail
 from editor.workspace.document import Document
 
 MOST_SHOWN = 1200

@@ -11,7 +11,7 @@ import numpy as np
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Drawing, draw
 from editor.text import shortened
-from editor.web.messages import Edge, EdgeData, Element, Frame, Node, NodeData, Position
+from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node, NodeData, Position
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
 _NAME_LIMIT = 19
@@ -52,7 +52,7 @@ class _Elements:
         pairs = list(self.edges)
         source = np.array([self.index[s] for s, _ in pairs], np.int64)
         target = np.array([self.index[t] for _, t in pairs], np.int64)
-        drawing = draw(len(self.ids), source, target, NODE_WIDTH)
+        drawing = draw(len(self.ids), source, target, NODE_WIDTH, wrap=True)
         for i, node in enumerate(self.nodes):
             node["position"] = rounded(float(drawing.x[i]), float(drawing.y[i]))
         return [*self.nodes, *(self._edge(i, pair, drawing) for i, pair in enumerate(pairs))]

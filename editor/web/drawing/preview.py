@@ -12,15 +12,16 @@ from html import escape
 
 from editor.text import shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
 from editor.web.drawing.spans import ops_of
 from editor.web.drawing.styles import WIDEST_BYTES
-from editor.web.messages import Edge, EdgeData, Frame, Node, NodeData, View
+from editor.web.messages import View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _SIZES = {"group": (NODE_WIDTH + 14, 46), "terminal": (NODE_WIDTH, 26), "op": (NODE_WIDTH, NODE_HEIGHT)}
-_NAME, _WORDS = 12, 22
+_NAME, _WORDS, _BRIEF = 12, 22, 13
 
 WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
@@ -33,14 +34,18 @@ def preview(document: Document) -> str:
     nodes, frames, drawn_edges = split(shown_elements(document, first_detail(document.graph)))
     picture = _Picture(nodes, view_of(document))
     edges = "".join(map(picture.edge, drawn_edges))
-    x0, x1, y0, y1 = picture.bounds(frames)
+    x0, x1, y0, y1 = picture.bounds(frames, drawn_edges)
     fed = {e["data"]["target"] for e in drawn_edges}
+    change = picture.view["change"]
+    focus = next((n["position"] for n in nodes if change in picture.ops[n["data"]["id"]]), None) if change >= 0 else None
+    at = f' data-focus-x="{focus["x"]}" data-focus-y="{focus["y"]}"' if focus else ""
     first = next((n for n in nodes if n["data"]["id"] not in fed), nodes[0])["position"]["x"]
     return (f'<div id="preview" aria-hidden="true"><header><span class="logo"></span>'
             f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
             f'{escape(document.title)}</div><div class="model-what">'
             f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="preview-tools"></div>'
-            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"><g>'
+            f'<div class="preview-ribbon"></div>'
+            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"{at}><g>'
             f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>'
             f'<div class="preview-inspector"></div><div class="preview-dock"></div></div>')
 
@@ -53,10 +58,12 @@ class _Picture:
         self.size = {n["data"]["id"]: _SIZES[n["classes"].split()[-1]] for n in nodes}
         self.ops = {n["data"]["id"]: _ops(n["data"]) for n in nodes}
 
-    def bounds(self, frames: list[Frame]) -> tuple[float, float, float, float]:
+    def bounds(self, frames: list[Frame], edges: list[Edge]) -> tuple[float, float, float, float]:
         """Left, right, top and bottom of all there is."""
         boxes: list[tuple[float, float, float, float]] = [(x, y, *self.size[name]) for name, (x, y) in self.at.items()]
         boxes += [(f["position"]["x"], f["position"]["y"], f["data"]["w"], f["data"]["h"]) for f in frames]
+        for data in (e["data"] for e in edges):
+            boxes += [(x, y, 2, 2) for x, y in _bends(self.at[data["source"]], self.at[data["target"]], data)]
         return (min(x - w / 2 for x, _, w, _ in boxes), max(x + w / 2 for x, _, w, _ in boxes),
                 min(y - h / 2 for _, y, _, h in boxes), max(y + h / 2 for _, y, _, h in boxes))
 
@@ -67,7 +74,7 @@ class _Picture:
         left, top = round(x - w / 2, 1), round(y - h / 2, 1)
         if not ops:
             return (f'<rect class="terminal" x="{left}" y="{top}" width="{w}" height="{h}" rx="5"/>'
-                    + _text(x, y, "var(--ink)", [node["data"]["label"]]))
+                    + _text(x, y, "var(--ink)", [node["data"]["label"]]) + _brief(x, y, "var(--ink)", node["data"]["label"]))
         view = self.view
         places = [self.index[op] for op in ops]
         shares = Counter(view["device"][i] for i in places).most_common()
@@ -83,7 +90,9 @@ class _Picture:
             only = view["devices"][shares[0][0]]["name"]
             words = f"{shortened(only, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
-        return "".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])
+        signs = "".join(chr(0x2460 + device) if device < 9 else "" for device, _ in shares[:3])
+        return ("".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])
+                + _brief(x, y, ink, f"{signs} {node['data']['name']}"))
 
     def edge(self, edge: Edge) -> str:
         """A line from border to border, with what it means; hubs' edges show with the live graph only."""
@@ -142,6 +151,11 @@ def _border(before: tuple[float, float], end: tuple[float, float], size: tuple[i
 def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
     first = y - 7.5 * (len(lines) - 1)
     return "".join(f'<text x="{x}" y="{first + 15 * i:.1f}" fill="{ink}">{escape(line)}</text>' for i, line in enumerate(lines))
+
+
+def _brief(x: float, y: float, ink: str, line: str) -> str:
+    """What is shown instead from afar."""
+    return f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
 
 
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH
 
+FAR_FONT = 20
+"""Size of the names that are shown from afar: 8 pixels at zoom 0.4."""
 WIDEST_BYTES = 8_000_000
 """From here on, edges are as wide as they get."""
 _COLOURS = {
@@ -40,6 +42,9 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
             "color": "#ffffff", "text-outline-color": "#15181c", "text-outline-width": 1.2}},
         {"selector": "node.terminal", "style": {"shape": "round-rectangle", "height": 26, "border-width": 1,
                                                 "border-color": c["terminal_line"], "font-size": 11}},
+        # Far out there is one line, as large as the node holds: the devices' numbers and the name.
+        {"selector": "node.far", "style": {"label": "data(brief)", "font-size": FAR_FONT, "text-wrap": "ellipsis",
+                                           "text-max-width": NODE_WIDTH - 2}},
         {"selector": "node.pinned", "style": {"border-width": 3, "border-color": c["pin"]}},
         {"selector": "node.forced", "style": {"border-width": 3, "border-style": "dashed", "border-color": "#e03131"}},
         {"selector": "edge", "style": {
@@ -58,7 +63,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
                                                 "target-arrow-color": c["cross"], "opacity": 1}},
         {"selector": "edge.transfer[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 2.4, 8)"}},
         {"selector": "edge.faint.transfer", "style": {"visibility": "visible", "width": 1, "opacity": 0.14}},
-        {"selector": "node.dim", "style": {"opacity": 0.28}},
+        {"selector": "node.dim, node.faded", "style": {"opacity": 0.28}},
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
         {"selector": "node.mark", "style": {"underlay-color": c["halo"], "underlay-opacity": 0.45, "underlay-padding": 7}},
         {"selector": "edge.mark", "style": {"line-color": c["halo"], "target-arrow-color": c["halo"], "width": 4}},

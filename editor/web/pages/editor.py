@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dash_cytoscape as cyto
@@ -12,11 +13,14 @@ from dash import dcc, html
 from editor.text import human_bytes
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
+from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.styles import stylesheet
 from editor.web.panels import inspector
 from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
+from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
+from editor.web.panels.fallback_table import fallbacks_panel
 from editor.web.panels.parts import icon, icon_button
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
@@ -34,14 +38,18 @@ def editor_page(document: Document) -> html.Div:
         dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
         dcc.Store(id="strokes"), dcc.Store(id="next-stroke"), dcc.Store(id="confirmed"), dcc.Store(id="selection"),
         dcc.Store(id="applied"), dcc.Store(id="linked"),
+        dcc.Store(id="ribbon", data=ribbon_of(document)), dcc.Store(id="ribbon-drawn"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),
         dcc.Store(id="map-request"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
         dcc.Store(id="panes-request"), dcc.Store(id="panes-data"), dcc.Store(id="comparison-request"),
-        dcc.Store(id="hover-request"),
+        dcc.Store(id="hover-request"), dcc.Store(id="search-request"), dcc.Store(id="search-results"),
+        dcc.Store(id="resized"), dcc.Store(id="resized-gone"),
         dcc.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
         dcc.Download(id="download"),
+        html.Div(id="live", className="unseen", role="status"), html.Div(id="connection", hidden=True, role="alert"),
         _header(document),
         tools_panel(document),
+        html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
         html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
         html.Div(_panes(), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
         html.Nav([html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
@@ -54,7 +62,7 @@ def editor_page(document: Document) -> html.Div:
             "data-placeholder": "What would you like to do?"}),
             html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
             **{"aria-label": "Commands"}),
-        html.Aside(inspector.empty(), id="inspector", className="panel", **{"aria-label": "Inspector"}),
+        html.Aside(inspector.plan(document), id="inspector", className="panel", **{"aria-label": "Inspector"}),
         _dock(document),
         html.Footer(status(document), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
     ], id="editor")
@@ -62,17 +70,17 @@ def editor_page(document: Document) -> html.Div:
 
 def _header(document: Document) -> html.Header:
     graph = document.graph
-    sizes = "".join(f" · {name}={value}" for name, value in graph.define.items())
     return html.Header([
         dcc.Link([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")], href="/open",
                  className="home", title="Open another model"),
         html.Div([html.H1(document.title, className="model-name"),
-                  html.Div(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants{sizes}",
-                           className="model-what")], className="model", title=str(graph.path)),
+                  html.Div([f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants",
+                            *_sizes(graph.define)], className="model-what")], className="model", title=str(graph.path)),
         html.Span(className="spring"),
-        dmc.TextInput(id="find", placeholder="Find, or filter: op == Conv and flops > 1e8", size="xs", w=300,
-                      leftSection=icon("search"),
-                      **{"aria-label": "Find an op by name, type or tensor"}),
+        html.Div([dmc.TextInput(id="find", placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8", size="xs",
+                                leftSection=icon("search"), **{"aria-label": "Find blocks, ops, tensors and commands"}),
+                  html.Div([html.Ul(id="search-list", role="listbox", **{"aria-label": "Results"}),
+                            html.Div(id="search-note", role="status")], id="search-box", hidden=True)], className="search"),
         icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
         icon_button("palette-open", "palette", "All commands (Ctrl+K)"), icon_button("help-open", "help", "Keyboard (?)"),
         _export_menu(),
@@ -83,11 +91,25 @@ def _header(document: Document) -> html.Header:
     ], id="header")
 
 
+def _sizes(define: Mapping[str, int]) -> list[Any]:
+    """Input sizes, and a form to change them: pins and layouts are kept."""
+    if not define:
+        return []
+    text = ", ".join(f"{name}={size}" for name, size in define.items())
+    form = [dmc.NumberInput(id={"type": "size", "name": name}, label=name, value=size, min=0, step=1, size="xs",
+                            allowDecimal=False) for name, size in define.items()]
+    return [" · ", dmc.Popover([
+        dmc.PopoverTarget(html.Button(text, className="link", title="Change the input sizes", id="sizes-open")),
+        dmc.PopoverDropdown([*form, html.P("Opens the model with these sizes; pins and kept layouts come along.",
+                                           className="hint"), dmc.Button("Apply", id="sizes-apply", size="xs")])],
+        position="bottom-start", withArrow=True, shadow="md", width=260, trapFocus=True)]
+
+
 _EXPORTS = (
     ("Graph", (("affinity.dot", "Affinities, DOT"), ("affinity.svg", "Affinities, SVG"), ("subgraphs.dot", "Subgraphs, DOT"),
                ("subgraphs.svg", "Subgraphs, SVG"), ("picture:png", "Picture of the view, PNG"),
                ("picture:svg", "Picture of the view, SVG"))),
-    ("Plan and report", (("plan.json", "Plan, JSON"), ("bundle:html", "HTML report"),
+    ("Plan and report", (("plan.json", "Plan, JSON"), ("devices.yaml", "Devices, YAML"), ("bundle:html", "HTML report"),
                          ("bundle:md", "Report, Markdown"), ("bundle:csv", "Ops, CSV"), ("bundle:json", "Report, JSON"))),
     ("For other tools", (("bundle:openvino", "OpenVINO: model, affinities, script"),
                          ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
@@ -131,7 +153,7 @@ def _canvas(document: Document) -> list[Any]:
             {"value": "pinned", "label": "Colour: pinned"}],
             **{"aria-label": "What the colours mean"})], className="colour-by"),
         html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
-        html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True,
+        html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True, role="region",
                  **{"aria-label": "Map of the whole model"}),
         html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", variant="default"),
                   icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
@@ -142,6 +164,20 @@ def _canvas(document: Document) -> list[Any]:
         html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"}),
         html.Div(id="notice"),
     ]
+
+
+def _ribbon() -> list[Any]:
+    """The line above the graph; `assets/ribbon.js` draws it."""
+    return [html.Canvas(id="ribbon-canvas", role="img"),
+            html.Div([html.Span(id="ribbon-text", role="status"),
+                      html.Button("‹", className="mini", title="Previous change of device ([)",
+                                  **{"data-command": "previous-change", "aria-label": "Previous change of device"}),
+                      html.Button("›", className="mini", title="Next change of device (])",
+                                  **{"data-command": "next-change", "aria-label": "Next change of device"}),
+                      dmc.Select(id="ribbon-by", value="seconds", size="xs", w=110, allowDeselect=False, data=[
+                          {"value": "seconds", "label": "Width: time"}, {"value": "bytes", "label": "Width: bytes"},
+                          {"value": "ops", "label": "Width: ops"}], **{"aria-label": "What the widths mean"})],
+                     className="ribbon-words")]
 
 
 def _panes() -> list[Any]:
@@ -169,19 +205,23 @@ def _help() -> list[Any]:
 def _dock(document: Document) -> html.Section:
     return html.Section(dmc.Tabs([
         dmc.TabsList([dmc.TabsTab(name.capitalize(), value=name) for name in
-                      ("subgraphs", "transfers", "benchmark", "rules", "compare")]),
-        # The grids' script is as large as all others together: it comes once the graph is there (showTables).
+                      ("fallbacks", "subgraphs", "transfers", "memory", "benchmark", "devices", "rules", "compare")]),
+        dmc.TabsPanel(fallbacks_panel(document), value="fallbacks", keepMounted=True),
+        # The grids' script is as large as all others together: it comes when one of their tabs is opened.
         dmc.TabsPanel(subgraph_table(document), value="subgraphs", id="tabs-panel-subgraphs"),
         dmc.TabsPanel(transfer_table(document), value="transfers", id="tabs-panel-transfers"),
+        dmc.TabsPanel(html.Div(id="memory", className="bench"), value="memory", keepMounted=True),
         dmc.TabsPanel(benchmark_panel(document), value="benchmark", keepMounted=True),
+        dmc.TabsPanel(device_form_panel(document), value="devices", keepMounted=True),
         dmc.TabsPanel(rules_panel(), value="rules", keepMounted=True),
-        dmc.TabsPanel(compare_panel(), value="compare", keepMounted=True),
-    ], id="tabs", keepMounted=False), id="dock", **{"aria-label": "Tables and benchmark"})
+        dmc.TabsPanel(compare_panel(document.graph.define), value="compare", keepMounted=True),
+    ], id="tabs", value="fallbacks", keepMounted=False), id="dock", **{"aria-label": "Tables and benchmark"})
 
 
 def _weights(document: Document) -> int:
-    """Bytes of all constants that some op reads, each once."""
+    """Bytes of all constants that an op of the plan reads, each once; what constants are made from does not count."""
     graph = document.graph
-    read = np.unique(graph.op_reads.values)
+    of_the_plan = ~graph.op_is_constant[graph.op_reads.row_of_value]
+    read = np.unique(graph.op_reads.values[of_the_plan])
     constant = read[graph.tensor_is_constant[read]]
     return int(np.maximum(graph.tensor_bytes[constant], 0).sum())

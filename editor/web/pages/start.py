@@ -9,12 +9,14 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import dcc, html
 
-from editor.devices.discovery import available_devices
+from editor.devices.discovery import available_devices, unusable_runtimes
+from editor.errors import WorkspaceError
 from editor.web.app_state import AppState
+from editor.web.drawing.thumbnail import thumbnail_of
 from editor.web.open_request import OpenRequest
+from editor.web.panels.device_form import choices
 from editor.web.panels.parts import icon, problem
-
-UPLOAD_LIMIT = 256 << 20
+from editor.workspace.history import Record
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
     data = None if request is None else {"path": request.path, "devices": request.devices,
                                          "define": dict(request.define)}
     return html.Div([
-        dcc.Store(id="request", data=data), dcc.Store(id="opened"), dcc.Store(id="gone"),
+        dcc.Store(id="request", data=data), dcc.Store(id="opened"), dcc.Store(id="uploaded"), dcc.Store(id="gone"),
         html.Header([html.Span([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")],
                                className="home"),
                      html.Span(className="spring"),
@@ -65,8 +67,14 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
             _own_model(),
             *_recent(state),
             html.H2("On this machine", className="heading"),
-            html.Ul([html.Li([html.B(d.name), f" — {d.description}"]) for d in available_devices()], className="machine"),
+            html.Ul([html.Li([html.B(name), f" — {text}"]) for name, text in _machine()], className="machine"),
         ], id="start")])
+
+
+def _machine() -> list[tuple[str, str]]:
+    """(name, description) of each device, and of what is installed but cannot be used."""
+    devices = [(d.name, f"{d.description} ({d.details})" if d.details else d.description) for d in available_devices()]
+    return devices + [(part.name, f"installed but unusable: {part.reason}") for part in unusable_runtimes()]
 
 
 def _example(number: int, example: Example) -> html.Button:
@@ -86,20 +94,45 @@ def _own_model() -> html.Div:
             dmc.Autocomplete(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", size="sm", w=360,
                              value="HETERO:GPU,CPU", data=[t["value"] for t in tables]),
             dmc.Button("Open", id="open-path", size="sm")], className="own"),
-        dcc.Upload(html.Div([icon("upload"), html.Span(["Drop an .onnx file here, or ", html.U("choose one")])]),
-                   id="upload", className="upload", className_active="upload active", max_size=UPLOAD_LIMIT),
-        html.P("Files over 256 MB, and models whose weights lie in other files, are opened by their path.",
-               className="hint")])
+        dmc.MultiSelect(id="devices-choice", data=choices(), searchable=True, clearable=True, size="sm",
+                        hidePickedOptions=True, label="Or choose devices, the most wanted first", value=[],
+                        maxDropdownHeight=320,
+                        placeholder="What is here, planned devices, and presets of real accelerators"),
+        html.Div([html.Div([icon("upload"), html.Span(["Drop a model here: an .onnx file, a folder with its weights, or a zip "
+                                                       "of one. Or choose "]),
+                            html.Button("files", className="link", **{"data-upload": "files"}), html.Span(" or "),
+                            html.Button("a folder", className="link", **{"data-upload": "folder"})]),
+                  html.Div(id="upload-progress", role="status")], id="upload", className="upload")])
 
 
 def _recent(state: AppState) -> list[Any]:
-    records = state.store.recent(6)
+    try:
+        records = state.store.recent(6)
+    except WorkspaceError as error:
+        return [html.H2("Recent", className="heading"), problem(str(error), "Earlier work cannot be listed")]
     if not records:
         return []
-    rows = [dcc.Link([html.B(r.title), html.Span(f" {r.model}", className="recent-path"),
+    rows = [dcc.Link([_picture(state, r), html.B(r.title),
+                      html.Span(f" {_device_names(state, r)} ", className="recent-devices"),
+                      html.Span(f" {r.model}", className="recent-path"),
                       html.Span(r.updated[:16].replace("T", " ") + " UTC", className="recent-time")],
                      href=f"/d/{r.id}", className="recent") for r in records]
     return [html.H2("Recent", className="heading"), html.Div(rows)]
+
+
+def _picture(state: AppState, record: Record) -> Any:
+    """The plan from left to right in the colours of its devices."""
+    found = thumbnail_of(state.store.folder, record.id)
+    if found is None:
+        return html.Span(className="recent-picture")
+    address, words = found
+    return html.Img(src=address, alt=words, title=words, className="recent-picture")
+
+
+def _device_names(state: AppState, record: Record) -> str:
+    """The devices of a document in order, for those who have several of one model."""
+    devices = state.store.decisions(record.id, record.cursor)["devices"]
+    return ", ".join(str(entry.get("name") or entry.get("backendName")) for entry in devices)
 
 
 def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str) -> html.Div:

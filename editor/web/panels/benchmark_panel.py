@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dash_ag_grid as dag
 import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.execution.measure.figures import BenchmarkResult
-from editor.execution.measure.tune import Tuned
+from editor.execution.measure.tune import PRESENT, Tuned
+from editor.kinds import Kind, kind_of_run
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_seconds
+from editor.text import human_bytes, human_seconds
 from editor.web.app_state import BenchmarkState
-from editor.web.panels.parts import planned_badge, problem
-from editor.web.panels.tables import GRID, bytes_column, device_column, number_column
+from editor.web.panels.parts import kind_badge, problem
+from editor.web.panels.tables import bytes_column, data_table, device_column, number_column
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
@@ -30,12 +30,14 @@ def benchmark_panel(document: Document) -> html.Div:
             dmc.Button("Start", id="bench-start", size="xs", leftSection=html.Span(className="icon icon-play")),
             dmc.Button("Profile", id="bench-profile", size="xs", variant="default"),
             dmc.Button("Tune", id="bench-tune", size="xs", variant="default"),
+            dmc.Button("Calibrate", id="bench-calibrate", size="xs", variant="default", disabled=True),
             dmc.Button("Cancel", id="bench-cancel", size="xs", variant="default", disabled=True),
             dmc.NumberInput(id="bench-seconds", label="Seconds", value=3, min=0.5, max=600, step=1, size="xs", w=92),
             dmc.Select(id="bench-mode", label="Mode", value="latency", size="xs", w=130, allowDeselect=False,
                        data=[{"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
             dmc.NumberInput(id="bench-requests", label="In flight", value=4, min=1, max=64, size="xs", w=86,
                             disabled=True),
+            dmc.Checkbox(id="bench-memory", label="Memory too", size="xs", checked=False),
             html.Div([html.Div("Not run yet.", id="bench-text"),
                       dmc.Progress(id="bench-progress", value=0, size="sm", animated=True, striped=True,
                                    **{"aria-label": "Benchmark progress"})], className="bench-progress"),
@@ -56,9 +58,9 @@ def idle() -> html.P:
     """Before the first run."""
     return html.Div([html.P("Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
                   "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
-                  "Planned devices run on a stand-in and their times are marked as estimated.", className="hint wide"),
+                  "Planned devices run on a stand-in; their times are estimates.", className="hint wide"),
         html.P("Profile measures what each op takes on each real device; the automatic mode can then decide by measured "
-               "costs. Tune tries the best few plans for real and keeps the fastest.", className="hint wide")])
+               "costs. Tune runs the best few plans for real and proposes the fastest.", className="hint wide")])
 
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
@@ -70,7 +72,7 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
 
 def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
     """Summary, timeline and table of a finished benchmark."""
-    return [_cards(result), timeline(result, colours), _table(result), html.Details([
+    return [_cards(result), *_doubts(result), timeline(result, colours), _table(result), html.Details([
         html.Summary("Report as text, environment"), html.Pre(result.text(), className="report")])]
 
 
@@ -85,7 +87,7 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
         rows.append(html.Tr([
             html.Td(f["layout"]), html.Td(run.when[:19].replace("T", " ") + " UTC"),
             html.Td([html.B(human_seconds(f["median"])) if f["median"] == best else human_seconds(f["median"]),
-                     planned_badge() if f["estimated"] else None]),
+                     " ", kind_badge(kind_of_run(f["estimated"]))]),
             html.Td(human_seconds(f["p99"])), html.Td(f"{f['throughput']:.1f}"), html.Td(str(f["subgraphs"])),
             html.Td(", ".join(f"{name} {human_seconds(value)}" for name, value in f["baselines"].items()) or "—")]))
     head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "Requests/s", "Subgraphs", "Unsplit in the same run")]
@@ -95,11 +97,11 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
 
 def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
-    mark = planned_badge() if result.estimated else None
-    predicted = "" if result.predicted is None else (
-        f"predicted {human_seconds(result.predicted)} "
-        f"({'from the profile' if result.predicted_from == 'measured' else 'estimated'}) · ")
-    cards = [_card("This plan", [html.B(human_seconds(t.median)), mark], predicted +
+    text = result.comparison_with_prediction
+    why = f": {result.surprise}" if result.surprise else ""
+    predicted = f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}" if text else ""
+    cards = [_card("This plan", [html.B(human_seconds(t.median)), " ", kind_badge(result.kind)],
+                   f"{predicted}{result.precision[:1].upper()}{result.precision[1:]} · "
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
     for b in result.baselines:
@@ -107,7 +109,8 @@ def _cards(result: BenchmarkResult) -> html.Div:
             cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
             continue
         runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
-        cards.append(_card(f"Unsplit on {b.device}", [html.B(human_seconds(b.time.median))],
+        cards.append(_card(f"Unsplit on {b.device}", [html.B(human_seconds(b.time.median)), " ",
+                                                      kind_badge(Kind.MEASUREMENT)],
                            f"{b.description} · {runs} · {b.throughput or 0:.1f} requests/s · {result.ratio_to(b)}"))
     if result.difference is not None:
         d = result.difference
@@ -116,10 +119,31 @@ def _cards(result: BenchmarkResult) -> html.Div:
         cards.append(_card("Largest difference", [html.B(f"{d.max_absolute:.2g}"),
                                                   html.Span(word, className=look)],
                            f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
+                           + (f" · {result.narrowed}" if result.narrowed else "")
                            + (f" · {result.first_difference}" if result.first_difference else "")))
     else:
         cards.append(_card("Largest difference", [html.B("—")], result.difference_problem))
+    cards += [_card("Memory", [html.B(human_bytes(use.peak)), " ", kind_badge(Kind.MEASUREMENT)], str(use))
+              for use in result.memory]
+    if result.memory_problem:
+        cards.append(_card("Memory", [html.B("—")], result.memory_problem))
     return html.Div(cards, className="cards", id="bench-cards")
+
+
+def _advice(result: BenchmarkResult) -> str:
+    """What to do about a prediction that is far off."""
+    if not result.surprise:
+        return ""
+    if result.can_correct_profiles:
+        return "Calibrate corrects the profiles by this run. "
+    return "Profile measures the ops, for better predictions. " if result.kind is Kind.MEASUREMENT else ""
+
+
+def _doubts(result: BenchmarkResult) -> list[Any]:
+    """Why the figures may be wrong."""
+    if not result.disturbances:
+        return []
+    return [html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine.", className="hint wide warn")]
 
 
 def _card(title: str, value: list[Any], detail: str) -> html.Div:
@@ -127,24 +151,24 @@ def _card(title: str, value: list[Any], detail: str) -> html.Div:
                      html.Div(detail, className="card-detail")], className="card")
 
 
-def _table(result: BenchmarkResult) -> dag.AgGrid:
+def _table(result: BenchmarkResult) -> html.Div:
     rows: list[dict[str, Any]] = [
         {"what": f"subgraph {s.id}", "device": s.device, "detail": s.what, "bytes": None, "runs_on": s.runs_on,
-         "kind": "estimated" if s.estimated else "measured", **_times(s.time), "share": s.share}
+         "kind": kind_of_run(s.estimated), **_times(s.time), "share": s.share}
         for s in result.subgraphs]
-    rows += [{"what": f"transfer {t.source} → {t.target}", "device": t.to_device, "detail": t.tensor, "bytes": t.bytes,
-              "runs_on": f"{t.from_device} → {t.to_device}", "kind": "estimated" if t.estimated else "measured",
+    rows += [{"what": f"transfer {t.source} → {t.target}", "device": t.to_device, "detail": t.tensor,
+              "bytes": t.sent if t.wire else t.bytes,
+              "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}", "kind": kind_of_run(t.estimated),
               **_times(t.time), "share": t.share} for t in result.transfers]
     columns = [{"field": "what", "headerName": "Step", "width": 130}, device_column("device", "Device"),
-               {"field": "detail", "headerName": "From op / tensor", "flex": 1, "minWidth": 160, "tooltipField": "detail"},
+               {"field": "detail", "headerName": "From op / tensor", "width": 220, "minWidth": 140, "tooltipField": "detail"},
                {"field": "runs_on", "headerName": "Runs on", "width": 190, "tooltipField": "runs_on"},
-               {"field": "kind", "headerName": "Time is", "width": 104}, bytes_column("bytes", "Size", 96)]
+               {"field": "kind", "headerName": "Time is", "width": 116}, bytes_column("bytes", "Size", 96)]
     columns += [number_column(name, header, 92, valueFormatter=_SECONDS) for name, header in
                 (("median", "Median"), ("p90", "p90"), ("p99", "p99"), ("min", "Min"), ("max", "Max"))]
     columns.append(number_column("share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}))
     height = min(34 + 30 * len(rows) + 4, 340)
-    return dag.AgGrid(id="bench-table", rowData=rows, columnDefs=columns, dashGridOptions=GRID, className="grid",
-                      defaultColDef={"sortable": True, "resizable": True}, style={"height": f"{height}px", "width": "100%"})
+    return data_table("bench-table", rows, columns, f"{height}px")
 
 
 def _times(spread: Any) -> dict[str, float]:
@@ -161,7 +185,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
             continue
         cards.append(_card(name, [html.B(human_seconds(profile.total))],
                            f"{profile.device} · {len(profile.seconds)} ops in {len(profile.kernels)} kernels · "
-                           f"overhead per extra subgraph: {human_seconds(profile.launch_seconds)} · {profile.runs} runs"))
+                           f"overhead per extra subgraph: {human_seconds(profile.launch_seconds)} · {profile.runs} runs · "
+                           f"{profile.check}"))
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)
@@ -173,12 +198,11 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
     rows.sort(key=lambda row: -row["median"])
     columns = [device_column("device", "Device"), {"field": "kernel", "headerName": "Kernel", "width": 170},
                number_column("median", "Time", 92, valueFormatter=_SECONDS), number_column("ops", "Ops", 70),
-               {"field": "detail", "headerName": "Computes (fused)", "flex": 1, "minWidth": 160, "tooltipField": "detail"},
-               {"field": "key", "headerName": "Last op", "flex": 1, "minWidth": 140, "tooltipField": "key"}]
+               {"field": "detail", "headerName": "Computes (fused)", "width": 320, "minWidth": 160, "tooltipField": "detail"},
+               {"field": "key", "headerName": "Last op", "width": 240, "minWidth": 140, "tooltipField": "key"}]
     height = min(34 + 30 * len(rows) + 4, 340)
-    grid = dag.AgGrid(id="profile-table", rowData=rows[:500], columnDefs=columns, dashGridOptions=GRID, className="grid",
-                      defaultColDef={"sortable": True, "resizable": True}, style={"height": f"{height}px", "width": "100%"})
-    hint = html.P("Ops of one kernel share its time by estimated work. Choose “Costs: measured” on the left to let the "
+    grid = data_table("profile-table", rows[:500], columns, f"{height}px")
+    hint = html.P("Ops of one kernel share its time by estimated work. Choose “Costs: from a profile” on the left to let the "
                   "automatic mode use these figures.", className="hint wide")
     return [html.Div(cards, className="cards"), hint, grid]
 
@@ -186,20 +210,22 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
 def tuned_view(tuned: Tuned) -> list[Any]:
     """The candidates, fastest first, each with a button that takes it."""
     rows = []
-    for place, result in enumerate(tuned.results):
-        predicted = "—" if result.predicted is None else (
-            f"{human_seconds(result.predicted)}{' est.' if result.predicted_from == 'estimate' else ''}")
+    for result in tuned.results:
+        mine = result.plan == PRESENT
+        predicted = "—" if result.predicted is None or result.predicted_basis is None else [
+            human_seconds(result.predicted), " ", kind_badge(result.predicted_basis.kind)]
         rows.append(html.Tr([
-            html.Td([html.B(result.plan) if not place else "Previous plan" if result.plan == "this plan" else result.plan,
-                     planned_badge() if result.estimated else None]),
-            html.Td(human_seconds(result.total.median)), html.Td(predicted), html.Td(f"{result.throughput:.1f}"),
-            html.Td(str(len(result.subgraphs))),
-            html.Td("Current" if not place else html.Button("Use this", className="tool small", **{
+            html.Td(html.B(result.plan) if result.plan == tuned.best else result.plan),
+            html.Td([human_seconds(result.total.median), " ", kind_badge(result.kind)]),
+            html.Td(f"±{result.total.margin * 100:.2g} %"), html.Td("" if mine else tuned.evidence(result)),
+            html.Td(predicted), html.Td(f"{result.throughput:.1f}"), html.Td(str(len(result.subgraphs))),
+            html.Td("Current" if mine else html.Button("Use this", className="tool small", **{
                 "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
-    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "Predicted", "Requests/s", "Subgraphs", "Current")]))
+    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "95 % interval", "Against the current plan", "Predicted",
+                                                    "Requests/s", "Subgraphs", "")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
-            html.P("All candidates ran interleaved with each other and with the unsplit model; the fastest became the "
-                   "current plan. Undo brings the former one back.", className="hint wide")]
+            html.P(f"{tuned.proposal} All candidates ran interleaved with each other and with the unsplit model. Nothing has "
+                   "changed: choose “Use this” to take a plan.", className="hint wide"), *_doubts(tuned.results[0])]
 
 
 def failed(text: str) -> Any:

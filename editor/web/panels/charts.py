@@ -26,7 +26,7 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         estimated: planned devices are involved, so the plan's times are estimates.
         scheme: "light" or "dark".
     """
-    mark = " (estimated)" if estimated else ""
+    mark = " (estimate)" if estimated else ""
     figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
                            subplot_titles=(f"Latency per run, ms{mark}", f"Mean per subgraph and transfers, ms{mark}"))
     by_name: dict[tuple[bool, str], list[dict[str, Any]]] = {}

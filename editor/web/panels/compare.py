@@ -10,35 +10,72 @@ from dash import html
 
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.kinds import Basis, Kind
 from editor.placement.hints import Hint
 from editor.text import counted, human_bytes, human_seconds
-from editor.web.panels.parts import planned_badge, swatch
+from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, op_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures
+from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
 """Ops of a hint that are asked where else they are; all, for all but the largest."""
 
 
-def compare_panel() -> html.Div:
-    """What stands in the Compare tab."""
+def compare_panel(define: Mapping[str, int]) -> html.Div:
+    """What stands in the Compare tab; ``define`` are the sizes that the model leaves open."""
     return html.Div([
         html.Div([dmc.Button("Compare", id="compare-start", size="xs"),
                   dmc.TextInput(id="layout-name", placeholder="Name of this layout", size="xs", w=190,
                                 **{"aria-label": "Name of this layout"}),
-                  dmc.Button("Keep this plan", id="layout-keep", size="xs", variant="default"),
-                  dmc.Button("Suggest improvements", id="hints-start", size="xs", variant="default")],
+                  dmc.Button("Keep this plan", id="layout-keep", size="xs", variant="default")],
                  className="bench-controls"),
         html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
-                        "would do with the same devices, and beside the optimum. Hints are repaints that save time.",
-                        className="hint wide"), id="compare-result"),
-        html.Div(id="hints-result")], className="bench")
+                        "would do with the same devices, and beside the optimum.",
+                        className="hint wide"), id="compare-result"), *_sizes_form(define)], className="bench")
+
+
+def _sizes_form(define: Mapping[str, int]) -> list[Any]:
+    """Asks for sizes to compare, where the model leaves some open."""
+    if not define:
+        return []
+    example = " ".join(f"{name}={size},{2 * size}" for name, size in define.items())
+    return [html.H3("Several sizes of the inputs"),
+            html.Div([dmc.TextInput(id="sizes-list", placeholder=example, size="xs", w=320,
+                                    **{"aria-label": "Sizes to compare"}),
+                      dmc.Button("Compare sizes", id="sizes-compare", size="xs", variant="default"),
+                      html.Span("The decisions of this plan, solved again at each size.", className="hint")],
+                     className="bench-controls"),
+            html.Div(id="sizes-result")]
+
+
+def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]) -> list[Any]:
+    """A row for each combination of sizes."""
+    colours = colours_of(document)
+    lines = []
+    for row in rows:
+        if row.problem:
+            lines.append(html.Tr([html.Td(html.B(words(row, names))), html.Td(row.problem, colSpan=6, className="reason")]))
+            continue
+        f = row.figures
+        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in f["ops"].items()],
+                           className="spread")
+        memory = html.Span([html.Span([swatch(colours[n]), f"{human_bytes(b)} "], title=f"{human_bytes(b)} on {n}")
+                            for n, b in f["memory"].items() if b], className="spread")
+        lines.append(html.Tr([
+            html.Td(html.B(words(row, names))), html.Td([human_seconds(f["predicted"]), " ",
+                                                         basis_badge(row.basis) if row.basis else None]),
+            html.Td(spread), html.Td(counted(row.moved_ops, "op")), html.Td(str(f["subgraphs"])),
+            html.Td(human_bytes(f["moved"])), html.Td(memory)]))
+    head = [html.Th(t) for t in ("Sizes", "Latency", "Ops per device", "On other devices than now", "Subgraphs", "Moved",
+                                 "Most memory")]
+    return [html.Table([html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table")]
 
 
 def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     """The table of figures; differences are against the present plan."""
-    costs, source = op_costs(document)
+    costs, basis = op_costs(document)
     now = document.placement
     base = figures(now, costs)
     colours = colours_of(document)
@@ -71,26 +108,25 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                              _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
                              html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 _latency(source), "Max requests/s", "Pins")]
+                                 _latency(basis), "Max requests/s", "Pins")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
     return [html.Div("The plan has changed since: compare again.", className="outdated", hidden=True, role="status",
-                     **{"data-step-of": step_of(document, source)}),
+                     **{"data-step-of": step_of(document, basis)}),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
                       html.Button("HTML report", className="tool small", id="panes-attach",
                                   title="The ticked layouts side by side in one file that needs no server"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
-            html.H3(_latency(source)), html.Div(chart, className="bars")]
+            html.H3(_latency(basis)), html.Div(chart, className="bars")]
 
 
-def _latency(source: str) -> str:
+def _latency(basis: Basis) -> list[Any]:
     """What the plans' times are called: none of them ran."""
-    origin = {"measured": "profile", "estimated": "estimate"}.get(source, source)
-    return f"Predicted latency ({origin})"
+    return ["Latency ", basis_badge(basis)]
 
 
 def _tick(name: str) -> html.Button:
@@ -137,7 +173,7 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
             html.Td([f"Move {what} to ", html.B(hint.device)]), html.Td(fewer),
             html.Td(["caused by ", html.Button(_cause(graph, hint), className="link", title=hint.tensor,
                                             **{"data-goto": f"op{hint.ops[0]}"})]),
-            html.Td(planned_badge() if hint.estimated else None),
+            html.Td(kind_badge(Kind.ESTIMATE if hint.estimated else Kind.PREDICTION)),
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))

@@ -9,10 +9,12 @@ import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
-from editor.text import human_bytes, human_seconds
-from editor.web.panels.parts import heading, icon, planned_badge, swatch
-from editor.web.view import codegen_value, colours_of, costs_value, memory_of, policy_value, source_of
+from editor.kinds import Kind
+from editor.text import human_bytes, human_seconds, shortened
+from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
+from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
 from editor.workspace.document import Document
+from editor.workspace.history import Step
 
 
 def tools_panel(document: Document) -> html.Aside:
@@ -50,13 +52,14 @@ POLICY_CHOICES = [
     {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
     {"value": "pipeline", "label": "Pipeline: one stage each"}]
 GROW = [("type", "Same type", "All ops of this type", "t"),
-        ("twins", "Every layer", "The same op in every repeated block", "l"),
+        ("alike", "Every layer", "The same op in every repeated block", "l"),
         ("block", "Block", "The block around it", "k"), ("subgraph", "Subgraph", "Its whole subgraph", "s"),
-        ("before", "Upstream", "Everything it depends on", "a"), ("after", "Downstream", "Everything that depends on it", "d"),
-        ("near", "Neighbours", "Its neighbours", "n")]
+        ("upstream", "Upstream", "Everything it depends on", "a"),
+        ("downstream", "Downstream", "Everything that depends on it", "d"),
+        ("neighbours", "Neighbours", "Its neighbours", "n")]
 CODEGEN_CHOICES = [{"value": "op", "label": "Chosen op by op"}, {"value": "subgraph", "label": "Fastest per subgraph"}]
 COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
-                {"value": "measured", "label": "Measured by a profile"}]
+                {"value": "measured", "label": "From a profile"}]
 GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
                     {"value": "levels", "label": "Levels (Glow)"}]
 
@@ -72,11 +75,12 @@ def outcome(document: Document) -> list[Any]:
     if result.objective is None:
         return []
     options = document.placement.settings.policy_options
-    unused = options.get("costs", "estimate") == "estimate" and source_of(document) == "measured"
+    unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
-    return [html.P([title, planned_badge() if result.estimated else None], className="hint"),
+    kind = Kind.ESTIMATE if result.estimated else Kind.PREDICTION
+    return [html.P([title, kind_badge(kind)], className="hint"),
             html.P(_bound(result.objective, result.bound), className="hint") if result.bound is not None else None,
-            html.P("This model has been profiled: choose measured costs above.", className="hint") if unused else None]
+            html.P("This model has been profiled: choose “Costs: from a profile” above.", className="hint") if unused else None]
 
 
 def _bound(objective: float, bound: float) -> str:
@@ -105,7 +109,10 @@ def device_list(document: Document) -> list[Any]:
             **{"data-brush": str(i), "data-device": device.name})
         up = html.Button(icon("up"), className="raise", title=f"Raise the priority of {device.name}",
                          disabled=i == 0, **{"data-raise": str(i), "aria-label": f"Raise the priority of {device.name}"})
-        rows.append(html.Div([row, up], className="device-row", draggable="true"))
+        every = html.Button("all", className="mini every", title=f"Select all ops on {device.name}", disabled=not count,
+                            **{"data-all-on": str(i), "aria-label": f"Select all ops on {device.name}"})
+        rows.append(html.Div([row, html.Div([up, every], className="device-more")], className="device-row", draggable="true",
+                             **{"data-row-device": str(i)}))
     return rows
 
 
@@ -113,7 +120,8 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     """What tells a device from the others: its levels where the table has several like it."""
     alike = [d for d in devices if d.device == device.device]
     if len(alike) > 1 or device.planned:
-        return f"{device.device} {device.unit} · {device.codegen} "
+        note = f"· {device.published.note} " if device.published.note else ""
+        return f"{device.device} {device.unit} · {device.codegen} {note}"
     return f"{device.description} "
 
 
@@ -133,9 +141,27 @@ def pins_summary(document: Document) -> list[Any]:
     if not count:
         return [html.P("No pins: the automatic mode places every op.", className="hint")]
     text = f"{count} pinned op{'s' if count != 1 else ''}" + (f", {forced} by force" if forced else "")
-    return [html.P(text, className="hint"),
+    return [html.P(text, className="hint"), html.Ul(_pin_rows(document), className="pins"),
             html.Button([icon("reset"), html.Span("Reset to automatic")], className="tool",
                         **{"data-command": "reset", "title": "Remove all pins"})]
+
+
+_PINS_SHOWN = 40
+
+
+def _pin_rows(document: Document) -> list[Any]:
+    """Each pin, with a way to its op and a way to remove it; the last ones where there are many."""
+    graph, pins, colours = document.graph, document.placement.settings.pins, colours_of(document)
+    rows: list[Any] = []
+    for key, label in list(pins.items())[:-_PINS_SHOWN - 1:-1]:
+        op = graph.key_index[key]
+        name = f"{graph.type_label(op)} {graph.display_name(op)}"
+        rows.append(html.Li([swatch(colours[label]) if label in colours else None,
+                             html.Button(shortened(name, 24), className="link", title=f"{name}: pinned to {label}",
+                                         **{"data-goto": f"op{op}"}),
+                             html.Button("×", className="mini", title=f"Unpin {graph.display_name(op)}",
+                                         **{"data-unpin-op": str(op), "aria-label": f"Unpin {graph.display_name(op)}"})]))
+    return rows + ([html.Li(f"and {len(pins) - _PINS_SHOWN} more", className="hint")] if len(pins) > _PINS_SHOWN else [])
 
 
 _STEPS_SHOWN = 30
@@ -143,13 +169,25 @@ _STEPS_SHOWN = 30
 
 def history_list(document: Document) -> list[Any]:
     """What was done, newest first; each step can be gone back to."""
-    labels, cursor = document.labels
-    looks = ["step now" if i == cursor else "step undone" if i > cursor else "step" for i in range(len(labels))]
-    rows = [html.Button(label if i else "opened", className=looks[i],
-                        title=label, **{"data-step": str(i), "aria-current": "step" if i == cursor else "false"})
-            for i, label in reversed(list(enumerate(labels)))]
-    return rows[:_STEPS_SHOWN] + ([html.P(f"{len(rows) - _STEPS_SHOWN} older steps", className="hint")]
-                                  if len(rows) > _STEPS_SHOWN else [])
+    tree = document.history
+    branch = set(tree.branch)
+
+    def look(number: int) -> str:
+        if number not in branch:
+            return "step branch"
+        return "step now" if number == tree.cursor else "step undone" if number > tree.cursor else "step"
+
+    def title(step: Step) -> str:
+        origin = "" if step.number in branch else f"; another branch, from step {step.parent}"
+        return f"Step {step.number}: {step.label}{f', by {step.author}' if step.author else ''}{origin}"
+
+    steps = tree.steps[::-1]
+    rows: list[Any] = [
+        html.Button(step.label if step.number else "opened", className=look(step.number), title=title(step),
+                    **{"data-step": str(step.number), "aria-current": "step" if step.number == tree.cursor else "false"})
+        for step in steps[:_STEPS_SHOWN]]
+    older = len(steps) - _STEPS_SHOWN
+    return [*rows, html.P(f"{older} older steps", className="hint")] if older > 0 else rows
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:

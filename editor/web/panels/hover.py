@@ -9,7 +9,7 @@ from dash import html
 
 from editor.graph.scopes.tree import scopes_of
 from editor.text import human_bytes, human_seconds
-from editor.web.panels.parts import swatch
+from editor.web.panels.parts import basis_badge, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
@@ -52,12 +52,9 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
 
 
-_KIND = {"measured": "profile", "estimated": "estimate"}
-
-
 def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
     """Time on each device of what it can run; the present devices in bold."""
-    costs, source = op_costs(document)
+    costs, basis = op_costs(document)
     able, colours = document.placement.constraints.able, colours_of(document)
     here = set(document.placement.assignment.device[ops].tolist())
     rows = []
@@ -70,7 +67,7 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
         rows.append(html.Div([swatch(colours[device.name]), html.B(device.name) if d in here else device.name,
                               html.Span(words, className="value")], className="hover-row"))
     return [html.Div(rows, className="hover-rows"),
-            html.Div(f"Stand-alone time ({_KIND.get(source, source)})", className="soft")]
+            html.Div(["Stand-alone time: ", basis_badge(basis)], className="soft")]
 
 
 def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:

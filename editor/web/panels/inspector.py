@@ -11,20 +11,51 @@ from dash import html
 
 from editor.exports.colours import text_colour
 from editor.graph.scopes.tree import scopes_of
-from editor.text import human_bytes
+from editor.text import counted, human_bytes, human_seconds, shortened
 from editor.web.drawing.elements import visible_ops
+from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
-from editor.web.panels.parts import facts, heading, planned_badge, swatch
+from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
 from editor.web.rule_rows import labels_of
-from editor.web.view import colours_of
+from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
+_FEW = 5
+"""Largest transfers and subgraphs of the plan."""
 
-def empty() -> list[Any]:
-    """Nothing is selected."""
-    return [heading("Inspector"),
+
+def plan(document: Document) -> list[Any]:
+    """Nothing is selected: the plan in short."""
+    placement, graph = document.placement, document.graph
+    colours, (costs, basis) = colours_of(document), op_costs(document)
+    ops, device = placement.placed_ops, placement.assignment.device
+    seconds = np.bincount(device[ops], costs.op[ops, device[ops]], len(document.devices))
+    share = seconds / seconds.sum() if seconds.sum() else seconds
+    devices = [html.Li([swatch(colours[d.name]),
+                        html.Button(d.name, className="device-name link", title=f"Select all ops on {d.name}",
+                                    disabled=not placement.op_counts[d.name], **{"data-all-on": str(i)}),
+                        html.Span(f"{counted(placement.op_counts[d.name], 'op')}, {human_seconds(seconds[i])}, "
+                                  f"{share[i]:.0%} of the time"),
+                        html.Span(className="share-bar", style={"width": f"{100 * share[i]:.1f}%",
+                                                                "backgroundColor": colours[d.name]})], className="share",
+                       **{"data-row-device": str(i)})
+               for i, d in enumerate(document.devices)]
+    transfers = sorted(placement.division.transfers, key=lambda b: -b.bytes)[:_FEW]
+    subgraphs = sorted(placement.subgraphs, key=lambda s: -s.size)[:_FEW]
+    moved = [_plan_row(b.tensor, human_bytes(b.bytes), f"{b.source} → {', '.join(map(str, b.targets))}", "goto",
+                       f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
+    parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
+    return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
+            html.Ul(devices, className="shares"),
+            html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
+            html.H3("Largest subgraphs", className="part"), html.Ul(parts),
             html.P("Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
                    className="hint")]
+
+
+def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
+    link = html.Button(shortened(name, 30), className="link", title=f"{name} {more}".strip(), **{f"data-{what}": value})
+    return html.Li([link, html.Span(size, className="size")], className="plan-row")
 
 
 def tensor(document: Document, number: int) -> list[Any]:
@@ -52,7 +83,7 @@ def op(document: Document, number: int) -> list[Any]:
                   html.Span([html.Span(why.device), planned_badge() if planned[why.device] else None], className="chip",
                             style={"backgroundColor": colours[why.device], "color": text_colour(colours[why.device])})],
                  className="op-head"),
-        html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]),
+        html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]), _breadcrumbs(document, number),
         html.H4("Why it is here"), html.P(_because(why.because), className="because"),
         html.Ul([_verdict(v, bool(document.placement.constraints.able[number, i]), colours)
                  for i, v in enumerate(why.verdicts)], className="verdicts"),
@@ -73,6 +104,20 @@ def op(document: Document, number: int) -> list[Any]:
     if graph.op_attributes[number]:
         parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
     return parts
+
+
+def _breadcrumbs(document: Document, number: int) -> Any:
+    """The blocks around an op, the outermost first; each selects its ops."""
+    scopes = scopes_of(document.graph)
+    around = [scopes.scopes[n] for n in reversed(scopes.ancestors(scopes.of_op.get(number, 0)))]
+    if not around:
+        return None
+    links: list[Any] = []
+    for block in around:
+        links += [" › " if links else None,
+                  html.Button(block.path[-1], className="link", title=f"Select the {len(block.ops)} ops of {block.label}",
+                              **{"data-ops": spans(np.sort(np.array(block.ops)))})]
+    return html.Nav(links, className="breadcrumbs", **{"aria-label": "Blocks around the op"})
 
 
 def several(document: Document, ops: Sequence[int]) -> list[Any]:

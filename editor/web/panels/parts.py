@@ -7,9 +7,11 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import html
 
+from editor.kinds import Basis, Kind
+
 
 def icon(name: str) -> html.Span:
-    """A picture from ``assets/icons.css``; the element around it carries the label."""
+    """A picture from ``assets/styles/icons.css``; the element around it carries the label."""
     return html.Span(className=f"icon icon-{name}", **{"aria-hidden": "true"})
 
 
@@ -41,6 +43,22 @@ def problem(text: str, title: str = "That did not work", **more: Any) -> dmc.Ale
                      withCloseButton=True, **more)
 
 
-def planned_badge(text: str = "estimated") -> html.Span:
-    """Marks what was not measured on the real device."""
+def planned_badge(text: str = "planned") -> html.Span:
+    """Marks a device that is not here."""
     return html.Span(text, className="planned")
+
+
+_MEANING = {Kind.ESTIMATE: "Worked out from shapes and the stated peaks of the devices; nothing was run",
+            Kind.PREDICTION: "Worked out from a profile of the model; this plan did not run",
+            Kind.MEASUREMENT: "Of runs of exactly this plan on these devices"}
+
+
+def kind_badge(kind: Kind, source: str = "", detail: str = "") -> html.Span:
+    """Says what a number is, everywhere in the same way; the tooltip has the details."""
+    title = f"{_MEANING[kind]}{f'. {detail}' if detail else ''}"
+    return html.Span(f"{kind} {source}".rstrip(), className=f"kind {kind}", title=title, **{"data-kind": str(kind)})
+
+
+def basis_badge(basis: Basis) -> html.Span:
+    """Says what a number is and where it comes from."""
+    return kind_badge(basis.kind, basis.source, basis.detail)

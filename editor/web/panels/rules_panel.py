@@ -11,8 +11,9 @@ def rules_panel() -> html.Div:
         html.Div([html.Button("Add rule", className="tool small", **{"data-rules": "add"}),
                   dcc.Upload(html.Button("Load rules …", className="tool small",
                                          title="YAML or JSON; Glow's partition config too"), id="rules-file", max_size=1 << 20),
-                  dcc.Upload(html.Button("Import affinities …", className="tool small",
-                                         title="A plan, JSON, CSV, DOT of OpenVINO or ours, Glow's YAML, an annotated ONNX"),
+                  dcc.Upload(html.Button("Import affinities or times …", className="tool small",
+                                         title="A plan, JSON, CSV, DOT of OpenVINO or ours, Glow's YAML, an annotated ONNX; "
+                                         "or a profile of another machine: ONNX Runtime, benchmark_app, trtexec, CSV"),
                              id="import-file", max_size=256 << 20),
                   html.Span("The first rule that matches an op decides; pins of single ops come before rules.",
                             className="hint")], className="row"),

@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from editor.text import human_bytes, human_seconds
+from editor.web.panels.parts import basis_badge
 from editor.web.view import figures_of, memory_of
 from editor.workspace.document import Document
 
@@ -33,17 +34,12 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     return parts
 
 
-_ORIGIN = {"measured": "predicted from profile", "estimated": "estimated",
-           "partly estimated": "predicted, partly estimated"}
-"""Where a prediction comes from, in words."""
-
-
 def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     if now["predicted"] is None:
         return None
     change = now["predicted"] - (before["predicted"] or now["predicted"])
-    change = change if abs(change) > 1e-9 and now["source"] == before["source"] else 0
-    return html.Span([html.B(human_seconds(now["predicted"])), f" {_ORIGIN.get(now['source'], now['source'])} ",
+    change = change if abs(change) > 1e-9 and now["basis"] == before["basis"] else 0
+    return html.Span([html.B(human_seconds(now["predicted"])), " ", basis_badge(now["basis"]), " ",
                       _delta(change, human_seconds)], className="figure", **{"data-figure": "predicted"})
 
 

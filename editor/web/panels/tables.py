@@ -5,14 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 import dash_ag_grid as dag
+from dash import html
 
 from editor.workspace.document import Document
 
+_HEADER, _HEADER_PADDING = 7, 26
+"""Pixels of a letter of a column's title, and of the space around the title."""
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": "heteroTheme(themeQuartz)"}, "animateRows": False,
          "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
          "suppressCellFocus": False, "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
          "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
+
+
+def data_table(identity: str, rows: list[dict[str, Any]], columns: list[dict[str, Any]], height: str = "100%",
+               **more: Any) -> html.Div:
+    """A table that fits its columns into its width, with a list of them; `assets/tables.js` remembers what is changed."""
+    def call(function: str) -> list[str]:
+        return [f"{function}(params, '{identity}')"]
+
+    columns = [{"minWidth": _HEADER * len(column["headerName"]) + _HEADER_PADDING, **column} for column in columns]
+    grid = dag.AgGrid(id=identity, rowData=rows, columnDefs=columns, dashGridOptions=GRID, className="grid",
+                      defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+                      style={"height": "100%", "minWidth": 0, "flex": 1}, eventListeners={
+                          "gridSizeChanged": call("heteroTableResized"),
+                          **{event: call("heteroTableChanged") for event in ("columnResized", "columnVisible", "columnMoved")}},
+                      **more)
+    label = {"aria-label": "Columns of the table"}
+    chooser = html.Details([html.Summary("⋮", title="Columns of the table", **label),
+                            html.Div(className="columns-list", role="group", **label)],
+                           className="columns", **{"data-columns": identity})
+    return html.Div([grid, chooser], className="table-box", style={"height": height})
 
 
 def number_column(field: str, header: str, width: int, **more: Any) -> dict[str, Any]:
@@ -27,14 +50,14 @@ def bytes_column(field: str, header: str, width: int = 110) -> dict[str, Any]:
 
 def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
     """A column of device names with their colours."""
-    return {"field": field, "headerName": header, "width": width, "cellRenderer": "DeviceCell"}
+    return {"field": field, "headerName": header, "width": width, "minWidth": 134, "cellRenderer": "DeviceCell"}
 
 
-def subgraph_table(document: Document) -> dag.AgGrid:
+def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
         number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76),
-        {"field": "types", "headerName": "Main ops", "flex": 1, "minWidth": 150, "tooltipField": "types"},
+        {"field": "types", "headerName": "Main ops", "width": 190, "minWidth": 120, "tooltipField": "types"},
         number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"),
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
@@ -42,9 +65,7 @@ def subgraph_table(document: Document) -> dag.AgGrid:
         number_column("unknown", "Unknown sizes", 124,
                       headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
         {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
-    return dag.AgGrid(id="subgraphs", rowData=subgraph_rows(document), columnDefs=columns, getRowId="params.data.id",
-                      defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",
-                      style={"height": "100%", "width": "100%"})
+    return data_table("subgraphs", subgraph_rows(document), columns, getRowId="params.data.id")
 
 
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
@@ -66,17 +87,15 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     return rows
 
 
-def transfer_table(document: Document) -> dag.AgGrid:
+def transfer_table(document: Document) -> html.Div:
     """One row per boundary tensor."""
     columns = [
-        {"field": "tensor", "headerName": "Tensor", "flex": 1, "minWidth": 200, "tooltipField": "tensor"},
+        {"field": "tensor", "headerName": "Tensor", "width": 320, "minWidth": 160, "tooltipField": "tensor"},
         {"field": "kind", "headerName": "Kind", "width": 116}, device_column("from", "From"), device_column("to", "To"),
         {"field": "path", "headerName": "Subgraphs", "width": 140, "tooltipField": "path"},
         {"field": "shape", "headerName": "Shape", "width": 150}, {"field": "type", "headerName": "Type", "width": 96},
         bytes_column("bytes", "Size")]
-    return dag.AgGrid(id="transfers", rowData=transfer_rows(document), columnDefs=columns, getRowId="params.data.tensor",
-                      defaultColDef={"sortable": True, "resizable": True}, dashGridOptions=GRID, className="grid",
-                      style={"height": "100%", "width": "100%"})
+    return data_table("transfers", transfer_rows(document), columns, getRowId="params.data.tensor")
 
 
 def transfer_rows(document: Document) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One run over the devices: subgraphs and transfers as bars on a time axis, one row per device."""
+"""One run over the devices: subgraphs and transfers as bars on a time axis, one row per device, and one per wire."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from dash import html
 
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.colours import text_colour
-from editor.text import human_seconds
-from editor.web.panels.parts import planned_badge, swatch
+from editor.kinds import Kind
+from editor.text import human_bytes, human_seconds
+from editor.web.panels.parts import kind_badge, swatch
 
 _LEAST_LABEL = 0.035
 """Share of the run below which a bar has no room for its name."""
 _TICKS = 5
+_NEUTRAL = "#868e96"
+"""Of lanes that are no device of the table."""
 
 
 @dataclass(frozen=True)
 class Step:
     """A bar; seconds from the start of the run."""
 
-    device: str
+    lane: str
+    """A device, or a wire between two machines such as "edge -> server"."""
     start: float
     seconds: float
     part: int
@@ -39,8 +43,9 @@ def steps(result: BenchmarkResult) -> list[Step]:
     for s in result.subgraphs:
         for t in result.transfers:
             if t.target == s.id:
-                made.append(Step(t.to_device, now, t.time.median, s.id, t.tensor,
-                                  f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device})", t.estimated))
+                size = f", {human_bytes(t.sent)} over {t.over}" if t.wire else ""
+                made.append(Step(t.wire or t.to_device, now, t.time.median, s.id, t.tensor,
+                                 f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device}){size}", t.estimated))
                 now += t.time.median
         made.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated))
         now += s.time.median
@@ -52,33 +57,36 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     bars = steps(result)
     whole = max(sum(b.seconds for b in bars), 1e-12)
     rows = []
-    for device in dict.fromkeys(b.device for b in bars):
-        mine = [b for b in bars if b.device == device]
+    wires = {wire.name: wire for wire in result.wires}
+    for lane in dict.fromkeys(b.lane for b in bars):
+        mine, fill = [b for b in bars if b.lane == lane], colours.get(lane, _NEUTRAL)
         share = sum(b.seconds for b in mine) / whole
+        title = f"{lane}: {wires[lane].what}, {human_seconds(wires[lane].seconds)} in a run" if lane in wires else lane
         rows.append(html.Div([
-            html.Div([swatch(colours.get(device, "#868e96")),
-                      html.Span(device, className="gantt-device", title=device), _badge(mine)],
+            html.Div([swatch(fill), html.Span(lane, className="gantt-device", title=title), _badge(mine)],
                      className="gantt-name"),
-            html.Div([_bar(b, whole, colours.get(device, "#868e96")) for b in mine], className="gantt-lane"),
-            html.Div(f"{share:.0%}", className="gantt-share", title=f"{device} is busy for {share:.1%} of a run")],
-            className="gantt-row"))
+            html.Div([_bar(b, whole, fill) for b in mine], className="gantt-lane"),
+            html.Div(f"{share:.0%}", className="gantt-share", title=f"{lane} is busy for {share:.1%} of a run")],
+            className="gantt-row wire" if lane in wires else "gantt-row"))
     ticks = [html.Span(human_seconds(whole * i / _TICKS), style={"left": f"{100 * i / _TICKS:.1f}%"})
              for i in range(_TICKS + 1)]
     axis = html.Div([html.Div(className="gantt-name"), html.Div(ticks, className="gantt-axis"),
                      html.Div(className="gantt-share")], className="gantt-row")
     title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
-    return html.Div([html.H3(title), *rows, axis], className="gantt", id="gantt")
+    sums = [html.P(f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run", className="hint wide gantt-wire")
+            for w in result.wires]
+    return html.Div([html.H3(title), *rows, axis, *sums], className="gantt", id="gantt")
 
 
 def _badge(mine: Sequence[Step]) -> html.Span | None:
     """A device that is here has measured subgraphs, and yet estimated transfers from one that is not."""
     estimated = [b.estimated for b in mine]
-    return planned_badge("estimated" if all(estimated) else "partly estimated") if any(estimated) else None
+    return kind_badge(Kind.ESTIMATE, "" if all(estimated) else "in part") if any(estimated) else None
 
 
 def _bar(step: Step, whole: float, fill: str) -> html.Button:
     share = step.seconds / whole
-    mark = " (estimated)" if step.estimated else ""
+    mark = " (estimate)" if step.estimated else ""
     words = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{mark}"
     style: dict[str, Any] = {"left": f"{100 * step.start / whole:.3f}%", "width": f"max(2px, {100 * share:.3f}%)",
                              "backgroundColor": fill, "color": text_colour(fill)}

@@ -1,0 +1,98 @@
+/* Whether the server is there and can store changes, and whether others have changed the document. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page;
+  const EVERY = 500,
+    PATIENCE = 1300; // together with the pause, a server that is gone is noticed within 2 s
+
+  let trouble = "",
+    reached = true;
+  /* Why the server could not store the last strokes. */
+  let unstored = "";
+
+  /** @param {number} count */
+  const changes = (count) => (count === 1 ? "1 change waits" : `${count} changes wait`);
+
+  function show() {
+    const banner = editor.byId("connection");
+    if (!banner) return;
+    const waiting = editor.waitingStrokes(),
+      text = trouble || (waiting && unstored);
+    banner.hidden = !text;
+    if (!text) return;
+    const rest = waiting ? ` ${changes(waiting)} and will be sent again by itself.` : "";
+    banner.replaceChildren(Object.assign(document.createElement("span"), { textContent: text + rest }));
+    if (!waiting) return;
+    const discard = Object.assign(document.createElement("button"), {
+      textContent: "Take back",
+      className: "tool small",
+      title: "Forget the changes that were not stored",
+    });
+    discard.addEventListener("click", () => {
+      editor.dropWaiting();
+      show();
+    });
+    banner.append(discard);
+  }
+
+  /* What was asked while nobody answered is asked again. */
+  function resume() {
+    editor.resend();
+    if (page.cy) editor.reportSelection();
+    editor.set("bench-stream", { data: { opened: Date.now() } });
+  }
+
+  /** @param {Messages.Standing} standing */
+  function heard(standing) {
+    const before = trouble,
+      wasReached = reached;
+    reached = true;
+    trouble = standing.problem;
+    if (trouble) return;
+    if (!wasReached) resume();
+    else if (before) editor.resend();
+    if (!editor.waitingStrokes() && standing.version > page.view.version) editor.stroke({ do: "show" });
+  }
+
+  /** @param {number} status */
+  const refused = (status) =>
+    status === 403
+      ? "The server was started again and asks for its new address: open the one that it printed."
+      : `The server answers with an error (${status}).`;
+
+  async function ask() {
+    if (!page.view || !editor.byId("editor")) return;
+    try {
+      const address = `/_standing?document=${encodeURIComponent(page.view.document)}`;
+      const response = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      if (response.ok) heard(await response.json());
+      else trouble = refused(response.status);
+    } catch (_error) {
+      reached = false;
+      trouble = "No connection to the server: is it still running?";
+    }
+    show();
+  }
+
+  async function watch() {
+    await ask();
+    setTimeout(watch, EVERY);
+  }
+  setTimeout(watch, EVERY);
+
+  /** @type {Hetero["showUnstored"]} */
+  function showUnstored(problem) {
+    unstored = problem;
+    show();
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) ask();
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (editor.waitingStrokes() && (trouble || unstored)) event.preventDefault();
+  });
+
+  editor.provide({ showUnstored, reachable: () => reached });
+})(window.hetero);

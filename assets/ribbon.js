@@ -1,0 +1,233 @@
+/* The whole run in one line above the graph: subgraphs in the order in which they run, coloured by device. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page,
+    LANE = 15,
+    GAP = 2,
+    DIGIT = 14, // narrower parts have no room for the number of their device
+    LEAST = 0.75;
+
+  /** @type {Messages.Ribbon | null} */
+  let ribbon = null;
+  /** @type {{ part: Messages.RibbonPart; x: number; width: number; lane: number }[]} */
+  let places = [];
+  /** @type {{ from: number; to: number } | null} */
+  let drag = null;
+  let by = "seconds";
+
+  const canvas = () => /** @type {HTMLCanvasElement | null} */ (editor.byId("ribbon-canvas"));
+
+  /** @param {Messages.RibbonPart} part */
+  const weight = (part) => (by === "ops" ? editor.opsIn(part.ops).length : by === "bytes" ? part.bytes : part.seconds);
+
+  /* Parts after which the device is another one. */
+  const changes = () =>
+    ribbon ? ribbon.parts.flatMap((part, i, all) => (i && all[i - 1].device !== part.device ? [i] : [])) : [];
+
+  /** @param {HTMLCanvasElement} element */
+  function layOut(element) {
+    if (!ribbon) return;
+    const total = ribbon.parts.reduce((sum, part) => sum + weight(part), 0),
+      room = element.clientWidth,
+      used = [...new Set(ribbon.parts.map((part) => part.device))].sort((a, b) => a - b);
+    const widths = ribbon.parts.map((part) => Math.max(total ? (weight(part) / total) * room : room / places.length, LEAST));
+    const scale = room / widths.reduce((sum, width) => sum + width, 0);
+    let x = 0;
+    places = ribbon.parts.map((part, i) => {
+      const place = { part, x, width: widths[i] * scale, lane: ribbon?.measured ? used.indexOf(part.device) : 0 };
+      x += place.width;
+      return place;
+    });
+    const lanes = ribbon.measured ? Math.min(used.length, 4) : 1;
+    element.style.height = `${lanes * LANE + GAP + 7}px`;
+  }
+
+  function draw() {
+    const element = canvas(),
+      view = page.view;
+    if (!element || !ribbon || !view || !element.clientWidth) return;
+    layOut(element);
+    const ratio = window.devicePixelRatio || 1,
+      pen = element.getContext("2d"),
+      style = getComputedStyle(document.body);
+    if (!pen) return;
+    element.width = element.clientWidth * ratio;
+    element.height = element.clientHeight * ratio;
+    pen.scale(ratio, ratio);
+    const chosen = new Set(editor.selectedOps());
+    for (const place of places) {
+      const device = view.devices[place.part.device],
+        y = 7 + Math.min(place.lane, 3) * LANE,
+        gap = place.width > 4 ? 1 : 0;
+      pen.globalAlpha = page.emphasis && !editor.opsIn(place.part.ops).some((op) => page.emphasis?.has(op)) ? 0.22 : 1;
+      pen.fillStyle = device ? device.fill : style.getPropertyValue("--edge");
+      pen.fillRect(place.x, y, Math.max(place.width - gap, LEAST), LANE - GAP);
+      if (place.width > DIGIT && device) {
+        pen.fillStyle = device.ink;
+        pen.font = "600 10px Inter, system-ui, sans-serif";
+        pen.textBaseline = "middle";
+        pen.fillText(String(place.part.device + 1), place.x + 4, y + (LANE - GAP) / 2 + 0.5);
+      }
+      if (place.part.moved > 0) {
+        pen.fillStyle = style.getPropertyValue("--soft");
+        pen.fillRect(place.x - 0.5, 0, 1.5, 6);
+      }
+      if (chosen.size && editor.opsIn(place.part.ops).some((op) => chosen.has(op))) {
+        pen.strokeStyle = style.getPropertyValue("--ink");
+        pen.lineWidth = 1.5;
+        pen.strokeRect(place.x + 0.75, y + 0.75, Math.max(place.width - gap - 1.5, 1), LANE - GAP - 1.5);
+      }
+    }
+    pen.globalAlpha = 1;
+    if (drag) {
+      pen.fillStyle = "rgba(120, 140, 160, 0.35)";
+      pen.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), element.clientHeight);
+    }
+  }
+
+  /** @param {PointerEvent | MouseEvent} event */
+  const xOf = (event) => event.clientX - (canvas()?.getBoundingClientRect().left ?? 0);
+
+  /** @param {number} x */
+  const placeAt = (x) => places.find((place) => x >= place.x && x < place.x + place.width) ?? places[places.length - 1];
+
+  /* What was dragged over: of a subgraph that is only touched, the share of its ops. */
+  /** @param {number} from @param {number} to */
+  function opsBetween(from, to) {
+    return places.flatMap((place) => {
+      const ops = editor.opsIn(place.part.ops),
+        share = (/** @type {number} */ x) => Math.min(Math.max((x - place.x) / place.width, 0), 1) * ops.length;
+      return ops.slice(Math.floor(share(from)), Math.ceil(share(to)));
+    });
+  }
+
+  /** @param {PointerEvent} event */
+  function release(event) {
+    if (!drag) return;
+    const { from, to } = drag;
+    drag = null;
+    if (Math.abs(to - from) < 4) goToPart(placeAt(xOf(event))?.part);
+    else {
+      const ops = opsBetween(Math.min(from, to), Math.max(from, to));
+      editor.set("selection", { data: { ops, select: true, count: true } });
+    }
+    draw();
+  }
+
+  /** @param {Messages.RibbonPart | undefined} part */
+  function goToPart(part) {
+    if (part) editor.showPart(part.part);
+  }
+
+  /** @type {Hetero["stepChange"]} */
+  function stepChange(step) {
+    const found = changes();
+    if (!ribbon || !found.length) {
+      editor.say(oneDevice());
+      return;
+    }
+    const chosen = new Set(editor.selectedOps()),
+      now = ribbon.parts.findIndex((part) => editor.opsIn(part.ops).some((op) => chosen.has(op)));
+    const after = found.findIndex((i) => i > now),
+      before = found.filter((i) => i < now).length - 1;
+    const next = now < 0 ? (step > 0 ? 0 : found.length - 1) : step > 0 ? after : before;
+    if (next < 0) {
+      editor.say(step > 0 ? "That was the last change of device." : "That was the first change of device.");
+      return;
+    }
+    const part = ribbon.parts[found[next]],
+      names = [ribbon.parts[found[next] - 1].device, part.device].map((d) => page.view?.devices[d]?.name);
+    editor.goTo(`op${editor.opsIn(part.ops)[0]}`);
+    editor.say(`Change ${next + 1} of ${found.length}: ${names.join(" → ")}`);
+  }
+
+  function oneDevice() {
+    const first = ribbon?.parts[0],
+      name = first && page.view?.devices[first.device]?.name;
+    if (!name) return "The model has no ops.";
+    const all = `All ${countOps()} ops run on ${name}`,
+      fell = ribbon?.fallbacks ?? 0;
+    return fell ? `${all}, ${fell} of them not where they were wanted:` : `${all}. Add a device, or change the policy.`;
+  }
+
+  const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);
+
+  function whyLink() {
+    const link = document.createElement("button");
+    link.className = "link";
+    link.textContent = "why";
+    link.addEventListener("click", () => editor.set("tabs", { value: "fallbacks" }));
+    return link;
+  }
+
+  /* What the line says in words: also for those who do not see it. */
+  function describe() {
+    const text = editor.byId("ribbon-text"),
+      element = canvas();
+    if (!text || !ribbon || !element) return;
+    const seconds = ribbon.parts.reduce((sum, part) => sum + part.seconds, 0),
+      count = changes().length;
+    const words = count
+      ? `${count} ${count === 1 ? "change" : "changes"} of device · ${editor.humanSeconds(seconds)} in ops, ${ribbon.kind} ${ribbon.source}`
+      : oneDevice();
+    text.textContent = words;
+    if (!count && ribbon.fallbacks) text.append(" ", whyLink());
+    element.setAttribute(
+      "aria-label",
+      `The run in order: ${ribbon.parts.length} ${ribbon.parts.length === 1 ? "subgraph" : "subgraphs"}. ${words}`,
+    );
+  }
+
+  /** @param {Messages.Ribbon | null} data */
+  function ribbonArrived(data) {
+    ribbon = data;
+    describe();
+    draw();
+    watch();
+    return window.dash_clientside.no_update;
+  }
+
+  /** @param {MouseEvent} event */
+  function tell(event) {
+    const element = canvas(),
+      place = placeAt(xOf(event));
+    if (!element || !place || !ribbon) return;
+    const { part } = place,
+      ops = editor.opsIn(part.ops).length;
+    element.title = [
+      `Subgraph ${part.part} on ${page.view?.devices[part.device]?.name}`,
+      `${ops} ${ops === 1 ? "op" : "ops"}`,
+      `${editor.humanSeconds(part.seconds)} (${ribbon.kind})`,
+      ...(part.moved > 0 ? [`receives ${editor.humanBytes(part.moved)} from other devices`] : []),
+    ].join(" · ");
+  }
+
+  function watch() {
+    const element = canvas();
+    if (!element || element.dataset.watched) return;
+    element.dataset.watched = "yes";
+    new ResizeObserver(draw).observe(element);
+    element.addEventListener("pointerdown", (event) => {
+      element.setPointerCapture(event.pointerId);
+      drag = { from: xOf(event), to: xOf(event) };
+    });
+    element.addEventListener("pointermove", (event) => {
+      tell(event);
+      if (!drag) return;
+      drag.to = xOf(event);
+      draw();
+    });
+    element.addEventListener("pointerup", release);
+  }
+
+  /** @param {string} what */
+  function ribbonBy(what) {
+    by = what || by;
+    draw();
+    return window.dash_clientside.no_update;
+  }
+
+  editor.provide({ stepChange, drawRibbon: draw });
+  editor.callbacks({ ribbonArrived, ribbonBy });
+})(window.hetero);

@@ -1,0 +1,204 @@
+/* The search field: blocks, ops and tensors from the server, commands and devices from the table of commands. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page,
+    WAIT = 120,
+    MOST_COMMANDS = 5;
+  let timer = 0,
+    number = 0,
+    chosen = -1;
+  /** @type {Messages.SearchResults | null} */
+  let found = null;
+  /** @type {{ kind: string; title: string; detail: string; run(): void }[]} */
+  let rows = [];
+
+  const field = () => /** @type {HTMLInputElement | null} */ (editor.byId("find"));
+  const box = () => editor.byId("search-box");
+
+  function close() {
+    const element = box();
+    if (element) element.hidden = true;
+    chosen = -1;
+    field()?.removeAttribute("aria-activedescendant");
+  }
+
+  /** @param {string} text */
+  function ask(text) {
+    clearTimeout(timer);
+    found = null;
+    if (!text.trim()) {
+      close();
+      return;
+    }
+    timer = setTimeout(() => {
+      number += 1;
+      editor.set("search-request", { data: { text, number } });
+    }, WAIT);
+  }
+
+  /** @param {string} text */
+  const isFilter = (text) => /[<>]|==|!=|\bin\s*\(/.test(text);
+
+  /** @param {number[]} ops */
+  function selectOps(ops) {
+    editor.set("selection", { data: { ops, select: true, count: true, reveal: true } });
+  }
+
+  /** @param {Messages.SearchRow} row */
+  function go(row) {
+    const ops = editor.opsIn(row.ops);
+    if (ops.length === 1) editor.goTo(`op${ops[0]}`);
+    else selectOps(ops);
+  }
+
+  /** @param {string} text */
+  function complete(text) {
+    const input = field();
+    if (!input) return;
+    editor.set("find", { value: text });
+    input.focus();
+    ask(text);
+  }
+
+  /** @param {Messages.SearchResults} data */
+  function allRows(data) {
+    const words = (field()?.value || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const commands = isFilter(field()?.value || "")
+      ? []
+      : editor
+          .commands()
+          .filter((each) => each.run && !each.hidden && words.every((word) => each.words.toLowerCase().includes(word)));
+    return [
+      ...data.completions.map((text) => ({ kind: "filter", title: text, detail: "", run: () => complete(text) })),
+      ...data.rows.map((row) => ({ ...row, run: () => go(row) })),
+      ...commands.slice(0, MOST_COMMANDS).map((each) => ({
+        kind: "command",
+        title: each.words,
+        detail: editor.keysOf(each),
+        run: () => each.run?.(),
+      })),
+    ];
+  }
+
+  /** @param {Messages.SearchResults | null} data */
+  function searchArrived(data) {
+    const element = box(),
+      list = editor.byId("search-list"),
+      note = editor.byId("search-note");
+    if (!data || data.number !== number || !element || !list || !note || document.activeElement !== field())
+      return window.dash_clientside.no_update;
+    found = data;
+    rows = allRows(data);
+    chosen = -1;
+    list.textContent = "";
+    rows.forEach((row, k) => list.append(item(row, k)));
+    note.textContent = noteOf(data);
+    note.classList.toggle("bad", data.problem !== "");
+    element.hidden = false;
+    return window.dash_clientside.no_update;
+  }
+
+  /** @param {{ kind: string; title: string; detail: string }} row @param {number} k */
+  function item(row, k) {
+    const element = document.createElement("li"),
+      title = document.createElement("span"),
+      detail = document.createElement("span"),
+      kind = document.createElement("span");
+    kind.className = "search-kind";
+    kind.textContent = row.kind;
+    title.className = "search-title";
+    title.textContent = row.title;
+    title.title = row.title;
+    detail.className = "search-detail";
+    detail.textContent = row.detail;
+    element.append(kind, title, detail);
+    element.id = `search-${k}`;
+    element.setAttribute("role", "option");
+    element.setAttribute("aria-selected", "false");
+    element.addEventListener("pointerdown", (event) => {
+      event.preventDefault(); // the field keeps the focus until the choice is made
+      run(k);
+    });
+    return element;
+  }
+
+  /** @param {Messages.SearchResults} data */
+  function noteOf(data) {
+    if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
+    const count = editor.opsIn(data.ops).length;
+    if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
+    const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
+    return `${count} ${count === 1 ? "op" : "ops"} · Enter: go · Shift+Enter: select all${paint}`;
+  }
+
+  /** @param {number} k */
+  function run(k) {
+    const row = rows[k];
+    if (row && row.kind !== "filter") close();
+    row?.run();
+  }
+
+  /** @param {number} step */
+  function move(step) {
+    chosen = Math.min(Math.max(chosen + step, -1), rows.length - 1);
+    editor.all("#search-list li").forEach((each, k) => {
+      each.setAttribute("aria-selected", String(k === chosen));
+      if (k === chosen) each.scrollIntoView({ block: "nearest" });
+    });
+    field()?.setAttribute("aria-activedescendant", chosen < 0 ? "" : `search-${chosen}`);
+  }
+
+  /** @type {Hetero["searchKey"]} */
+  function searchKey(event) {
+    const text = field()?.value || "",
+      ops = found ? editor.opsIn(found.ops) : [];
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      move(event.key === "ArrowDown" ? 1 : -1);
+      return true;
+    }
+    if (event.altKey && /^[1-9]$/.test(event.key) && page.view && Number(event.key) <= page.view.devices.length && ops.length) {
+      event.preventDefault();
+      close();
+      editor.paint(ops, Number(event.key) - 1);
+      return true;
+    }
+    if (event.key === "Escape" && box()?.hidden === false) {
+      close();
+      return true;
+    }
+    if (event.key !== "Enter") return false;
+    if (event.shiftKey && ops.length) {
+      close();
+      selectOps(ops);
+    } else if (chosen >= 0) run(chosen);
+    else {
+      close();
+      clearTimeout(timer);
+      if (ops.length && !isFilter(text)) next(ops, page.lastFind === text);
+      else editor.find(text, page.lastFind === text);
+      page.lastFind = text;
+    }
+    return true;
+  }
+
+  /* Goes to the first op that was found, or with the same text again to the next one. */
+  /** @param {number[]} ops @param {boolean} again */
+  function next(ops, again) {
+    page.matchNumber = again ? (page.matchNumber + 1) % ops.length : 0;
+    editor.goTo(`op${ops[page.matchNumber]}`);
+    editor.say(`Match ${page.matchNumber + 1} of ${ops.length} (Enter: next)`);
+  }
+
+  document.addEventListener("input", (event) => {
+    const target = /** @type {HTMLInputElement} */ (event.target);
+    if (target.id === "find") ask(target.value);
+  });
+  document.addEventListener("focusout", (event) => {
+    if (/** @type {HTMLElement} */ (event.target).id === "find") close();
+  });
+
+  editor.provide({ searchKey });
+  editor.callbacks({ searchArrived });
+})(window.hetero);

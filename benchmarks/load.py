@@ -1,0 +1,174 @@
+"""Many pages at once, and many benchmarks in a row: does the server stay quick, small and tidy?
+
+    python benchmarks/load.py strokes --pages 20 --seconds 600
+    python benchmarks/load.py benchmarks --count 100
+
+`strokes`: as many scripted pages as asked for each edit a plan of their own, a stroke a second, with the requests that
+the page's scripts send. Prints the time from a stroke to its figures (median, 95 %), errors, and the server's memory.
+`benchmarks`: one benchmark after the other in one server's worker. Prints the worker's memory, and the threads, open
+files and temporary folders that stay behind. Both end the server with SIGTERM and print how long that took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
+
+import editor  # noqa: E402
+from editor.execution.jobs import tasks  # noqa: E402
+from editor.execution.jobs.service import JobService  # noqa: E402
+from editor.workspace.document import first_decisions  # noqa: E402
+from editor.workspace.history import Store  # noqa: E402
+
+MODEL = ROOT / "examples" / "models" / "mobilenetv2.onnx"
+TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
+MB = 1e6
+
+
+def post(url: str, path: str, body: Any) -> Any:
+    """The JSON answer to a JSON request."""
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        text = answer.read()
+    return json.loads(text) if text else None
+
+
+class ScriptedPage(threading.Thread):
+    """A page without a browser: sends strokes as `assets/strokes.js` does."""
+
+    def __init__(self, url: str, document: str, ops: list[int], seconds: float, callback: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        self.url, self.document, self.ops, self.seconds, self.callback = url, document, ops, seconds, callback
+        self.times: list[float] = []
+        self.faults: list[str] = []
+
+    def run(self) -> None:
+        """A stroke a second; what went wrong is in ``faults``."""
+        rng, page, version = random.Random(self.document), f"load{self.document}", 0
+        time.sleep(rng.random())
+        end, sequence = time.monotonic() + self.seconds, 0
+        while (begun := time.monotonic()) < end:
+            sequence += 1
+            ops = rng.sample(self.ops, 5)
+            what = {"do": "undo"} if sequence % 7 == 0 else {
+                "do": "paint", "ops": ops, "device": rng.randrange(2), "force": True}
+            message = {"page": page, "seen": version, "strokes": [{**what, "sequence": sequence}]}
+            try:
+                answer = self.send(message)
+                if answer["confirmed"]["data"]["sequence"] != sequence:
+                    self.faults.append("not confirmed")
+                version = answer["view"]["data"]["version"]
+            except (OSError, KeyError, ValueError) as error:
+                self.faults.append(f"{type(error).__name__}: {error}")
+            self.times.append(time.monotonic() - begun)
+            time.sleep(max(0.0, 1 - self.times[-1]))
+
+    def send(self, message: dict[str, Any]) -> Any:
+        """The answer to strokes."""
+        output = self.callback["output"]
+        outputs = [dict(zip(("id", "property"), each.rsplit(".", 1), strict=True)) for each in output.strip(".").split("...")]
+        return post(self.url, "/_dash-update-component", {
+            "output": output, "outputs": outputs, "changedPropIds": ["strokes.data"],
+            "inputs": [{"id": "strokes", "property": "data", "value": message}],
+            "state": [{"id": "doc", "property": "data", "value": self.document}]})["response"]
+
+
+def strokes(pages: int, seconds: float) -> None:
+    """Prints the times of strokes of many pages."""
+    from pages import Server
+
+    folder = Path(tempfile.mkdtemp())
+    store, ops, documents = Store(str(folder / "workspace")), [], []
+    for number in range(pages):
+        copy = folder / f"model{number}.onnx"
+        shutil.copy(MODEL, copy)
+        graph = editor.load_model(copy)
+        ops = np.flatnonzero(~graph.op_is_constant).tolist()
+        plan = editor.partition(graph, TABLE)
+        first = first_decisions(plan.placement.settings, TABLE)
+        documents.append(store.create(copy.name, str(copy), graph.sha256, {}, first).id)
+    server = Server(folder / "workspace", str(MODEL))
+    server.start()
+    assert server.process is not None
+    with urllib.request.urlopen(server.url + "/_dash-dependencies") as answer:
+        callback = next(c for c in json.load(answer) if any(i["id"] == "strokes" for i in c["inputs"]))
+    process = psutil.Process(server.process.pid)
+    threads = [ScriptedPage(server.url, document, ops, seconds, callback) for document in documents]
+    for thread in threads:
+        thread.send({"page": "first", "seen": 0, "strokes": [{"do": "show", "sequence": 1}]})  # the document is loaded
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        print(f"{time.monotonic() - begun:5.0f} s: server {process.memory_info().rss / MB:.0f} MB, "
+              f"{process.num_threads()} threads, {process.cpu_percent():.0f} % CPU", flush=True)
+        threads[0].join(min(60, seconds / 10))
+        if not threads[0].is_alive():
+            for thread in threads:
+                thread.join()
+    times = np.concatenate([thread.times for thread in threads])
+    faults = [fault for thread in threads for fault in thread.faults]
+    print(f"{pages} pages, {len(times)} strokes: median {np.median(times) * 1e3:.0f} ms, "
+          f"95 % {np.quantile(times, 0.95) * 1e3:.0f} ms, slowest {times.max() * 1e3:.0f} ms, {len(faults)} errors; "
+          f"server {process.memory_info().rss / MB:.0f} MB")
+    print(*faults[:5], sep="\n")
+    family = process.children(recursive=True)
+    begun = time.monotonic()
+    server.stop()
+    psutil.wait_procs(family, timeout=10)
+    print(f"SIGTERM to the end of all {len(family) + 1} processes: {time.monotonic() - begun:.2f} s")
+
+
+def benchmarks(count: int) -> None:
+    """Prints what many benchmarks leave behind."""
+    temporary = tempfile.mkdtemp()
+    tempfile.tempdir = os.environ["TMPDIR"] = temporary  # of the worker too
+    service, own = JobService(), psutil.Process()
+    recipe = editor.partition(editor.load_model(MODEL), TABLE, rules=[{"type": "Add", "to": "B"}]).recipe()
+    for number in range(count):
+        service.submit(tasks.benchmark, {"plan": recipe}, 0.3, "latency", 1).result()
+        if number % 10 == 9:
+            worker = max(own.children(recursive=True), key=lambda child: child.memory_info().rss)
+            print(f"{number + 1:3} benchmarks: worker {worker.memory_info().rss / MB:.0f} MB, {worker.num_threads()} threads, "
+                  f"{worker.num_fds()} files; here {own.memory_info().rss / MB:.0f} MB, {own.num_threads()} threads, "
+                  f"{own.num_fds()} files", flush=True)
+    family = [child for child in own.children(recursive=True) if "resource_tracker" not in "".join(child.cmdline())]
+    begun = time.monotonic()
+    service.close()
+    psutil.wait_procs(family, timeout=10)
+    left = [path.name for path in Path(temporary).iterdir()]
+    print(f"closed in {time.monotonic() - begun:.2f} s; temporary files left: {left or 'none'}")
+
+
+def main() -> None:
+    """Runs one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["strokes", "benchmarks"])
+    parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--count", type=int, default=100)
+    args = parser.parse_args()
+    if args.what == "strokes":
+        strokes(args.pages, args.seconds)
+    else:
+        benchmarks(args.count)
+
+
+if __name__ == "__main__":
+    main()

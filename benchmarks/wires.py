@@ -1,0 +1,154 @@
+"""Two network namespaces with a shaped link between them: bandwidth by ``tc tbf``, delay by a forwarding process.
+
+The kernels of test machines have no ``netem``. Each namespace has a TUN device; this process reads packets from one, waits, and
+writes them to the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import queue
+import shutil
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+EDGE_ADDRESS, SERVER_ADDRESS = "10.77.0.1", "10.77.0.2"
+_MTU = 16_000
+"""Large, so that a forwarder in Python keeps up with 1 Gbit/s."""
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+_CLONE_NEWNET = 0x40000000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One link, the same in both directions."""
+
+    name: str
+    bits: float
+    """bit/s"""
+    delay: float
+    """seconds, one way"""
+
+
+class Link:
+    """The way between two namespaces; it can be cut and mended."""
+
+    def __init__(self, edge: str, server: str) -> None:
+        self.edge, self.server = edge, server
+        """Names of the namespaces."""
+        self._running, self._connected = threading.Event(), threading.Event()
+        self._running.set()
+        self._connected.set()
+
+    def cut(self) -> None:
+        """From now on packets are lost, in both directions."""
+        self._connected.clear()
+
+    def mend(self) -> None:
+        """Packets arrive again."""
+        self._connected.set()
+
+    def close(self) -> None:
+        """Ends the forwarding."""
+        self._running.clear()
+
+    def forward(self, source: int, target: int, delay: float) -> None:
+        """Takes packets from one TUN device to another, in threads of its own."""
+        packets: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+
+        def read() -> None:
+            with contextlib.suppress(OSError):
+                while self._running.is_set():
+                    packet = os.read(source, 65_536)
+                    packets.put((time.perf_counter() + delay, packet))
+
+        def write() -> None:
+            with contextlib.suppress(OSError):
+                while self._running.is_set():
+                    due, packet = packets.get()
+                    wait = due - time.perf_counter()
+                    if wait > 0:
+                        time.sleep(wait)
+                    if self._connected.is_set():
+                        os.write(target, packet)
+
+        for work in (read, write):
+            threading.Thread(target=work, daemon=True).start()
+
+
+def why_not() -> str:
+    """Why namespaces cannot be made here; "" where they can."""
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool}"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun cannot be used"
+    name = f"he-try-{os.getpid()}"
+    tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        return f"network namespaces are not allowed: {tried.stderr.strip()}"
+    subprocess.run(["ip", "netns", "del", name], check=False)
+    return ""
+
+
+@contextlib.contextmanager
+def namespaces(shape: Shape) -> Iterator[Link]:
+    """Makes two connected namespaces, edge and server."""
+    names = tuple(f"he-{side}-{os.getpid()}" for side in ("edge", "server"))
+    link = Link(*names)
+    devices: list[int] = []
+    try:
+        for name, own, other in zip(names, (EDGE_ADDRESS, SERVER_ADDRESS), (SERVER_ADDRESS, EDGE_ADDRESS), strict=True):
+            _ip("netns", "add", name)
+            devices.append(_tun(name))
+            _inside(name, "ip", "link", "set", "lo", "up")
+            _inside(name, "ip", "addr", "add", own, "peer", other, "dev", "wire")
+            _inside(name, "ip", "link", "set", "wire", "mtu", str(_MTU), "up")
+            burst = max(2 * _MTU, int(shape.bits / 8 / 500))
+            _inside(name, "tc", "qdisc", "add", "dev", "wire", "root", "tbf", "rate", f"{int(shape.bits)}bit", "burst",
+                    str(burst), "latency", "400ms")
+        for source, target in (devices, devices[::-1]):
+            link.forward(source, target, shape.delay)
+        yield link
+    finally:
+        link.close()
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+        for device in devices:
+            os.close(device)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def _inside(name: str, *command: str) -> None:
+    _ip("netns", "exec", name, *command)
+
+
+def _tun(namespace: str) -> int:
+    """A TUN device ``wire`` in a namespace; packets are read from and written to the descriptor."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    made: list[int] = []
+
+    def enter() -> None:  # a namespace belongs to a thread
+        with open(f"/var/run/netns/{namespace}", encoding="ascii") as there:
+            if libc.setns(there.fileno(), _CLONE_NEWNET):
+                return
+        device = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", b"wire", _IFF_TUN | _IFF_NO_PI))
+        made.append(device)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    if not made:
+        raise OSError(f"no TUN device in the namespace {namespace}")
+    return made[0]

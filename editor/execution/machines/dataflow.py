@@ -1,0 +1,219 @@
+"""One run of one machine's part of a plan: its subgraphs start when their inputs are there, and send what others need.
+
+The same code runs in the workers and, for devices of the editor's own machine, in the editor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.execution.executor import convert, memory_space, owned
+from editor.execution.machines.narrowing import Narrow, narrow, widened
+from editor.runtimes.base import AsynchronousExecutable, Executable, MemorySpace, Value
+from editor.runtimes.values import nbytes, to_numpy
+
+Send = Callable[[str, str, Narrow], Awaitable[None]]
+"""Sends a tensor (name, machine, as it travels) to another machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A compiled subgraph on its machine."""
+
+    id: int
+    device: Device
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    send: Mapping[str, Sequence[str]]
+    """tensor -> machines that read it"""
+    wire_type: str
+    """In which these travel, where they can; "" for their own."""
+    executable: Executable
+
+
+class Program:
+    """One machine's part of a plan. Several runs may be in flight, each with instances of its own."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = tuple(stages)
+        self._idle: list[list[Executable]] = [[stage.executable for stage in stages]]
+
+    def lease(self) -> list[Executable]:
+        """[stage] an instance that no other run uses."""
+        return self._idle.pop() if self._idle else [stage.executable.clone() for stage in self.stages]
+
+    def give_back(self, instances: list[Executable]) -> None:
+        """The run that used these instances has ended, and nothing reads its values any more."""
+        self._idle.append(instances)
+
+
+@dataclass
+class Spent:
+    """Times of one machine's part of a run; instants by the clock of this machine, in seconds."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    """subgraph -> seconds"""
+    cpu: dict[int, float] = field(default_factory=dict)
+    sent: list[tuple[str, str, int, float, str, int]] = field(default_factory=list)
+    """(tensor, machine, its bytes, instant at which it was ready, the narrower type in which it travelled or "", bytes sent)"""
+
+
+class Values:
+    """The tensors of one run on one machine, some of them still to come."""
+
+    def __init__(self) -> None:
+        self._futures: dict[str, asyncio.Future[tuple[Value, MemorySpace | None]]] = {}
+        self._error: Exception | None = None
+        self.arrived: dict[str, float] = {}
+        """tensor -> instant of its arrival from another machine"""
+        self._leaving: dict[str, asyncio.Future[Narrow]] = {}
+        self._taken: dict[str, asyncio.Future[None]] = {}
+        self.last_sign = perf_counter()
+        """When the editor was heard last."""
+
+    def set(self, name: str, value: Value, space: MemorySpace | None = None) -> None:
+        """A tensor is here; ``space`` is None for an array from elsewhere."""
+        future = self._future(name)
+        if not future.done():
+            future.set_result((value, space))
+
+    async def get(self, name: str) -> tuple[Value, MemorySpace | None]:
+        """Waits for a tensor."""
+        return await self._future(name)
+
+    def leaving(self, name: str) -> asyncio.Future[Narrow]:
+        """A tensor that the editor will fetch, as it travels."""
+        return self._leaving.setdefault(name, self._new())
+
+    def taken(self, name: str) -> asyncio.Future[None]:
+        """Done when the editor has fetched a tensor."""
+        return self._taken.setdefault(name, self._new())
+
+    def fail(self, error: Exception) -> None:
+        """Whoever waits for a tensor gets this error."""
+        self._error = error
+        waiting: list[asyncio.Future[Any]] = [*self._leaving.values(), *self._taken.values(), *self._futures.values()]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # it need not be read
+
+    def _future(self, name: str) -> asyncio.Future[tuple[Value, MemorySpace | None]]:
+        if name not in self._futures:
+            self._futures[name] = self._new()
+        return self._futures[name]
+
+    def _new(self) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._error is not None:
+            future.set_exception(self._error)
+            future.exception()  # it need not be read
+        return future
+
+
+async def run_program(program: Program, values: Values, send: Send, outputs: Collection[str],
+                      threads: Executor) -> tuple[Spent, dict[str, Any]]:
+    """Runs the stages in order; each waits for its inputs. Ends when everything is sent.
+
+    Args:
+        program: what to run.
+        values: the tensors of this run.
+        send: called for each tensor that another machine reads.
+        outputs: names of tensors to return, as arrays.
+        threads: where subgraphs run.
+
+    Raises:
+        ExecutionError: a runtime or a transfer failed.
+    """
+    spent, loop, sending = Spent(), asyncio.get_running_loop(), list[asyncio.Task[None]]()
+    instances, results = program.lease(), dict[str, Any]()
+    try:
+        for stage, instance in zip(program.stages, instances, strict=True):
+            arguments = [await values.get(name) for name in stage.inputs]
+            done = await loop.run_in_executor(threads, _run_stage, stage, instance, arguments, outputs)
+            spent.seconds[stage.id], spent.cpu[stage.id] = done.seconds, done.cpu
+            for name, leaves in done.leaving.items():
+                for machine in stage.send[name]:
+                    size = leaves.bytes if not leaves.travels_as else nbytes(done.values[name])
+                    spent.sent.append((name, machine, size, done.ready, leaves.travels_as, leaves.bytes))
+                    sending.append(asyncio.ensure_future(send(name, machine, leaves)))
+            for name, value in done.values.items():
+                values.set(name, value, memory_space(stage.device))
+            results |= done.outputs
+        await asyncio.gather(*sending)
+    except BaseException:
+        for task in sending:
+            task.cancel()
+        raise  # a transfer may still read the instances' buffers, so nobody uses them again
+    program.give_back(instances)
+    return spent, results
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A stage that has run."""
+
+    values: dict[str, Value]
+    outputs: dict[str, Any]
+    """The graph outputs among them, copied."""
+    leaving: dict[str, Narrow]
+    """Those that go to other machines."""
+    seconds: float
+    cpu: float
+    ready: float
+    """Instant."""
+
+
+def _run_stage(stage: Stage, instance: Executable, arguments: Sequence[tuple[Value, MemorySpace | None]],
+               outputs: Collection[str]) -> _Done:
+    """Runs a stage, and all that takes time before its results can go on: each change of threads costs a run's time."""
+    start, start_cpu = perf_counter(), process_time()
+    here = memory_space(stage.device)
+    values = [value if space in (None, here) else convert(value, stage.device) for value, space in arguments]
+    results = instance.run(values)
+    if isinstance(instance, AsynchronousExecutable):
+        instance.wait()
+    ready, cpu = perf_counter(), process_time() - start_cpu
+    made = dict(zip(stage.outputs, results, strict=True))
+    return _Done(made, {name: owned(value) for name, value in made.items() if name in outputs},
+                 {name: _as_it_leaves(made[name], stage.wire_type, machines) for name, machines in stage.send.items()},
+                 ready - start, cpu, ready)
+
+
+def _as_it_leaves(value: Value, wire_type: str, machines: Sequence[str]) -> Narrow:
+    """A value as it travels; a copy where the editor fetches it, perhaps after the next run has begun."""
+    leaves = narrow(plain(value), wire_type)
+    return Narrow(owned(leaves.data)) if "" in machines and not leaves.travels_as else leaves
+
+
+def plain(value: Value) -> Any:
+    """A value to send: an array in C order, a list of such, or what else a runtime returns."""
+    result = to_numpy(value)
+    if isinstance(result, list):
+        return [plain(item) for item in result]
+    return np.ascontiguousarray(result) if isinstance(result, np.ndarray) and result.ndim else result
+
+
+def message_of(value: Narrow) -> dict[str, Any]:
+    """The part of a message that carries a tensor."""
+    return {"data": for_wire(value.data), "dtype": value.dtype, "scale": value.scale}
+
+
+def value_of(message: Mapping[str, Any]) -> Any:
+    """The tensor of such a part."""
+    return widened(Narrow(message["data"], message["dtype"], message["scale"]))
+
+
+def for_wire(value: Any) -> Any:
+    """Marks an array to be sent without a copy."""
+    from distributed.protocol import to_serialize
+
+    return to_serialize(value)

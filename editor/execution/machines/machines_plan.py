@@ -1,0 +1,433 @@
+"""A compiled plan whose subgraphs run on several machines.
+
+Each machine gets its part of the plan once. A run is one call to each of them, all at the same time; tensors go from worker
+to worker, and to the editor only if a device of its own machine or the caller reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.errors import ExecutionError
+from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.execution.compile.step import Step
+from editor.execution.executor import (
+    Compile,
+    CompiledPlan,
+    Overridden,
+    Progress,
+    RunTimes,
+    TransferTime,
+    compile_placement,
+    compile_whole,
+    constant_outputs,
+)
+from editor.execution.inputs import check_inputs
+from editor.execution.machines.dataflow import (
+    Program,
+    Spent,
+    Stage,
+    Values,
+    for_wire,
+    message_of,
+    plain,
+    run_program,
+    value_of,
+)
+from editor.execution.machines.narrowing import Narrow
+from editor.graph.graph import Graph
+from editor.placement.placement import Placement
+from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.machines.connection import Calls, Failed, Lost, call, calls
+from editor.runtimes.machines.directory import directory, has_moved
+from editor.runtimes.machines.runtime import device_entry
+from editor.runtimes.machines.shipping import pack, send_weights
+from editor.runtimes.registry import runtime_of, stand_in
+from editor.text import counted
+
+_HERE = ""
+"""The editor's own machine."""
+_PINGS = 8
+_CLOCK_SECONDS = 5.0
+"""Clocks of machines are compared again after this time."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One subgraph, cut out."""
+
+    id: int
+    submodel: SubModel
+    device: Device
+    runs_on: Device
+    """The device, or the stand-in for a planned one."""
+
+    @property
+    def machine(self) -> str:
+        """Where it runs; "" for the editor's machine."""
+        return self.runs_on.machine
+
+
+class _Elsewhere:
+    """Stands for an executable that is on another machine."""
+
+    def run(self, inputs: Sequence[Value]) -> list[Value]:
+        """A subgraph on another machine runs as part of its plan only."""
+        raise ExecutionError("this subgraph is on another machine")
+
+    def clone(self) -> Executable:
+        """Itself: it has no state."""
+        return self
+
+
+@dataclass
+class _Share:
+    """What one machine has of a plan."""
+
+    machine: str
+    parts: list[Part]
+    label: str
+    """For messages: the machine's devices."""
+    send: dict[int, dict[str, list[str]]]
+    """subgraph -> tensor -> machines that read it"""
+    inputs: list[str]
+    """Graph inputs that it reads."""
+    program: str = field(default_factory=lambda: uuid.uuid4().hex)
+    address: str = ""
+    clock: float = 0.0
+    """What its clock shows more than this machine's, seconds."""
+
+    def named(self, error: Failed) -> Failed:
+        """The error with the devices that it is about."""
+        known = any(part.runs_on.name in error.what for part in self.parts)
+        return error if known else type(error)(self.label, error.what)
+
+
+class _Fleet:
+    """The machines of a plan with their programs; shared by the clones of the plan."""
+
+    def __init__(self, shares: Mapping[str, _Share], threads: int, here: Program, connections: Calls) -> None:
+        self.shares, self.threads, self.here, self.calls = dict(shares), threads, here, connections
+        self.pool = ThreadPoolExecutor(64, thread_name_prefix="subgraphs")
+        self.stale = False
+        """A machine was lost: addresses may have changed."""
+        self.background: set[asyncio.Task[None]] = set()
+        """Calls that nobody waits for."""
+        self._compared = 0.0
+        programs = [(s.machine, s.program, s.address) for s in self.remote]
+        weakref.finalize(self, _release, connections, programs).atexit = False  # workers forget them in time
+
+    @property
+    def remote(self) -> list[_Share]:
+        """The shares of other machines."""
+        return [share for machine, share in self.shares.items() if machine != _HERE]
+
+    async def prepare(self) -> None:
+        """Finds the machines again after one was lost, and compares clocks."""
+        if self.stale:
+            for share in self.remote:
+                share.address = (await asyncio.to_thread(directory.machine, share.machine)).address
+            self.stale, self._compared = False, 0.0
+        if perf_counter() - self._compared > _CLOCK_SECONDS:
+            await asyncio.gather(*(self._compare_clock(share) for share in self.remote))
+            self._compared = perf_counter()
+
+    async def _compare_clock(self, share: _Share) -> None:
+        samples = []
+        for _ in range(_PINGS):
+            start = perf_counter()
+            reply = await call(self.calls.pool, share.label, share.address, "hetero_ping")
+            end = perf_counter()
+            samples.append((end - start, reply["now"] - (start + end) / 2))
+        share.clock = min(samples)[1]
+
+    async def deploy(self, share: _Share) -> None:
+        """Sends a machine's part of the plan, weights once, and compiles it there.
+
+        Raises:
+            ExecutionError: the machine is lost, has too little memory, or a runtime refuses; with the names of its devices.
+        """
+        try:
+            await self._deploy(share)
+        except Failed as error:
+            raise share.named(error) from error
+
+    async def _deploy(self, share: _Share) -> None:
+        stages = []
+        for part in share.parts:
+            parcel = await asyncio.to_thread(pack, part.submodel.model, part.submodel.folder)
+            await send_weights(self.calls.pool, share.label, share.address, parcel.weights)
+            stages.append({"id": part.id, "skeleton": parcel.skeleton, "inputs": part.submodel.inputs,
+                           "outputs": part.submodel.outputs, "label": part.submodel.label,
+                           "device": device_entry(part.runs_on), "send": share.send.get(part.id, {}),
+                           "wire_type": part.device.wire_type})
+        await call(self.calls.pool, share.label, share.address, "hetero_deploy", program=share.program, stages=stages,
+                   threads=self.threads)
+
+
+def _release(connections: Calls, programs: Sequence[tuple[str, str, str]]) -> None:
+    async def release() -> None:
+        for machine, program, address in programs:
+            with contextlib.suppress(ExecutionError):
+                await call(connections.pool, machine, address, "hetero_release", program=program)
+    asyncio.run_coroutine_threadsafe(release(), connections.loop)
+
+
+class MachinesPlan(CompiledPlan):
+    """The plan. One instance may run in several threads: each run has values of its own."""
+
+    def __init__(self, graph: Graph, parts: Sequence[Part], steps: list[Step], fleet: _Fleet, constants: Mapping[str, Value],
+                 subgraph_count: int, recompile: Compile, overridden: Overridden) -> None:
+        super().__init__(graph, steps, constants, subgraph_count, recompile, overridden)
+        self._parts, self._fleet = list(parts), fleet
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
+        """See ``CompiledPlan.run``.
+
+        Raises:
+            ExecutionError: also when a machine ended, was stopped or cut off; the message names its devices.
+        """
+        return self.run_timed(inputs)[0]
+
+    def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
+        """Like ``run``, with the time of every subgraph and transfer."""
+        if not self._fits(inputs):
+            inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
+            check_inputs(self.graph, inputs)
+        variant = self._variant_for(inputs)
+        if not isinstance(variant, MachinesPlan):  # no subgraph reads anything: there is nothing to run elsewhere
+            return variant.run_timed(inputs)
+        return variant._run_all(inputs, self._outputs)
+
+    def clone(self) -> CompiledPlan:
+        """Another instance with the same programs."""
+        return MachinesPlan(self.graph, self._parts, self.steps, self._fleet, self._constants, self.subgraph_count,
+                            self._recompile, self.overridden)
+
+    def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
+        """Runs the plan once; returns the named boundary tensors and outputs as arrays."""
+        variant = self._variant_for(inputs)
+        return variant._run_all(inputs, names)[0] if isinstance(variant, MachinesPlan) else variant.capture(inputs, names)
+
+    def _run_all(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+        fleet = self._fleet
+        try:
+            return fleet.calls.wait(self._run_known(inputs, wanted))
+        except Lost:
+            fleet.stale = True
+            directory.forget()
+            if not has_moved({share.machine: share.address for share in fleet.remote}):
+                raise
+            return fleet.calls.wait(self._run_known(inputs, wanted))  # a worker was restarted before this run
+
+    async def _run_known(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+        """Runs once; a machine that does not know its part gets it first."""
+        try:
+            return await self._run_once(inputs, wanted)
+        except _Unknown:
+            return await self._run_once(inputs, wanted)
+
+    async def _run_once(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+        fleet, run, values = self._fleet, uuid.uuid4().hex, Values()
+        await fleet.prepare()
+        peers = {share.machine: share.address for share in fleet.remote}
+        outputs = {machine: [name for part in share.parts for name in part.submodel.outputs if name in wanted]
+                   for machine, share in fleet.shares.items()}
+        begin = perf_counter()
+        for name, value in inputs.items():
+            values.set(name, value)
+        work = {share.machine: asyncio.ensure_future(self._run_there(share, run, inputs, outputs[share.machine], peers))
+                for share in fleet.remote}
+        takes = [asyncio.ensure_future(self._take(share, run, name, values)) for share in fleet.remote
+                 for tensors in share.send.values() for name, machines in tensors.items() if _HERE in machines]
+        here = asyncio.ensure_future(run_program(fleet.here, values, self._sender(run), outputs.get(_HERE, ()), fleet.pool))
+        try:
+            await asyncio.gather(*work.values(), *takes, here)
+        except BaseException as error:
+            for task in (*work.values(), *takes, here):
+                task.cancel()
+            self._abandon(run, error)
+            raise self._named(error) from error
+        total = perf_counter() - begin
+        spent, results = here.result()
+        replies = {machine: task.result() for machine, task in work.items()}
+        for reply in replies.values():
+            results |= {name: _writable(value) for name, value in reply["outputs"].items()}
+        known = {**self._constants, **inputs}
+        results |= {name: known[name] for name in wanted if name not in results and name in known}
+        return results, self._times(total, {_HERE: (spent, values.arrived), **{
+            machine: (Spent(r["seconds"], r["cpu"], r["sent"]), r["arrived"]) for machine, r in replies.items()}})
+
+    async def _run_there(self, share: _Share, run: str, inputs: Mapping[str, Value], outputs: Sequence[str],
+                         peers: Mapping[str, str]) -> dict[str, Any]:
+        given = {name: for_wire(plain(inputs[name])) for name in share.inputs}
+        reply: dict[str, Any] = await call(
+            self._fleet.calls.pool, share.label, share.address, "hetero_run", (run,), program=share.program, run=run,
+            inputs=given, outputs=outputs, peers=peers)
+        if "unknown" in reply:
+            await self._fleet.deploy(share)
+            raise _Unknown
+        return reply
+
+    async def _take(self, share: _Share, run: str, name: str, values: Values) -> None:
+        reply = await call(self._fleet.calls.pool, share.label, share.address, "hetero_take", (run,), run=run, name=name)
+        value = value_of(reply["value"])
+        values.arrived[name] = perf_counter()
+        values.set(name, value)
+
+    def _sender(self, run: str) -> Any:
+        async def send(name: str, machine: str, value: Narrow) -> None:
+            share = self._fleet.shares[machine]
+            await call(self._fleet.calls.pool, share.label, share.address, "hetero_put", (run,), run=run, name=name,
+                       value=message_of(value))
+        return send
+
+    def _abandon(self, run: str, error: BaseException) -> None:
+        """Tells the machines that are left; does not wait for them."""
+        for share in self._fleet.remote:
+            if not (isinstance(error, Lost) and error.machine in (share.label, share.machine)):
+                work = _quietly(call(self._fleet.calls.pool, share.label, share.address, "hetero_abandon", run=run))
+                self._fleet.background.add(task := asyncio.ensure_future(work))
+                task.add_done_callback(self._fleet.background.discard)
+
+    def _named(self, error: BaseException) -> BaseException:
+        """The error of a machine by its devices, also where another machine reports it."""
+        if isinstance(error, Failed) and error.machine in self._fleet.shares:
+            return self._fleet.shares[error.machine].named(error)
+        return error
+
+    def _times(self, total: float, spent: Mapping[str, tuple[Spent, Mapping[str, float]]]) -> RunTimes:
+        """Figures of all machines, with their instants by this machine's clock."""
+        seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
+        clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
+        transfers: list[_Way] = []
+        for machine, (times, _) in spent.items():
+            for number in times.seconds:
+                seconds[number], cpu[number] = times.seconds[number], times.cpu[number]
+            for tensor, target, size, ready, travelled_as, sent in times.sent:
+                taken = (spent[target][1][tensor] - clock[target]) - (ready - clock[machine])
+                transfers.append(_Way(tensor, target, size, max(taken, 0.0), travelled_as, sent))
+        return RunTimes(total, tuple(seconds), tuple(cpu), tuple(self._by_subgraph(transfers)))
+
+    def _by_subgraph(self, transfers: Sequence[_Way]) -> list[TransferTime]:
+        """Each transfer between machines with the subgraphs that produce and first read the tensor."""
+        source = {name: part.id for part in self._parts for name in part.submodel.outputs}
+        target: dict[tuple[str, str], int] = {}
+        for part in self._parts:
+            for name in part.submodel.inputs:
+                target.setdefault((name, part.machine), part.id)
+        return [TransferTime(w.tensor, source[w.tensor], target[w.tensor, w.target], w.seconds, w.bytes, True, w.travelled_as,
+                             w.sent) for w in transfers]
+
+
+class _Way(NamedTuple):
+    """A tensor that went to another machine."""
+
+    tensor: str
+    target: str
+    """machine"""
+    bytes: int
+    seconds: float
+    travelled_as: str
+    sent: int
+    """bytes on the wire"""
+
+
+class _Unknown(Exception):
+    """A machine did not know its part of the plan, and has it now."""
+
+
+async def _quietly(work: Any) -> None:
+    with contextlib.suppress(ExecutionError):
+        await work
+
+
+def _writable(value: Any) -> Any:
+    """Arrays from the network may be views of read-only buffers."""
+    return np.array(value) if isinstance(value, np.ndarray) and not value.flags.writeable else value
+
+
+def compile_over_machines(placement: Placement, threads: int = 0, progress: Progress | None = None,
+                          overridden: Overridden = frozenset()) -> CompiledPlan:
+    """Cuts a plan, sends each machine its part and compiles it there.
+
+    Raises:
+        ExecutionError: a machine is not there, does not have enough memory, or a runtime refuses a subgraph.
+    """
+    graph = placement.graph
+    cutter = Cutter.open(graph, overridden)
+    if len(placement.subgraphs) == 1:
+        submodels: list[SubModel | None] = [replace(cutter.whole(), label="subgraph 0")]
+    else:
+        unknown = missing_types(placement)
+        if unknown:
+            cutter.infer_types(unknown)
+        submodels = cut(placement, cutter, fold_shapes=True)
+    by_name = {d.name: d for d in placement.devices}
+    parts = [Part(subgraph.id, submodel, by_name[subgraph.device],
+                  stand_in() if by_name[subgraph.device].planned else by_name[subgraph.device])
+             for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True) if submodel and submodel.outputs]
+    return _deployed(graph, parts, cutter, threads, progress, len(placement.subgraphs),
+                     lambda names: compile_placement(placement, threads, None, False, names), overridden)
+
+
+def compile_whole_on_machine(graph: Graph, device: Device, threads: int, extra_outputs: Sequence[str],
+                             overridden: Overridden) -> CompiledPlan:
+    """The unsplit model on a device of another machine; see ``compile_whole``."""
+    cutter = Cutter.open(graph, overridden)
+    submodel = cutter.whole(extra_outputs)
+    parts = [Part(0, submodel, device, device)] if submodel.outputs else []
+    return _deployed(graph, parts, cutter, threads, None, len(parts),
+                     lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
+
+
+def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, threads: int, progress: Progress | None, count: int,
+              recompile: Compile, overridden: Overridden) -> CompiledPlan:
+    shares, steps, here = _shares(graph, parts, overridden), [], []
+    for part in parts:
+        executable: Executable = _Elsewhere()
+        if part.machine == _HERE:
+            executable = runtime_of(part.runs_on.runtime).compile(part.submodel, part.runs_on, CompileOptions(threads))
+            here.append(Stage(part.id, part.runs_on, part.submodel.inputs, part.submodel.outputs,
+                              shares[_HERE].send.get(part.id, {}), part.device.wire_type, executable))
+        steps.append(Step(part.id, part.submodel, part.device, part.runs_on, executable))
+    connections = calls()
+    for share in shares.values():
+        if share.machine != _HERE:
+            share.address = directory.machine(share.machine).address
+    fleet = _Fleet(shares, threads, Program(here), connections)
+    for i, share in enumerate(fleet.remote):
+        if progress:
+            progress(i, len(fleet.remote), f"compiling {counted(len(share.parts), 'subgraph')} on {share.label}")
+        connections.wait(fleet.deploy(share))
+    return MachinesPlan(graph, parts, steps, fleet, constant_outputs(graph, cutter), count, recompile, overridden)
+
+
+def _shares(graph: Graph, parts: Sequence[Part], overridden: Overridden) -> dict[str, _Share]:
+    """machine -> its share."""
+    given = {graph.tensor_names[t] for t in graph.inputs.tolist()} | overridden
+    producer = {name: part for part in parts for name in part.submodel.outputs}
+    shares: dict[str, _Share] = {}
+    for part in parts:
+        shares.setdefault(part.machine, _Share(part.machine, [], "", {}, [])).parts.append(part)
+    for machine, share in shares.items():
+        share.label = ", ".join(dict.fromkeys(part.device.name for part in share.parts))
+        reads = dict.fromkeys(name for part in share.parts for name in part.submodel.inputs)
+        for name in reads:
+            source = producer.get(name)
+            if source is None:
+                share.inputs += [name] if name in given else []
+            elif source.machine != machine:
+                shares[source.machine].send.setdefault(source.id, {}).setdefault(name, []).append(machine)
+    return shares

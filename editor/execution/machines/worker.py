@@ -1,0 +1,140 @@
+"""Starts the worker that offers this machine's devices to a scheduler.
+
+``python -m editor worker`` does it. A plain ``dask worker tcp://... --name N --preload editor.execution.machines.worker``
+does the same with Dask's own options.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from editor.errors import EditorError
+from editor.execution.jobs.cluster import WorkerWithoutHttp
+from editor.execution.machines.host import Host
+from editor.execution.machines.weight_store import WeightStore
+from editor.files import cache_folder
+from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, is_loopback
+from editor.text import human_bytes
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_MODULE = "editor.execution.machines.worker"
+_OFFER = "HETERO_WORKER_OFFER"
+_THREADS = "HETERO_WORKER_THREADS"
+_CACHE = "HETERO_WORKER_CACHE"
+_AGAIN_SECONDS = 2.0
+"""Between attempts to reach a scheduler that was lost."""
+DEFAULT_CACHE = 8 << 30
+"""Bytes of weights that a worker keeps on its disk."""
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How to offer this machine."""
+
+    connection: Connection
+    name: str
+    offer: tuple[str, ...] = ()
+    """Names of devices; all when empty."""
+    memory_limit: int | None = None
+    """bytes; beyond it Dask restarts the worker. None: the machine's memory."""
+    cache: int = DEFAULT_CACHE
+    """bytes"""
+    threads: int = 0
+    """Most threads per subgraph; 0 leaves the choice to the runtime."""
+    host: str = ""
+    """Address to listen on; default: the one that reaches the scheduler."""
+
+
+def serve(options: WorkerOptions) -> None:
+    """Runs a worker until it is interrupted; it is restarted when it crashes.
+
+    Raises:
+        EditorError: the name has odd characters, the connection is not safe, or there is no scheduler.
+    """
+    if not _NAME.fullmatch(options.name):
+        raise EditorError(f"--name {options.name[:80]!r}: a machine's name has letters, digits, '.', '_' and '-' only")
+    options.connection.check()
+    for variable, value in ((_OFFER, ",".join(options.offer)), (_THREADS, str(options.threads)),
+                            (_CACHE, str(options.cache))):
+        os.environ[variable] = value
+    asyncio.run(_serve(options))
+
+
+async def _serve(options: WorkerOptions) -> None:
+    import dask
+
+    address = options.connection.address
+    for name in ("distributed.nanny", "distributed.worker", "distributed.core"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    dask.config.set({"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False,
+                     "distributed.admin.low-level-log-length": 0})
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stopping, was_up = asyncio.ensure_future(stop.wait()), False
+    while not stop.is_set():
+        try:
+            async with _nanny(options) as nanny:
+                was_up = True
+                print(f"{options.name} offers its devices to {address}; weights are kept in {weights_folder(options.name)} "
+                      f"(at most {human_bytes(options.cache)})", flush=True)
+                finished = asyncio.ensure_future(nanny.finished())
+                await asyncio.wait([finished, stopping], return_when=asyncio.FIRST_COMPLETED)
+        except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+            if not was_up:
+                raise EditorError(f"no Dask scheduler at {address}: {error}") from error
+        if not stop.is_set():
+            print(f"{options.name} lost the scheduler at {address}; trying again", flush=True)
+            await asyncio.wait([stopping], timeout=_AGAIN_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _nanny(options: WorkerOptions) -> AsyncIterator[Any]:
+    """A worker process and what restarts it."""
+    from distributed import Nanny
+    from distributed.system import MEMORY_LIMIT
+
+    connection = options.connection
+    nanny = await Nanny(connection.address, name=options.name, nthreads=1, security=connection.security(),
+                        host=options.host or _own_address(connection), protocol="tls" if connection.ca else "tcp",
+                        dashboard=False, resources={MACHINE_RESOURCE: 1}, memory_limit=options.memory_limit or MEMORY_LIMIT,
+                        silence_logs=logging.CRITICAL, worker_class=WorkerWithoutHttp)
+    try:
+        yield nanny
+    finally:
+        await nanny.close(timeout=2)
+
+
+def _own_address(connection: Connection) -> str:
+    """The address of the network interface that leads to the scheduler."""
+    from distributed.comm import parse_host_port
+    from distributed.utils import get_ip
+
+    if is_loopback(connection.scheduler):
+        return "127.0.0.1"
+    host, port = parse_host_port(connection.address, 8786)
+    return str(get_ip(host, port))
+
+
+def weights_folder(name: str) -> Path:
+    """Where a worker of this name keeps weights."""
+    return cache_folder("worker") / name
+
+
+async def dask_setup(worker: Any) -> None:
+    """Called by Dask in the worker process when it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the nanny ends its worker
+    os.environ.pop("HETERO_SCHEDULER", None)  # what this machine offers is its own
+    name = str(worker.name)
+    name = name if _NAME.fullmatch(name) else "worker"
+    store = WeightStore(weights_folder(name), int(os.environ.get(_CACHE, DEFAULT_CACHE)))
+    Host(worker, store, [n for n in os.environ.get(_OFFER, "").split(",") if n], int(os.environ.get(_THREADS, "0")))

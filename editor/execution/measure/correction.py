@@ -1,0 +1,63 @@
+"""Corrects the profiles of devices by a measured run of a plan, so that its prediction, and those of similar plans, fit.
+
+Times of ops come from runs of the unsplit model, where they are well known. What a split adds is known less well: the
+overhead of a subgraph, and transfers. So these take up the difference; times of ops change only where a device ran its
+subgraphs faster than even without any overhead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from editor.errors import EditorError
+from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.prediction import expected_parts
+from editor.kinds import Kind
+from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
+from editor.placement.placement import Placement
+
+
+def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str, DeviceProfile]:
+    """Stores profiles that predict a measured plan as it ran.
+
+    Args:
+        placement: what ran.
+        result: its benchmark, in mode latency.
+
+    Returns:
+        device name -> its corrected profile, for each device that ran a subgraph.
+
+    Raises:
+        EditorError: the result is an estimate, or of throughput, or a device has no profile.
+    """
+    if result.kind is not Kind.MEASUREMENT or result.mode != "latency":
+        raise EditorError("only a measured latency can correct profiles: a planned device ran on a stand-in, or several "
+                          "requests were in flight")
+    if len(placement.subgraphs) == 1:
+        raise EditorError("a plan of one subgraph is the unsplit model, which a profile measures: press Profile")
+    costs = costs_of(placement.graph, placement.devices, "measured")
+    expected = expected_parts(placement, costs)
+    measured = {s.id: s.time.median for s in result.subgraphs}
+    transfers = sum(t.time.median for t in result.transfers)
+    ratio = transfers / expected.transfers if expected.transfers else 0.0
+    each = 0.0 if expected.transfers else transfers / max(len(result.transfers), 1)
+    if costs.wires is not None:  # links have measurements of their own, and are most of these transfers
+        ratio, each = 1.0, 0.0
+    corrected = {}
+    for number, device in enumerate(placement.devices):
+        mine = [s.id for s in placement.subgraphs if s.device == device.name and s.id in measured]
+        profile = load_profile(placement.graph, device)
+        if not mine or profile is None:
+            continue
+        ops = {i: expected.subgraphs[i] - float(costs.launch[number]) for i in mine}
+        overhead = (sum(measured[i] for i in mine) - sum(ops.values())) / len(mine)
+        faster = 1.0 if overhead >= 0 else sum(measured[i] for i in mine) / sum(ops.values())
+        corrected[device.name] = replace(
+            profile, split_factor=profile.split_factor * faster, launch_seconds=max(overhead, 0.0),
+            has_launch=True,
+            in_latency=profile.in_latency * ratio + each, in_seconds_per_byte=profile.in_seconds_per_byte * ratio,
+            out_latency=profile.out_latency * ratio, out_seconds_per_byte=profile.out_seconds_per_byte * ratio)
+    for device in placement.devices:
+        if device.name in corrected:
+            save_profile(placement.graph, device, corrected[device.name])
+    return corrected

@@ -1,0 +1,156 @@
+"""Measures the memory of a plan: how much a process of its own grows when it compiles the plan, and when it runs it.
+
+Devices that compute in host memory share the process, and cannot be told apart; what they took together is compared with
+what they need together. Beside constants and tensors, a process holds compiled code, weights packed for kernels beside
+those of the model, and what an allocator keeps: the figure says what the plan takes, the prediction what it cannot do without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import psutil
+from onnx import TensorProto, helper
+
+from editor.devices.device import Device
+from editor.devices.table import load_devices
+from editor.errors import ExecutionError
+from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
+from editor.execution.inputs import random_inputs
+from editor.execution.jobs.recipe import Recipe
+from editor.execution.measure.figures import MemoryUse
+from editor.graph.loading import load_model
+from editor.isolated import IsolatedProcess, ProcessEndedError
+from editor.placement.placement import Placement, solve
+from editor.runtimes.registry import runtime_of, stand_in
+
+_RUNS = 3
+"""The second run is the first in which ONNX Runtime knows what memory it needs."""
+_SECONDS = 600.0
+_SAMPLE_SECONDS = 0.002
+_MOST_BYTES = 1 << 50
+"""A plan may take what it takes: the figure is what is asked for."""
+
+
+def measure_memory(recipe: Recipe, threads: int = 0) -> tuple[MemoryUse, ...]:
+    """Compiles and runs a plan in a process of its own.
+
+    Args:
+        recipe: the plan.
+        threads: per subgraph; 0: the runtime's choice.
+
+    Raises:
+        ExecutionError: the process ended, or the plan does not run.
+    """
+    process = IsolatedProcess(_MOST_BYTES)
+    try:
+        return process.call(_SECONDS, _measured, recipe, threads)
+    except ProcessEndedError as error:
+        raise ExecutionError(f"the memory was not measured: the process {error}") from error
+    finally:
+        process.close()
+
+
+def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
+    graph = load_model(recipe.model, recipe.define)
+    placement = solve(graph, load_devices(recipe.devices), recipe.settings)
+    inputs = random_inputs(graph)
+    elsewhere = [d.name for d in placement.used_devices if d.machine and d.present]
+    if elsewhere:
+        raise ExecutionError(f"not measured, for {', '.join(elsewhere)} is on another machine")
+    used = {d.name: d if d.present else stand_in() for d in placement.used_devices}
+    others = {name: d for name, d in used.items() if not runtime_of(d.runtime).memory_space(d).is_host}
+    _start_runtimes(list(used.values()), threads)
+    before, others_before = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
+    compiled = _compiled(placement, threads)
+    after, others_after = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
+    with _peaks(others) as peaks:
+        _run(compiled, inputs)
+    memory, numbers = placement.run_memory, {d.name: i for i, d in enumerate(placement.devices)}
+    host = [name for name in used if name not in others]
+    found = []
+    if host:
+        mine = [numbers[name] for name in host]
+        found.append(MemoryUse(tuple(host), "host memory", after - before, max(peaks[""], after) - before,
+                               memory.peak_of(mine), sum(memory.devices[i].constants for i in mine)))
+    for name in others:
+        first, then = others_before[name], others_after[name]
+        if first is not None and then is not None:
+            device = memory.devices[numbers[name]]
+            found.append(MemoryUse((name,), f"memory of {name}", then - first, max(peaks[name], then) - first, device.peak,
+                                   device.constants))
+    return tuple(found)
+
+
+def _start_runtimes(devices: list[Device], threads: int) -> None:
+    """Runs a tiny model on each device, so that libraries and thread pools are there before anything is measured."""
+    value = helper.make_tensor_value_info
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "tiny", [value("x", TensorProto.FLOAT, [8])],
+        [value("y", TensorProto.FLOAT, [8])]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, Path(folder) / "tiny.onnx")
+        graph = load_model(Path(folder) / "tiny.onnx")
+        for device in devices:
+            with contextlib.suppress(ExecutionError):  # it may refuse Relu; its libraries are loaded nevertheless
+                compile_whole(graph, device, threads).run(random_inputs(graph))
+
+
+def _compiled(placement: Placement, threads: int) -> CompiledPlan:
+    """As a benchmark compiles it: a plan of one subgraph is the unsplit model."""
+    (first, *rest) = placement.used_devices
+    if not rest and len(placement.subgraphs) == 1 and first.present:
+        return compile_whole(placement.graph, first, threads)
+    return compile_placement(placement, threads)
+
+
+def _run(compiled: CompiledPlan, inputs: dict[str, object]) -> None:
+    for _ in range(_RUNS):
+        compiled.run(inputs)
+
+
+def _settled_bytes() -> int:
+    """Bytes of this process alone, without what its allocator could give back."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    return _own_bytes()
+
+
+def _own_bytes() -> int:
+    """Bytes that would be free if this process ended: libraries that others have loaded do not count."""
+    return int(psutil.Process().memory_full_info().uss)
+
+
+def _bytes_on(device: Device) -> int | None:
+    return runtime_of(device.runtime).memory_in_use(device)
+
+
+@contextlib.contextmanager
+def _peaks(others: dict[str, Device]) -> Iterator[dict[str, int]]:
+    """Most bytes of this process ("") and on other devices, by name, while the block runs."""
+    peaks, done = {"": 0, **dict.fromkeys(others, 0)}, threading.Event()
+
+    def look() -> None:
+        peaks[""] = max(peaks[""], _own_bytes())
+        for name, device in others.items():
+            peaks[name] = max(peaks[name], _bytes_on(device) or 0)
+
+    def watch() -> None:
+        while not done.wait(_SAMPLE_SECONDS):
+            look()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        done.set()
+        watcher.join()
+        look()

@@ -1,0 +1,103 @@
+"""Statistics of repeated measurements: intervals of medians, the end of warming up, and signs of a disturbed machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+import psutil
+
+from editor.text import human_seconds
+
+CONFIDENCE_Z = 1.96
+"""Of a normal distribution, for 95 %."""
+AIM = 0.02
+"""Half the width of the interval of a median, relative to it, at which measuring may end."""
+_DRIFT = 0.05
+"""Difference between the medians of the first and last third that is more than chance, besides their intervals."""
+_OTHERS_BUSY, _OTHERS_SHARE = 0.25, 0.05
+"""What other programs may keep busy on a quiet machine: processors, or a share of all of them where that is more."""
+_SLOWER_CLOCK = 0.9
+_WARM = 0.1
+"""A run that is at most this much slower than the fastest run before it is warm."""
+
+
+def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
+    """95 % confidence interval of the median by order statistics, whatever the distribution.
+
+    The number of values below the median is binomial (n, 1/2); its normal approximation gives the ranks
+    (Conover, Practical Nonparametric Statistics, 3.2). Below 6 values no such interval exists: the extremes are given.
+    """
+    ordered = np.sort(np.asarray(seconds, np.float64))
+    n = len(ordered)
+    reach = CONFIDENCE_Z * math.sqrt(n) / 2
+    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + reach)
+    return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
+
+
+def is_settled(seconds: Sequence[float], aim: float = AIM) -> bool:
+    """Whether the interval of the median is as narrow as wanted."""
+    if len(seconds) < 6:
+        return False
+    low, high = median_interval(seconds)
+    return high - low <= 2 * aim * float(np.median(seconds))
+
+
+def is_warm(seconds: Sequence[float]) -> bool:
+    """Whether a run brought nothing new: it took about as long as the fastest before it."""
+    return len(seconds) > 1 and abs(seconds[-1] / min(seconds[:-1]) - 1) <= _WARM
+
+
+def drift(seconds: Sequence[float]) -> str:
+    """How times changed during the measurement; "" where they did not, or too few were taken to tell."""
+    third = len(seconds) // 3
+    if third < 6:
+        return ""
+    first, last = seconds[:third], seconds[-third:]
+    (a, b), (c, d) = median_interval(first), median_interval(last)
+    before, after = float(np.median(first)), float(np.median(last))
+    if (a <= d and c <= b) or abs(after / before - 1) <= _DRIFT:
+        return ""
+    return f"times drifted from {human_seconds(before)} to {human_seconds(after)} while measuring"
+
+
+class MachineWatch:
+    """Looks at the processors before and after a measurement."""
+
+    def __init__(self) -> None:
+        self._begun, self._busy, self._own = perf_counter(), _busy_seconds(), _own_seconds()
+        self._clock = _clock()
+
+    def signs(self) -> list[str]:
+        """What disturbed the measurement, in words; empty on a quiet machine."""
+        elapsed = max(perf_counter() - self._begun, 1e-9)
+        others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / elapsed
+        allowed = max(_OTHERS_BUSY, _OTHERS_SHARE * (psutil.cpu_count() or 1))
+        signs = [f"other programs kept {others:.1f} processors busy"] if others > allowed and elapsed > 0.2 else []
+        clock = _clock()
+        if self._clock and clock and clock < _SLOWER_CLOCK * self._clock:
+            signs.append(f"the processors' clock fell from {self._clock:.0f} to {clock:.0f} MHz")
+        return signs
+
+
+def _busy_seconds() -> float:
+    """Seconds that all processors of the machine have worked."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+                 - getattr(times, "guest_nice", 0.0))
+
+
+def _own_seconds() -> float:
+    times = psutil.Process().cpu_times()
+    return float(times.user + times.system)
+
+
+def _clock() -> float:
+    """Present clock of the processors in MHz; 0 where the system does not say."""
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError):
+        return 0.0
+    return float(frequency.current) if frequency else 0.0

@@ -1,0 +1,79 @@
+"""The three kinds of numbers, decided and named in this module only: estimate, prediction and measurement.
+
+- An *estimate* comes from shapes and the stated peaks of a device.
+- A *prediction* comes from a profile, for a plan that did not run.
+- A *measurement* comes from runs of exactly this plan on the devices that it names.
+
+What is put together from several has the weakest kind among them. One thing is told apart: where times of ops come from
+a profile that has no transfers or launches (most profiles of other tools), a prediction names those as estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a time, rate or ratio is; as ``kind`` in every JSON."""
+
+    ESTIMATE = "estimate"
+    PREDICTION = "prediction"
+    MEASUREMENT = "measurement"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a number is, and where it comes from."""
+
+    kind: Kind
+    source: str
+    """E.g. "from profile"; the kind and this make a phrase."""
+    detail: str = ""
+    """Of profiles that were measured elsewhere: device, tool, machine and date of each, and what they lack."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.source}{f' ({self.detail})' if self.detail else ''}"
+
+
+def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ()) -> Basis:
+    """What costs are, and with them every figure that is worked out from them.
+
+    Args:
+        estimated: the time of some op comes from shapes and stated peaks.
+        profiled: some cost comes from a profile.
+        origins: of profiles that were measured elsewhere: device, tool, machine and date.
+    """
+    if not profiled:
+        return Basis(Kind.ESTIMATE, "from shapes")
+    profile = "imported profile" if origins else "profile"
+    kind = Kind.ESTIMATE if estimated else Kind.PREDICTION
+    return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(origins))
+
+
+def kind_of_run(on_stand_in: bool) -> Kind:
+    """What the times of a run are: on a stand-in for a planned device they say nothing about that device."""
+    return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT
+
+
+def verdict(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
+    """Compares two medians of times by their 95 % intervals: a winner is named only where these do not overlap.
+
+    Args:
+        ours: interval of the plan's median.
+        theirs: interval of the other median.
+        ratio: the plan's median divided by the other one.
+
+    Returns:
+        E.g. "9 % slower", "3.4x faster", "no difference seen".
+    """
+    if ours[0] <= theirs[1] and theirs[0] <= ours[1]:
+        return "no difference seen"
+    return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
+
+
+def _factor(ratio: float) -> str:
+    if ratio < 1.5:
+        return f"{(ratio - 1) * 100:.2g} %"
+    return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x"

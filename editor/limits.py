@@ -1,0 +1,178 @@
+"""One set of limits for the page, the command line and Python: time, memory and counts of what strangers hand in.
+
+Each has an environment variable, which the processes of the editor inherit; time and memory have options of the
+command line too. ``killable`` says how time and memory are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from editor.errors import EditorError, LimitError
+
+PREFIX = "HETERO_LIMIT_"
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
+_BASE_BYTES = 7 << 28
+_BYTES_PER_BYTE = 32
+"""Memory for a model without a limit that somebody chose: 1.75 GiB, and 32 bytes for each of its file.
+
+A transformer of 8,000 ops takes 0.2 GB, a chain of 200,000 ops 0.5 GB. The rest of 2 GB is for what is allocated between
+two looks at the process.
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
+
+    seconds: float = 30.0
+    """To read a model and to ask the devices about it, together."""
+    memory: int = 0
+    """Bytes that reading or asking may add; 0: half of the machine, at most 1.75 GiB and 32 times the size of the file."""
+    ops: int = 1_000_000
+    expanded_ops: int = 200_000
+    """Ops after the expansion of local functions."""
+    nesting: int = 16
+    """Bodies of If, Loop and Scan inside each other."""
+    rank: int = 256
+    """Dimensions of a tensor."""
+
+    def bytes_for(self, size: int) -> int:
+        """Memory for a file of ``size`` bytes."""
+        return self.memory or min(half_of_machine(), _BASE_BYTES + _BYTES_PER_BYTE * size)
+
+
+def current() -> Limits:
+    """The limits that hold now.
+
+    Raises:
+        EditorError: an environment variable is not a number above 0.
+    """
+    values = {field.name: os.environ.get(PREFIX + field.name.upper()) for field in fields(Limits)}
+    return Limits(**{name: _number(name, text) for name, text in values.items() if text})  # type: ignore[arg-type]
+
+
+def _number(name: str, text: str) -> float | int:
+    number = math.nan
+    if name == "memory":
+        number = size_of(text)
+    elif name == "seconds":
+        number = float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text, re.ASCII) else math.nan
+    elif re.fullmatch(r"\d{1,15}", text, re.ASCII):
+        number = int(text)
+    if not number > 0:
+        example = "8GiB" if name == "memory" else "120"
+        raise EditorError(f"{PREFIX}{name.upper()}={text[:40]!r}: must be above 0, such as {example}")
+    return number
+
+
+def size_of(text: str) -> float:
+    """Bytes of a size such as ``8GiB``; NaN where it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return math.nan
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+
+
+def exceeded(what: str, name: str, example: str) -> LimitError:
+    """The error that says which limit was exceeded, and how to raise it.
+
+    Args:
+        what: exceeded it, and the limit.
+        name: of the field of ``Limits``.
+        example: a larger limit.
+    """
+    option = f"--limit-{name} {example} or the environment variable " if name in ("seconds", "memory") else ""
+    return LimitError(f"{what}. If you trust the file, raise the limit with {option}{PREFIX}{name.upper()}={example}")
+
+
+def out_of_time(what: str, seconds: float) -> LimitError:
+    """The error of what took too long."""
+    return exceeded(f"{what} took longer than the limit of {seconds:g} s", "seconds", f"{4 * seconds:g}")
+
+
+def out_of_memory(what: str, limit: int) -> LimitError:
+    """The error of what needed too much memory."""
+    gib = limit / (1 << 30)
+    return exceeded(f"{what} needed more memory than the limit of {gib:.3g} GiB", "memory", f"{max(math.ceil(2 * gib), 1)}GiB")
+
+
+def check_count(what: str, name: str, count: int, unit: str) -> None:
+    """Raises ``LimitError`` when a count exceeds its limit."""
+    limit = getattr(current(), name)
+    if count > limit:
+        raise exceeded(f"{what}: {count:,} {unit}, the limit is {limit:,}", name, str(2 * limit))
+
+
+def half_of_machine() -> int:
+    """Half of the memory of this machine, or of the container that this process is in."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        container = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        container = ""
+    return min(total, int(container) if container.isdigit() else total) // 2
+
+
+def memory_of(pid: int) -> int:
+    """Bytes that a process has for itself; mapped files do not count. 0 when it is gone."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return 0
+    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--limit-seconds`` and ``--limit-memory`` to a command."""
+    group = parser.add_argument_group("limits of what a file may need")
+    group.add_argument("--limit-seconds", metavar="S", help="to read a model and to ask the devices about it; default: 30")
+    group.add_argument("--limit-memory", metavar="SIZE", help="such as 8GiB; default: half of the machine, at most 1.75 GiB "
+                       "and 32 times the size of the file")
+
+
+def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--scheduler`` and what its connection needs to a command."""
+    group = parser.add_argument_group("devices of other machines")
+    group.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler, whose workers offer devices as "
+                       "machine/device (see `worker`); jobs run on its other workers, if it has some")
+    add_tls_options(group)
+
+
+def add_tls_options(parser: argparse._ActionsContainer) -> None:
+    """Adds the options of a connection."""
+    parser.add_argument("--tls-ca", metavar="F", help="certificate of the authority that signed all others")
+    parser.add_argument("--tls-cert", metavar="F", help="certificate of this machine")
+    parser.add_argument("--tls-key", metavar="F", help="its key")
+    parser.add_argument("--insecure", action="store_true", help="connect to other machines without TLS: everyone who reaches "
+                        "the ports can run code on all of them")
+
+
+def size_in_bytes(name: str, text: str) -> int:
+    """The bytes of a size such as 8GiB.
+
+    Raises:
+        EditorError: it is no size above 0.
+    """
+    number = size_of(text)
+    if not number > 0:
+        raise EditorError(f"{name} {text[:40]!r}: must be a size such as 8GiB")
+    return int(number)
+
+
+def from_options(options: Mapping[str, object]) -> None:
+    """Makes the options of the command line hold, in this process and in those that it starts.
+
+    Raises:
+        EditorError: one is not a number above 0.
+    """
+    for name in ("seconds", "memory"):
+        if options.get(f"limit_{name}"):
+            os.environ[PREFIX + name.upper()] = str(options[f"limit_{name}"])
+    current()

@@ -1,0 +1,105 @@
+"""Fallbacks: ops that a device earlier in the table cannot run, grouped by device, reason and op type.
+
+The order of a device table is a wish: an op belongs on the first device. Where a device refuses an op, and the op runs on
+a later one, that is a fallback. Pinned ops are where somebody wanted them, and are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.placement.costs import Costs, boundary_seconds
+from editor.placement.placement import Placement
+from editor.placement.subgraphs.division import Boundary
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Ops of one type that one device refuses for one reason, with what that costs in one run."""
+
+    wanted: str
+    """The device that refuses them."""
+    reason: str
+    op_type: str
+    ops: tuple[int, ...]
+    devices: tuple[str, ...]
+    """Where they run instead."""
+    layers: int
+    """Blocks that they are in; 0 where the model has no repeated blocks."""
+    subgraphs: int
+    """Subgraphs that they are in."""
+    bytes: int
+    """Transferred tensors that they read or make."""
+    seconds: float
+    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of these subgraphs."""
+    source: str
+    """Address of the document that says so; "" where a runtime says it."""
+
+
+def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
+    """All fallbacks, the most expensive first."""
+    graph, constraints, devices = placement.graph, placement.constraints, placement.devices
+    device = placement.assignment.device
+    groups: dict[tuple[int, str, str], list[int]] = {}
+    for op in placement.placed_ops.tolist():
+        refusing = np.flatnonzero(~constraints.allowed[op, :device[op]])
+        if len(refusing) and graph.op_keys[op] not in placement.settings.pins:
+            wanted = int(refusing[0])
+            groups.setdefault((wanted, constraints.reason(op, wanted), graph.type_label(op)), []).append(op)
+    scopes = scopes_of(graph)
+    found = [Fallback(devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
+                      len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
+                      _lost(placement, costs, ops, wanted), devices[wanted].published.source)
+             for (wanted, reason, op_type), ops in groups.items()]
+    return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
+
+
+def seconds_of(placement: Placement, costs: Costs, transfer: Boundary) -> float:
+    """Seconds of a boundary tensor to all other devices that read it."""
+    source = placement.device_number(placement.subgraphs[transfer.source].device)
+    return boundary_seconds(placement.graph, costs, transfer.tensor, source,
+                            [placement.device_number(name) for name in transfer.to_devices])
+
+
+def _names(placement: Placement, ops: list[int]) -> tuple[str, ...]:
+    used = np.unique(placement.assignment.device[ops]).tolist()
+    return tuple(placement.devices[d].name for d in used)
+
+
+def _layers(scopes: Scopes, ops: Iterable[int]) -> int:
+    """Number of the model's layers (its outermost repeated blocks) that some ops are in."""
+    found = {number for op in ops if op in scopes.of_op for number in scopes.ancestors(scopes.of_op[op])
+             if number in scopes.repeated}
+    return len(found)
+
+
+def _touching(placement: Placement, ops: list[int]) -> list[int]:
+    """Positions of the transfers whose tensor the ops read or make."""
+    graph, chosen = placement.graph, set(ops)
+    found = []
+    for i, transfer in enumerate(placement.division.transfers):
+        tensor = graph.tensor_index[transfer.tensor]
+        if int(graph.tensor_producer[tensor]) in chosen or not chosen.isdisjoint(graph.readers[tensor].tolist()):
+            found.append(i)
+    return found
+
+
+def _moved(placement: Placement, ops: list[int]) -> int:
+    transfers = placement.division.transfers
+    return sum(max(transfers[i].bytes, 0) * len(transfers[i].to_devices) for i in _touching(placement, ops))
+
+
+def _lost(placement: Placement, costs: Costs, ops: list[int], wanted: int) -> float:
+    device = placement.assignment.device
+    here = float(costs.op[ops, device[ops]].sum() - costs.op[ops, wanted].sum())
+    if costs.wires is not None:  # graph inputs and outputs
+        ends = costs.wires.ends_on()
+        here += float(ends[ops, device[ops]].sum() - ends[ops, wanted].sum())
+    transfers = sum(seconds_of(placement, costs, placement.division.transfers[i]) for i in _touching(placement, ops))
+    parts = np.unique(placement.division.subgraph_of_op[ops]).tolist()
+    launches = sum(float(costs.launch[placement.device_number(placement.subgraphs[p].device)]) for p in parts)
+    return max(here + transfers + launches, 0.0)

@@ -1,0 +1,250 @@
+"""What a run holds in the memory of each device, from its first op to its last.
+
+Constants are there all the time, once per device. A tensor is there from the op that produces it to its last reader: for
+an inner tensor that is an op, for a boundary tensor the end of the last subgraph that reads it, because a runtime returns
+its inputs then. Where two devices have separate memories, the reader holds a copy from the start of its first subgraph that
+reads the tensor. An op that overwrites or renames what it reads takes no memory of its own. Scratch memory of kernels is
+not known before a run and not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from editor.devices.device import Device
+from editor.devices.published import assumed_bytes
+from editor.graph.fusible import OVERWRITING_TYPES, RENAMING_TYPES
+from editor.graph.graph import Bools, Graph, Ints, distinct
+from editor.runtimes.registry import runtime_of
+
+INNER, BOUNDARY, COPY, INPUT, OUTPUT = "inside a subgraph", "boundary", "copy of a boundary tensor", "input", "output"
+
+
+@dataclass(frozen=True)
+class HeldTensor:
+    """A tensor in a device's memory at the moment of its peak."""
+
+    tensor: str
+    kind: str
+    """INNER, BOUNDARY, COPY, INPUT or OUTPUT"""
+    bytes: int
+    first: int
+    """Op after whose start it is held, -1 where it is an input of the model"""
+    last: int
+    """Op until whose end it is held"""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceMemory:
+    """The memory of one device over a run, in bytes."""
+
+    device: str
+    limit: int | None
+    constants: int
+    live: Ints
+    """[moment] tensors beside the constants, while the op of that moment runs"""
+    unknown: int
+    """Tensors whose size is not known before a run; they count 0."""
+
+    @property
+    def moment(self) -> int:
+        """When most is held; -1 where the device holds nothing but constants."""
+        return int(self.live.argmax()) if len(self.live) and self.live.any() else -1
+
+    @property
+    def peak(self) -> int:
+        """Most bytes at once."""
+        return self.constants + (int(self.live.max()) if len(self.live) else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Intervals:
+    """[interval] when a tensor is in a device's memory."""
+
+    device: Ints
+    tensor: Ints
+    first: Ints
+    last: Ints
+    bytes: Ints
+    kind: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class RunMemory:
+    """The memory of all devices over one run."""
+
+    graph: Graph
+    ops: Ints
+    """[moment] the op that runs; subgraphs run one after the other"""
+    devices: tuple[DeviceMemory, ...]
+    shared: tuple[tuple[int, ...], ...]
+    """Devices (indices) of one memory, where there are several"""
+    _intervals: _Intervals
+
+    @cached_property
+    def peaks(self) -> dict[str, int]:
+        """Device name -> most bytes at once."""
+        return {d.device: d.peak for d in self.devices}
+
+    def peak_of(self, devices: Sequence[int]) -> int:
+        """Most bytes at once of several devices together, for devices of one memory."""
+        live = sum((self.devices[d].live for d in devices), np.zeros(len(self.ops), np.int64))
+        return sum(self.devices[d].constants for d in devices) + (int(live.max()) if len(live) else 0)
+
+    def at_peak(self, device: int) -> tuple[HeldTensor, ...]:
+        """The tensors that a device holds at its peak beside its constants, the largest first."""
+        moment, held = self.devices[device].moment, self._intervals
+        if moment < 0:
+            return ()
+        there = np.flatnonzero((held.device == device) & (held.first <= moment) & (held.last >= moment) & (held.bytes > 0))
+        names = self.graph.tensor_names
+        found = [HeldTensor(names[held.tensor[i]], held.kind[i], int(held.bytes[i]),
+                            -1 if held.kind[i] == INPUT else int(self.ops[held.first[i]]), int(self.ops[held.last[i]]))
+                 for i in there.tolist()]
+        return tuple(sorted(found, key=lambda each: (-each.bytes, each.tensor)))
+
+
+def run_memory(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> RunMemory:
+    """The memory over a run of a division.
+
+    Args:
+        graph: the model.
+        devices: the device table.
+        device: [op] index of the device.
+        subgraph_of_op: [op] number of the subgraph in topological order, negative for constants.
+    """
+    return _Timeline(graph, devices, device, subgraph_of_op).memory()
+
+
+class _Timeline:
+    """Moments are positions in the order of execution."""
+
+    def __init__(self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> None:
+        self.graph, self.devices, self.subgraph_of_op = graph, devices, subgraph_of_op
+        placed = np.flatnonzero(subgraph_of_op >= 0)
+        self.ops: Ints = placed[np.lexsort((graph.rank[placed], subgraph_of_op[placed]))]
+        self.moment = np.full(len(graph), -1, np.int64)
+        self.moment[self.ops] = np.arange(len(self.ops))
+        count = int(subgraph_of_op.max()) + 1 if len(placed) else 0
+        self.begin, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.home = np.zeros(count, np.int64)
+        number = subgraph_of_op[self.ops]
+        self.begin[number[::-1]] = np.arange(len(self.ops))[::-1]
+        self.end[number] = np.arange(len(self.ops))
+        self.home[number] = device[self.ops]
+        self.sizes = [assumed_bytes(graph, d.published.assumes) for d in devices]
+        self.memory_of_device = _memories(devices)
+        producer = graph.tensor_producer
+        self.source = np.full(len(graph.tensor_names), -1, np.int64)
+        self.source[producer >= 0] = subgraph_of_op[producer[producer >= 0]]
+        self.constant: Bools = graph.tensor_is_constant & (self.source < 0)
+
+    def memory(self) -> RunMemory:
+        """All figures."""
+        reads = self.graph.op_reads
+        op, tensor = reads.row_of_value, reads.values
+        real = (self.subgraph_of_op[op] >= 0) & (tensor >= 0)
+        op, tensor = op[real], tensor[real]
+        held = self._intervals(op[~self.constant[tensor]], tensor[~self.constant[tensor]])
+        constants = self._constants(op[self.constant[tensor]], tensor[self.constant[tensor]])
+        live = np.zeros((len(self.devices), len(self.ops) + 1), np.int64)
+        np.add.at(live, (held.device, held.first), np.maximum(held.bytes, 0))
+        np.add.at(live, (held.device, held.last + 1), -np.maximum(held.bytes, 0))
+        live = live.cumsum(axis=1)[:, :-1]
+        unknown = np.bincount(held.device[held.bytes < 0], minlength=len(self.devices))
+        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]))
+                      for i, d in enumerate(self.devices))
+        shared: dict[int, list[int]] = {}
+        for i, memory in enumerate(self.memory_of_device):
+            shared.setdefault(memory, []).append(i)
+        return RunMemory(self.graph, self.ops, found, tuple(tuple(s) for s in shared.values() if len(s) > 1), held)
+
+    def _constants(self, op: Ints, tensor: Ints) -> list[int]:
+        """[device] bytes of the constants that its ops read, each once."""
+        width = max(len(self.graph.tensor_names), 1)
+        codes = distinct(self.home[self.subgraph_of_op[op]] * width + tensor)
+        return [int(np.maximum(self.sizes[d][codes[codes // width == d] % width], 0).sum()) for d in range(len(self.devices))]
+
+    def _intervals(self, op: Ints, tensor: Ints) -> _Intervals:
+        """When each tensor is in each memory, from all reads by ops."""
+        graph, count = self.graph, len(self.graph.tensor_names)
+        reader = self.subgraph_of_op[op]
+        crosses = self.source[tensor] != reader
+        until = np.where(crosses, self.end[reader], self.moment[op]) if len(op) else op
+        boundary = np.zeros(count, bool)
+        boundary[tensor[crosses]] = True
+        output = np.zeros(count, bool)
+        output[graph.outputs] = True
+        produced = np.flatnonzero((self.source >= 0) & ~self.constant)
+        first = np.full(count, -1, np.int64)
+        first[produced] = self.moment[graph.tensor_producer[produced]]
+        last = first.copy()
+        np.maximum.at(last, tensor, until)
+        last[output & (first >= 0)] = len(self.ops) - 1
+        home = np.full(count, -1, np.int64)
+        home[produced] = self.home[self.source[produced]]
+        kept: Bools = boundary | output
+        own = self._without_shared(produced, first, last, kept)
+        kinds = [OUTPUT if output[t] else BOUNDARY if kept[t] else INNER for t in own.tolist()]
+        bytes_at_home = np.array([self.sizes[d][t] for d, t in zip(home[own].tolist(), own.tolist(), strict=True)], np.int64)
+        away, at, begins, ends = self._arrivals(tensor[crosses], reader[crosses], home)
+        kinds += [INPUT if home[t] < 0 else COPY for t in away.tolist()]
+        bytes_away = np.array([self.sizes[d][t] for d, t in zip(at.tolist(), away.tolist(), strict=True)], np.int64)
+        return _Intervals(np.append(home[own], at), np.append(own, away), np.append(first[own], begins),
+                          np.append(last[own], ends), np.append(bytes_at_home, bytes_away), kinds)
+
+    def _arrivals(self, tensor: Ints, reader: Ints, home: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Tensor, device, first and last moment of what a memory gets from another one, or from the caller.
+
+        It counts for the first device of that memory that reads it.
+        """
+        memory = np.append(self.memory_of_device, -1)  # -1: of the caller
+        elsewhere = memory[home[tensor]] != memory[self.home[reader]]
+        tensor, reader = tensor[elsewhere], reader[elsewhere]
+        width = max(len(self.devices), 1)
+        codes, which = np.unique(tensor * width + memory[self.home[reader]], return_inverse=True)
+        first, last = np.full(len(codes), len(self.home), np.int64), np.full(len(codes), -1, np.int64)
+        np.minimum.at(first, which, reader)
+        np.maximum.at(last, which, reader)
+        return codes // width, self.home[first], self.begin[first], self.end[last]
+
+    def _without_shared(self, produced: Ints, first: Ints, last: Ints, kept: Bools) -> Ints:
+        """The tensors with memory of their own. Those that take over another's extend its life in ``last``."""
+        graph, size = self.graph, self.graph.tensor_bytes
+        may_share = np.array([t in RENAMING_TYPES or t in OVERWRITING_TYPES for t in graph.op_types], bool)
+        owner = np.arange(len(graph.tensor_names))
+        shares = np.zeros(len(graph.tensor_names), bool)
+        for op in self.ops[may_share[self.ops]].tolist():
+            outputs = [t for t in graph.op_outputs[op].tolist() if t >= 0]
+            if not outputs:
+                continue
+            result, renames = outputs[0], graph.op_types[op] in RENAMING_TYPES
+            operands = [t for t in graph.op_inputs[op].tolist() if t >= 0]
+            for operand in operands[:1] if renames else operands:
+                source = int(owner[operand])
+                inside = self.source[operand] == self.source[result] and not self.constant[operand]
+                free = last[operand] == self.moment[op] and last[source] <= self.moment[op] and not kept[source]
+                if inside and size[operand] == size[result] and (free or (renames and not kept[result])):
+                    owner[result], shares[result] = source, True
+                    last[source] = max(last[source], last[result])
+                    kept[source] |= kept[result]
+                    break
+        return produced[~shares[produced]]
+
+
+def _memories(devices: Sequence[Device]) -> Ints:
+    """[device] number of its memory. Devices of this process share the host's; a planned device has one of its own."""
+    numbers: dict[object, int] = {}
+    found = []
+    for device in devices:
+        if not device.present:
+            key: object = device.name
+        else:
+            space = runtime_of(device.runtime).memory_space(device)
+            key = "host" if space.is_host else (space.runtime, space.kind, space.index)
+        found.append(numbers.setdefault(key, len(numbers)))
+    return np.array(found, np.int64)

@@ -1,0 +1,172 @@
+"""One search over a plan: blocks, ops and tensors by words, layers by number, and what an unfinished text may become.
+
+``layer:8-15 mlp`` finds what is called mlp in the layers 8 to 15; ``op:``, ``device:`` and ``in:`` restrict in the same way.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from editor.errors import EditorError
+from editor.graph.graph import Graph
+from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.placement.filter import FIELDS
+from editor.placement.placement import Placement
+
+_MOST_PER_KIND = 8
+_WORD = re.compile(r"(\w+):(?!:)(\S+)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One result."""
+
+    kind: str
+    """``block``, ``op`` or ``tensor``"""
+    title: str
+    detail: str
+    ops: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The best results of each kind, and all ops that the text is true for."""
+
+    found: tuple[Found, ...]
+    ops: tuple[int, ...]
+
+
+def search(placement: Placement, text: str) -> Results:
+    """Blocks, ops and tensors that have all words of a text in their names.
+
+    Raises:
+        EditorError: a word has a field that does not exist, or a layer is no number.
+    """
+    graph, scopes = placement.graph, scopes_of(placement.graph)
+    words, keep = _parsed(placement, text)
+    if not words and keep is None:
+        return Results((), ())
+    names = _searched_text(graph)
+    ops = [op for op in placement.placed_ops.tolist() if (keep is None or keep(op)) and all(w in names[op] for w in words)]
+    blocks = _blocks(scopes, words, keep) if words else []
+    found = [*blocks[:_MOST_PER_KIND], *(_op(placement, op) for op in _best(graph, ops, words)[:_MOST_PER_KIND]),
+             *_tensors(graph, ops, words)[:_MOST_PER_KIND]]
+    return Results(tuple(found), tuple(ops))
+
+
+def completions(placement: Placement, text: str) -> list[str]:
+    """What the end of a text may become: fields of filters and their values, as whole texts."""
+    compared = re.search(r"(\w+)\s*(==|!=)\s*([^\s()]*)$", text)
+    if compared:
+        field, _, begun = compared.groups()
+        values = _values(placement, field)
+        fitting = [v for v in values if v.lower().startswith(begun.lower()) and v != begun]
+        return [text[:compared.start(3)] + v for v in fitting][:_MOST_PER_KIND]
+    word = re.search(r"(?:^|\b(?:and|or|not)\s+|\()([a-z_]+)$", text)
+    if not word or len(word[1]) < 2:
+        return []
+    return [f"{text[:word.start(1)]}{field} " for field in FIELDS if field.startswith(word[1]) and field != word[1]]
+
+
+def _parsed(placement: Placement, text: str) -> tuple[list[str], Callable[[int], bool] | None]:
+    """The plain words in lower case, and a test for the words with a field."""
+    tests: list[Callable[[int], bool]] = []
+    words = []
+    for word in text.split():
+        field = _WORD.fullmatch(word)
+        if field:
+            tests.append(_test(placement, field[1].lower(), field[2].lower()))
+        else:
+            words.append(word.lower())
+    return words, (lambda op: all(test(op) for test in tests)) if tests else None
+
+
+def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]:
+    graph = placement.graph
+    if field in ("layer", "layers"):
+        numbers = _RANGE.fullmatch(value)
+        if numbers is None:
+            raise EditorError(f"{field}:{value} is no layer; write layer:8 or layer:8-15")
+        low, high = int(numbers[1]), int(numbers[2] or numbers[1])
+        layers = scopes_of(graph).layer_of_op
+        return lambda op: low <= layers.get(op, -1) <= high
+    if field in ("op", "type"):
+        return lambda op: value in graph.type_label(op).lower()
+    if field == "device":
+        chosen = {i for i, d in enumerate(placement.devices) if value in d.name.lower()}
+        return lambda op: int(placement.assignment.device[op]) in chosen
+    if field in ("in", "scope", "block"):
+        scopes = scopes_of(graph)
+        return lambda op: value in scopes.path_of(op).lower()
+    close = difflib.get_close_matches(field, _WORD_FIELDS, 1)
+    hint = f"; did you mean {close[0]}: ?" if close else f"; choose one of: {', '.join(f'{f}:' for f in _WORD_FIELDS)}"
+    raise EditorError(f"there is no field {field!r}{hint}")
+
+
+_WORD_FIELDS = ("layer", "op", "device", "in")
+
+
+@lru_cache(maxsize=4)
+def _searched_text(graph: Graph) -> list[str]:
+    """[op] everything that a word may be found in, in lower case."""
+    scopes = scopes_of(graph)
+    return [" ".join([graph.type_label(op), graph.op_names[op], scopes.path_of(op),
+                      *(graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0)]).lower()
+            for op in range(len(graph))]
+
+
+def _blocks(scopes: Scopes, words: list[str], keep: Callable[[int], bool] | None) -> list[Found]:
+    """Blocks whose own name has a word, and whose path has all of them; the outermost first."""
+    found = []
+    for scope in scopes.scopes[1:]:
+        path, own = "/".join(scope.path).lower(), scope.path[-1].lower()
+        if all(w in path for w in words) and any(w in own or w in scope.label.lower() for w in words):
+            ops = tuple(op for op in scope.ops if keep is None or keep(op))
+            if len(ops) > 1:
+                found.append((len(scope.path), Found("block", scope.label, f"{len(ops)} ops", ops)))
+    return [each for _, each in sorted(found, key=lambda item: item[0])]
+
+
+def _best(graph: Graph, ops: list[int], words: list[str]) -> list[int]:
+    """Exact and leading matches first."""
+    def rank(op: int) -> tuple[int, int]:
+        kind, name = graph.op_types[op].lower(), graph.op_names[op].lower()
+        exact = any(w in (kind, name) for w in words)
+        return (0 if exact else 1 if any(kind.startswith(w) or name.startswith(w) for w in words) else 2, op)
+    return sorted(ops, key=rank)
+
+
+def _op(placement: Placement, op: int) -> Found:
+    graph = placement.graph
+    device = placement.devices[int(placement.assignment.device[op])].name
+    return Found("op", graph.display_name(op), f"{graph.type_label(op)} on {device}", (op,))
+
+
+def _tensors(graph: Graph, ops: Iterable[int], words: list[str]) -> list[Found]:
+    found = []
+    for op in ops:
+        for t in graph.op_outputs[op].tolist():
+            if t >= 0 and words and all(w in graph.tensor_names[t].lower() for w in words):
+                found.append(Found("tensor", graph.tensor_names[t], f"{graph.shape_label(t)} of {graph.type_label(op)}", (op,)))
+        if len(found) >= _MOST_PER_KIND:
+            break
+    return found
+
+
+def _values(placement: Placement, field: str) -> list[str]:
+    graph = placement.graph
+    values: Iterable[str] = ()
+    if field == "op":
+        values = {graph.op_types[op] for op in placement.placed_ops.tolist()}
+    elif field == "device":
+        values = [d.name for d in placement.devices]
+    elif field in ("dtype", "out_dtype"):
+        values = {t for t in graph.tensor_types if t}
+    elif field == "layer":
+        values = map(str, sorted(set(scopes_of(graph).layer_of_op.values())))
+    return sorted(v if re.fullmatch(r"[\w.]+", v) else f'"{v}"' for v in values)

@@ -1,0 +1,69 @@
+"""Compiled models that runtimes keep on disk, so that compiling the same subgraph again takes no time.
+
+They are in the user's cache, in a folder that nobody else can read: a runtime executes what it finds there. The folder has a
+limit; what was not used for the longest time goes first.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from editor import limits
+from editor.errors import EditorError, ExportError
+from editor.files import cache_folder, private_folder
+
+VARIABLE = "HETERO_EDITOR_COMPILE_CACHE"
+"""Environment variable: the size of the folder, such as ``8GiB``; 0 keeps nothing."""
+_DEFAULT = 2 << 30
+_TRIM_SECONDS = 30.0
+"""Between two looks at the folder: a plan of many subgraphs compiles them in one go."""
+_trimmed: dict[Path, float] = {}
+
+
+def limit() -> int:
+    """Bytes that the folder may have.
+
+    Raises:
+        EditorError: the environment variable is no size.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return _DEFAULT
+    size = 0.0 if text.strip() == "0" else limits.size_of(text)
+    if not size >= 0:
+        raise EditorError(f"{VARIABLE}={text[:40]!r}: must be a size such as 8GiB, or 0")
+    return int(size)
+
+
+def compile_folder(runtime: str) -> Path | None:
+    """The folder in which a runtime keeps compiled models; None where nothing is to be kept, or it cannot be created."""
+    if not limit():
+        return None
+    try:
+        return private_folder(private_folder(cache_folder("compiled")) / runtime)
+    except ExportError:
+        return None
+
+
+def trim(folder: Path) -> None:
+    """Removes what was not used for the longest time until the folder of compiled models keeps its limit."""
+    root = folder.parent
+    if time.monotonic() - _trimmed.get(root, -_TRIM_SECONDS) < _TRIM_SECONDS:
+        return
+    _trimmed[root] = time.monotonic()
+    files = []
+    for path in root.rglob("*"):
+        try:
+            stat = path.lstat()
+        except OSError:  # another process removed it
+            continue
+        if path.is_file() and not path.is_symlink():
+            files.append((max(stat.st_atime, stat.st_mtime), stat.st_size, path))
+    total, most = sum(size for _, size, _ in files), limit()
+    for _, size, path in sorted(files):
+        if total <= most:
+            return
+        path.unlink(missing_ok=True)
+        total -= size

@@ -1,0 +1,207 @@
+"""Calls to Dask servers (scheduler and workers) from threads that are no part of Dask.
+
+The connections are those of Dask's own ``comm`` layer, TLS included. They live in one event loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import threading
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from editor.errors import EditorError, ExecutionError
+
+T = TypeVar("T")
+
+PING_SECONDS = 1.0
+"""Interval at which a machine is asked whether it is still there, while something waits for it."""
+PING_LIMIT_SECONDS = 3.0
+"""A machine that does not answer a ping for so long is given up."""
+MACHINE_RESOURCE = "machine"
+"""A Dask resource of workers that offer devices; jobs of an editor do not run on them."""
+_VARIABLES = {"scheduler": "HETERO_SCHEDULER", "ca": "HETERO_TLS_CA", "cert": "HETERO_TLS_CERT", "key": "HETERO_TLS_KEY",
+              "insecure": "HETERO_INSECURE"}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The scheduler to connect to, and the credentials. Child processes inherit it by environment variables."""
+
+    scheduler: str
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    insecure: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address with the protocol that fits the credentials: ``tls://`` where there are some."""
+        text = self.scheduler if "://" in self.scheduler else f"tcp://{self.scheduler}"
+        return text.replace("tcp://", "tls://", 1) if self.ca else text
+
+    def security(self) -> Any:
+        """Dask's description of the credentials."""
+        from distributed import Security
+
+        if not self.ca:
+            return Security()
+        roles = ("scheduler", "worker", "client")
+        return Security(tls_ca_file=self.ca, require_encryption=True, **{f"tls_{role}_cert": self.cert for role in roles},
+                        **{f"tls_{role}_key": self.key for role in roles})
+
+    def check(self) -> None:
+        """Checks that the credentials are complete and that nothing leaves this machine without them.
+
+        Raises:
+            EditorError: a file is missing, or the address is beyond the loopback and there are no credentials.
+        """
+        given = {"--tls-ca": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
+        if any(given.values()) and not all(given.values()):
+            lacking = ", ".join(option for option, path in given.items() if not path)
+            raise EditorError(f"TLS needs --tls-ca, --tls-cert and --tls-key together; missing: {lacking}")
+        for option, path in given.items():
+            if path and not Path(path).is_file():
+                raise EditorError(f"{option} {path}: no such file")
+        if self.insecure and self.ca:
+            raise EditorError("--insecure and --tls-ca exclude each other")
+        if not self.ca and not self.insecure and not is_loopback(self.scheduler):
+            raise EditorError(f"{self.scheduler} is beyond this machine: give --tls-ca, --tls-cert and --tls-key (docs/"
+                              "device-farm.md says how to make them), or --insecure, which lets everyone who reaches the port "
+                              "run code on the machines")
+
+
+def connection_of(options: Any) -> Connection:
+    """The connection that options of the command line describe."""
+    return Connection(options.scheduler, options.tls_ca or "", options.tls_cert or "", options.tls_key or "",
+                      "1" if options.insecure else "")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address such as ``tcp://127.0.0.1:8786`` leads to this machine only."""
+    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    if host in ("localhost", ""):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
+
+
+def use(connection: Connection) -> None:
+    """Makes this process and those that it starts use a scheduler.
+
+    Raises:
+        EditorError: see ``Connection.check``.
+    """
+    connection.check()
+    for field, variable in _VARIABLES.items():
+        value = getattr(connection, field)
+        if value:
+            os.environ[variable] = value
+        else:
+            os.environ.pop(variable, None)
+
+
+def configured() -> Connection | None:
+    """The connection of this process; None where there is no scheduler."""
+    values = {field: os.environ.get(variable, "") for field, variable in _VARIABLES.items()}
+    return Connection(**values) if values["scheduler"] else None
+
+
+class Calls:
+    """An event loop in a thread, with pooled connections of one set of credentials."""
+
+    def __init__(self, connection: Connection) -> None:
+        from distributed.core import ConnectionPool
+
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, name="machines", daemon=True).start()
+        arguments = connection.security().get_connection_args("client")
+
+        async def make() -> Any:
+            return await ConnectionPool(limit=512, connection_args=arguments, timeout=PING_LIMIT_SECONDS)
+        self.pool = asyncio.run_coroutine_threadsafe(make(), self.loop).result()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine in the loop and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+
+@cache
+def _calls(connection: Connection, _process: int) -> Calls:
+    return Calls(connection)
+
+
+def calls() -> Calls:
+    """The calls of this process.
+
+    Raises:
+        ExecutionError: no scheduler is configured.
+    """
+    connection = configured()
+    if connection is None:
+        raise ExecutionError("no scheduler is given: start with --scheduler tcp://HOST:PORT")
+    return _calls(connection, os.getpid())
+
+
+class Failed(ExecutionError):
+    """What a machine reports. The message names the machine."""
+
+    def __init__(self, machine: str, what: str) -> None:
+        super().__init__(what if machine in what else f"{machine}: {what}")
+        self.machine, self.what = machine, what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.machine, self.what)
+
+
+class Lost(Failed):
+    """A machine ended, was stopped or was cut off."""
+
+
+async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[str] = (), /,
+               **message: Any) -> Any:
+    """Calls a handler of the worker of a machine and waits as long as the machine answers pings.
+
+    Args:
+        pool: Dask's pool of connections.
+        machine: its name, for messages.
+        address: of its worker.
+        op: the handler.
+        alive: ids of runs that somebody still waits for, which the pings tell.
+        message: arguments of the handler.
+
+    Raises:
+        Lost: the worker ended, or it did not answer for ``PING_LIMIT_SECONDS``.
+        Failed: what the handler reports.
+    """
+    task = asyncio.ensure_future(getattr(pool(address), op)(**message))
+    ping: asyncio.Task[Any] | None = None
+    try:
+        while not task.done():
+            done, _ = await asyncio.wait([task], timeout=PING_SECONDS)
+            if not done:
+                ping = asyncio.ensure_future(pool(address).hetero_ping(runs=list(alive)))
+                await asyncio.wait([task, ping], timeout=PING_LIMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if not task.done() and not (ping.done() and ping.exception() is None):
+                    pool.remove(address)  # what waits in these connections would hold up the next calls
+                    raise Lost(machine, f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off")
+        reply = task.result()
+    except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
+        raise Lost(machine, "its worker ended (it was stopped, a runtime crashed, or memory ran out), or the connection was "
+                            f"cut: {error}") from error
+    finally:
+        for waiting in (task, ping):
+            if waiting is not None and not waiting.done():
+                waiting.cancel()
+    if reply is None:
+        raise Failed(machine, "its worker offers no devices; start it with `python -m editor worker`")
+    if "error" in reply:
+        raise (Lost if reply["lost"] else Failed)(reply["machine"], reply["error"])
+    return reply

@@ -1,0 +1,113 @@
+"""Sends models to another machine: a skeleton without weights, and each weight once, by the hash of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from editor.errors import ExecutionError
+from editor.files import file_state
+from editor.runtimes.machines.connection import call
+
+MIN_BYTES = 8192
+"""Smaller tensors travel in the skeleton: runtimes are asked about ops with their small operands."""
+
+_hashes: dict[tuple[object, ...], str] = {}
+"""(file, its state, offset, length) -> SHA-256 of this part of a file of weights."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The data of one tensor."""
+
+    size: int
+    """bytes"""
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A model to send."""
+
+    skeleton: bytes
+    """The serialized model; the location of a weight is its SHA-256."""
+    weights: Mapping[str, Weight]
+    """SHA-256 -> data"""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """SHA-256 -> bytes."""
+        return {name: weight.size for name, weight in self.weights.items()}
+
+
+def pack(model: ModelProto, folder: Path) -> Parcel:
+    """Takes the weights out of a model.
+
+    Args:
+        model: stays as it is.
+        folder: its external data is relative to this folder.
+    """
+    skeleton = ModelProto()
+    skeleton.CopyFrom(model)
+    weights: dict[str, Weight] = {}
+    for tensor in skeleton.graph.initializer:
+        external = tensor.data_location == TensorProto.EXTERNAL
+        if (external or tensor.ByteSize() > MIN_BYTES) and tensor.data_type != TensorProto.STRING:
+            name, weight = _external(tensor, folder) if external else _inside(tensor)
+            weights[name] = weight
+            _refer(tensor, name, weight.size)
+    return Parcel(skeleton.SerializeToString(), weights)
+
+
+def _refer(tensor: TensorProto, name: str, size: int) -> None:
+    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data"):
+        tensor.ClearField(field)  # type: ignore[arg-type]
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", name), ("offset", "0"), ("length", str(size))):
+        tensor.external_data.add(key=key, value=value)
+
+
+def _inside(tensor: TensorProto) -> tuple[str, Weight]:
+    data = tensor.raw_data or numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
+    return hashlib.sha256(data).hexdigest(), Weight(len(data), lambda: data)
+
+
+def _external(tensor: TensorProto, folder: Path) -> tuple[str, Weight]:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    path, offset = folder / entries["location"], int(entries.get("offset", 0))
+    length = int(entries.get("length", 0)) or path.stat().st_size - offset
+
+    def read() -> bytes:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(length)
+        if len(data) != length:
+            raise ExecutionError(f"{path}: the weights of {tensor.name!r} are cut short")
+        return data
+
+    key = (path, file_state(path), offset, length)
+    if key not in _hashes:
+        _hashes[key] = hashlib.sha256(read()).hexdigest()
+    return _hashes[key], Weight(length, read)
+
+
+async def send_weights(pool: Any, machine: str, address: str, weights: Mapping[str, Weight]) -> int:
+    """Sends the weights that a machine does not have yet; returns the bytes sent.
+
+    Raises:
+        ExecutionError: they do not fit the worker's cache or memory.
+    """
+    from distributed.protocol import to_serialize
+
+    sizes = {name: weight.size for name, weight in weights.items()}
+    missing = (await call(pool, machine, address, "hetero_missing", sizes=sizes))["missing"]
+    for name in missing:
+        data = np.frombuffer(weights[name].read(), np.uint8)
+        await call(pool, machine, address, "hetero_weight", name=name, data=to_serialize(data))
+    return sum(sizes[name] for name in missing)

@@ -1,0 +1,114 @@
+"""The Devices tab: every finished field becomes a stroke with the whole table."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash.exceptions import PreventUpdate
+
+from editor.devices.table import load_devices
+from editor.errors import EditorError
+from editor.web.app_state import AppState
+from editor.web.messages import Devices
+from editor.web.panels.device_form import changed_entry, device_forms, text_of
+from editor.web.panels.parts import problem
+from editor.workspace.document import Document
+
+
+def register(app: Dash, state: AppState) -> None:
+    """Adds the callbacks."""
+    stroke, said = Output("next-stroke", "data", allow_duplicate=True), Output("device-problem", "children")
+
+    @app.callback(stroke, said, Input({"type": "device-field", "index": ALL, "field": ALL}, "value"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def change(_values: list[Any], document_id: str) -> tuple[Any, Any]:
+        if not isinstance(ctx.triggered_id, dict) or len(ctx.triggered) != 1:
+            raise PreventUpdate  # the forms were drawn anew
+        field, value = ctx.triggered_id, ctx.triggered[0]["value"]
+        return await asyncio.to_thread(_table, state, document_id, lambda entries: _with_field(entries, field, value))
+
+    @app.callback(stroke, Output("device-problem", "children", allow_duplicate=True),
+                  Input({"type": "device-move", "what": ALL, "index": ALL}, "n_clicks"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def move(clicks: list[int | None], document_id: str) -> tuple[Any, Any]:
+        if not any(clicks) or not isinstance(ctx.triggered_id, dict):
+            raise PreventUpdate
+        what, index = str(ctx.triggered_id["what"]), int(ctx.triggered_id["index"])
+        return await asyncio.to_thread(_table, state, document_id, lambda entries: _moved(entries, what, index))
+
+    @app.callback(stroke, Output("device-problem", "children", allow_duplicate=True), Output("device-add", "value"),
+                  Input("device-add", "value"), State("doc", "data"), prevent_initial_call=True)
+    async def add(name: str | None, document_id: str) -> tuple[Any, Any, Any]:
+        if not name:
+            raise PreventUpdate
+        return (*await asyncio.to_thread(_table, state, document_id, lambda entries: _added(entries, name)), None)
+
+    @app.callback(Output("device-forms", "children"), Input("view", "data"), State("doc", "data"),
+                  State({"type": "device-field", "index": ALL, "field": ALL}, "value"),
+                  State({"type": "device-field", "index": ALL, "field": ALL}, "id"), prevent_initial_call=True)
+    async def redraw(_view: Any, document_id: str, values: list[Any], fields: list[dict[str, Any]]) -> Any:
+        return await asyncio.to_thread(_forms, state, document_id, values, fields)
+
+
+def _table(state: AppState, document_id: str, changed: Any) -> tuple[Any, Any]:
+    """A stroke with the changed table, or what is wrong with it."""
+    try:
+        document = state.document(document_id)
+        entries = changed([dict(d.entry) for d in document.devices])
+        made = load_devices(entries)
+    except EditorError as error:
+        return no_update, problem(str(error), "This table is not valid")
+    plain = [dict(d.entry) for d in made]
+    if plain == [dict(d.entry) for d in document.devices]:
+        return no_update, None
+    stroke: Devices = {"do": "devices", "entries": plain}
+    return stroke, None
+
+
+def _with_field(entries: list[dict[str, Any]], field: dict[str, Any], value: Any) -> list[dict[str, Any]]:
+    index = int(field["index"])
+    if not 0 <= index < len(entries):
+        raise PreventUpdate
+    if text_of(entries[index], str(field["field"])) == value:
+        return entries
+    return [changed_entry(e, str(field["field"]), value) if i == index else e for i, e in enumerate(entries)]
+
+
+def _moved(entries: list[dict[str, Any]], what: str, index: int) -> list[dict[str, Any]]:
+    if not 0 <= index < len(entries):
+        raise PreventUpdate
+    entry = entries.pop(index)
+    if what != "remove":
+        entries.insert(index + (-1 if what == "up" else 1), entry)
+    return entries
+
+
+def _added(entries: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The table with a device of the list at its end; a name that is taken gets a number."""
+    (device,) = load_devices(f"HETERO:{text}")
+    entry = dict(device.entry)
+    taken = {d.name for d in load_devices(entries)}
+    if device.name in taken:
+        number = next(n for n in range(2, len(taken) + 3) if f"{device.name} {n}" not in taken)
+        entry = {**entry, "name": f"{device.name} {number}"}
+        if not entry.get("preset"):
+            entry["backendName"] = device.backend
+    return [*entries, entry]
+
+
+def _forms(state: AppState, document_id: str, values: list[Any], fields: list[dict[str, Any]]) -> Any:
+    """New forms where the table is another one than they show: after undo, by another tab, or another order."""
+    try:
+        document: Document = state.document(document_id)
+    except EditorError:
+        raise PreventUpdate from None
+    shown = {(int(f["index"]), str(f["field"])): value for f, value in zip(fields, values, strict=True)}
+    names = [str(shown.get((i, "name"))) for i in range(len(document.devices))]
+    same = names == [d.name for d in document.devices] and (len(document.devices), "name") not in shown
+    texts = all(text_of(d.entry, key) == (shown.get((i, key)) or "") for i, d in enumerate(document.devices)
+                for key in ("memory", "peakCompute", "peakDramBw", "bandwidth", "latency", "wireType", "properties", "preset"))
+    if same and texts:
+        raise PreventUpdate
+    return device_forms(document)

@@ -1,0 +1,85 @@
+"""What the elements of the graph carry, as Cytoscape takes them; `types/messages.d.ts` declares the same."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class NodeData(TypedDict):
+    """An op, a graph input or output, or a closed block."""
+
+    id: str
+    label: str
+    name: str
+    find: str
+    """Text that the search looks in."""
+    op: NotRequired[int]
+    ops: NotRequired[str]
+    """Of a closed block, as ranges: "3-5 9"."""
+    unit: NotRequired[int]
+    """Number of the closed block, or of the subgraph."""
+    tensor: NotRequired[int]
+
+
+class FrameData(TypedDict):
+    """The border around an open block."""
+
+    id: str
+    label: str
+    find: str
+    scope: int
+    op: int
+    """The first op of the block."""
+    ops: str
+    """All its ops, as ranges."""
+    w: float
+    h: float
+    room: float
+    beside: float
+
+
+class EdgeData(TypedDict):
+    """What flows from one node to another."""
+
+    id: str
+    source: str
+    target: str
+    bytes: int
+    pairs: NotRequired[list[list[int]]]
+    """[producer, consumer] of the tensors between blocks."""
+    weights: NotRequired[str]
+    distances: NotRequired[str]
+
+
+class Position(TypedDict):
+    """The middle of a node."""
+
+    x: float
+    y: float
+
+
+class Node(TypedDict):
+    """An op, a graph input or output, or a closed block, as Cytoscape takes it."""
+
+    data: NodeData
+    classes: str
+    position: Position
+
+
+class Frame(TypedDict):
+    """The border around an open block."""
+
+    data: FrameData
+    classes: str
+    position: Position
+    pannable: bool
+
+
+class Edge(TypedDict):
+    """An edge as Cytoscape takes it."""
+
+    data: EdgeData
+    classes: str
+
+
+Element = Node | Frame | Edge

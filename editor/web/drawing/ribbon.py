@@ -1,0 +1,54 @@
+"""The whole run in one line: subgraphs in the order in which they run, with their device, time, bytes and ops.
+
+After a benchmark of the same plan it is the measured run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from editor.execution.measure.figures import BenchmarkResult
+from editor.graph.flops import op_bytes
+from editor.placement.fallbacks import fallbacks
+from editor.web.drawing.spans import spans
+from editor.web.messages import Ribbon, RibbonPart
+from editor.web.view import op_costs
+from editor.workspace.document import Document
+
+
+def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribbon:
+    """The parts of a run.
+
+    Args:
+        document: the plan.
+        result: a benchmark of exactly this plan, in mode latency.
+    """
+    placement = document.placement
+    costs, basis = op_costs(document)
+    placed, device, count = placement.placed_ops, placement.assignment.device, len(placement.subgraphs)
+    part = placement.division.subgraph_of_op[placed]
+    seconds = np.bincount(part, costs.op[placed, device[placed]], count)
+    sizes = np.bincount(part, op_bytes(document.graph)[placed], count)
+    measured = {s.id: s.time.median for s in result.subgraphs} if result else {}
+    arriving = _arriving(document)
+    order = np.argsort(part, kind="stable")
+    groups = np.split(placed[order], np.cumsum(np.bincount(part, minlength=count))[:-1]) if count else []
+    parts: list[RibbonPart] = [
+        {"part": s.id, "device": placement.device_number(s.device), "ops": spans(np.sort(groups[s.id])),
+         "seconds": round(float(measured.get(s.id, seconds[s.id])), 9), "bytes": int(sizes[s.id]), "moved": arriving[s.id]}
+        for s in placement.subgraphs]
+    return {"parts": parts, "kind": str(result.kind if result else basis.kind),
+            "source": "of the last benchmark" if result else basis.source, "measured": result is not None,
+            "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs)) if len({p["device"] for p in parts}) == 1 else 0}
+
+
+def _arriving(document: Document) -> list[int]:
+    """[subgraph] bytes that other devices send to it; -1 where only unknown sizes arrive."""
+    placement = document.placement
+    moved = [0] * len(placement.subgraphs)
+    device = [s.device for s in placement.subgraphs]
+    for transfer in placement.division.transfers:
+        for target in transfer.targets:
+            if device[target] != device[transfer.source]:
+                moved[target] += max(transfer.bytes, 1)
+    return moved

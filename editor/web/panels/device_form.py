@@ -1,0 +1,136 @@
+"""The Devices tab: a form for every device of the table, and devices to add."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+
+from editor.devices.device import Device
+from editor.devices.discovery import available_devices
+from editor.devices.names import known_names
+from editor.devices.presets import preset_names
+from editor.devices.vocabulary import onnx_op_types
+from editor.web.panels.parts import icon, planned_badge, swatch
+from editor.web.view import colours_of
+from editor.workspace.document import Document
+
+TEXTS = (("memory", "Memory", "8GiB"), ("peakCompute", "Peak compute, flop/s", "1e13"),
+         ("peakDramBw", "DRAM, bytes/s", "4e11"), ("bandwidth", "Link, bytes/s", "1.2e10"),
+         ("latency", "Link latency, s", "1e-5"), ("properties", "Properties", "NUM_STREAMS=1; option=value"),
+         ("wireType", "Type on wires", "float16 or int8"))
+"""Fields of text: key, label and example. The last is for devices of other machines, and where the table has it."""
+
+
+def device_form_panel(document: Document) -> html.Div:
+    """What stands in the tab."""
+    return html.Div([
+        html.P("Every change is solved at once, and is a step of the history: Ctrl+Z takes it back. Export saves the table as "
+               "YAML.", className="hint wide"),
+        html.Div(id="device-problem", role="alert"),
+        html.Div(device_forms(document), id="device-forms"),
+        html.Div(dmc.Select(id="device-add", data=choices(), searchable=True, size="xs", w=320, value=None,
+                            placeholder="Add a device …", **{"aria-label": "Add a device"}), className="bench-controls"),
+    ], className="bench")
+
+
+def choices() -> list[dict[str, Any]]:
+    """Devices by group: what is here, planned ones, and planned ones with published limits; as `HETERO:` takes them."""
+    here = [d.name for d in available_devices()]
+
+    def items(names: list[str]) -> list[dict[str, str]]:
+        return [{"value": name, "label": name} for name in names]
+
+    return [{"group": "On this machine", "items": items(here)},
+            {"group": "Planned, takes every op", "items": items([n for n in ("GPU", "NPU", "OpenCL") if n not in here])},
+            {"group": "Planned, with the published limits of a real one",
+             "items": [{"value": f"NPU({name})", "label": f"NPU: {name}"} for name in preset_names()]}]
+
+
+def device_forms(document: Document) -> list[html.Fieldset]:
+    """One form per device, in order of priority."""
+    colours, last = colours_of(document), len(document.devices) - 1
+    ops = _op_choices(document)
+    return [_form(i, device, colours[device.name], i == last, ops) for i, device in enumerate(document.devices)]
+
+
+def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[str, Any]]) -> html.Fieldset:
+    entry = device.entry
+
+    def field(name: str) -> dict[str, Any]:
+        return {"type": "device-field", "index": number, "field": name}
+
+    texts = [dmc.TextInput(id=field(key), label=label, placeholder=example, value=text_of(entry, key), size="xs", debounce=True,
+                           w=210 if key == "properties" else 132) for key, label, example in TEXTS
+             if key != "wireType" or device.machine or entry.get(key)]
+    runs = [{"value": name, "label": name} for name in known_names()]
+    if device.backend not in {r["value"] for r in runs}:
+        runs.insert(0, {"value": device.backend, "label": device.backend})
+    listed = entry.get("nonSupportedNodes") or ""
+    excluded = [str(p).strip() for p in (listed if isinstance(listed, list) else str(listed).split(",")) if str(p).strip()]
+    known = {i["value"] for group in ops for i in group["items"]}
+    more = [{"group": "In the table", "items": [{"value": n, "label": n} for n in excluded if n not in known]}]
+    return html.Fieldset([
+        html.Legend([swatch(colour), html.B(device.name), planned_badge() if device.planned else None,
+                     _move("up", number, number == 0, device.name), _move("down", number, last, device.name),
+                     html.Button("Remove", className="tool small", id=_moving("remove", number),
+                                 title=f"Remove {device.name}; pins to it go with it")]),
+        html.Div([dmc.TextInput(id=field("name"), label="Name", value=device.name, size="xs", debounce=True, w=132),
+                  dmc.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, searchable=True,
+                             size="xs", w=170, allowDeselect=False),
+                  dmc.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(), clearable=True,
+                             searchable=True, size="xs", w=170), *texts], className="device-fields"),
+        dmc.MultiSelect(id=field("nonSupportedNodes"), label="Excluded ops", value=excluded, searchable=True, size="xs",
+                        data=[*ops, *(more if more[0]["items"] else [])], clearable=True, hidePickedOptions=True,
+                        placeholder="Ops that this device must not take; those of this model come first")],
+        className="device-form")
+
+
+def _move(what: str, number: int, disabled: bool, name: str) -> html.Button:
+    words = {"up": "Raise", "down": "Lower"}[what]
+    return html.Button(icon("up") if what == "up" else "↓", className="mini", disabled=disabled,
+                       id=_moving(what, number), title=f"{words} the priority of {name}",
+                       **{"aria-label": f"{words} the priority of {name}"})
+
+
+def _moving(what: str, number: int) -> dict[str, Any]:
+    return {"type": "device-move", "what": what, "index": number}
+
+
+def _op_choices(document: Document) -> list[dict[str, Any]]:
+    graph = document.graph
+    counts = Counter(graph.op_types[op] for op in document.placement.placed_ops.tolist())
+    mine = [{"value": name, "label": f"{name} ({count})"} for name, count in counts.most_common()]
+    others = [{"value": name, "label": name} for name in onnx_op_types() if name not in counts]
+    return [{"group": "In this model", "items": mine}, {"group": "Other ops", "items": others}]
+
+
+def text_of(entry: Mapping[str, Any], key: str) -> str:
+    """An entry's value as the form shows it."""
+    if key in ("bandwidth", "latency"):
+        link = entry.get("link")
+        return str(link.get(key, "")) if isinstance(link, Mapping) else ""
+    if key == "properties":
+        properties = entry.get("properties")
+        return "; ".join(f"{k}={v}" for k, v in properties.items()) if isinstance(properties, Mapping) else ""
+    return "" if entry.get(key) is None else str(entry[key])
+
+
+def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """The entry with a field of the form set; an empty field is left out."""
+    made = dict(entry)
+    if key in ("bandwidth", "latency"):
+        link = {**(made.get("link") or {}), key: value}
+        made["link"] = {k: v for k, v in link.items() if str(v).strip()}
+        key, value = "link", made["link"]
+    elif key == "properties":
+        parts = [part.partition("=") for part in str(value or "").split(";") if part.strip()]
+        value = {name.strip(): option.strip() for name, _, option in parts}
+    elif key == "backendName":
+        for other in ("runtime", "provider"):  # they said where it runs until now
+            made.pop(other, None)
+    made[key] = value
+    return {k: v for k, v in made.items() if v not in (None, "", [], {})}

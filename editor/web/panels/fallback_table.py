@@ -1,0 +1,77 @@
+"""The Fallbacks tab: which ops are not on the device that was wanted, why, what that costs, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+
+from editor.placement.fallbacks import Fallback, fallbacks
+from editor.text import counted, human_bytes, human_seconds
+from editor.web.panels.parts import basis_badge, swatch
+from editor.web.view import colours_of, op_costs
+from editor.workspace.document import Document
+
+MOST_ROWS = 100
+
+
+def fallbacks_panel(document: Document) -> html.Div:
+    """What stands in the tab."""
+    return html.Div([html.Div(fallbacks_view(document), id="fallbacks"),
+                     html.Div([dmc.Button("Suggest improvements", id="hints-start", size="xs", variant="default"),
+                               html.Span("Repaints that save time, all consequences included.", className="hint")],
+                              className="bench-controls"),
+                     html.Div(id="hints-result")], className="bench")
+
+
+def fallbacks_view(document: Document) -> list[Any]:
+    """The table, or why there is none."""
+    costs, basis = op_costs(document)
+    found = fallbacks(document.placement, costs)
+    if not found:
+        return [html.P(_none(document), className="hint wide")]
+    colours = colours_of(document)
+    ops = sum(len(f.ops) for f in found)
+    head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved")]
+    head += [html.Th(["Time lost ", basis_badge(basis)]), html.Th(html.Span("Actions", className="unseen"))]
+    rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
+    more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
+    said = f", for {counted(len(found), 'reason')}. The order of the devices is the order of wishes."
+    return [html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), said], className="hint wide"),
+            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
+
+
+def _none(document: Document) -> str:
+    first = document.devices[0].name
+    elsewhere = sum(n for name, n in document.placement.op_counts.items() if name != first)
+    if len(document.devices) == 1:
+        return f"There is only one device, {first}. Add another one to place ops on it."
+    if not elsewhere:
+        return (f"Nothing falls back: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
+                "paint ops.")
+    return (f"Nothing falls back: every op may run on {first}, the first device. {elsewhere} ops are elsewhere because of the "
+            "policy, rules or pins.")
+
+
+def _row(number: int, fallback: Fallback, colours: dict[str, str]) -> html.Tr:
+    why: Any = fallback.reason
+    if fallback.source.startswith("https://"):
+        why = [fallback.reason, " ", html.A("document", href=fallback.source, target="_blank", rel="noreferrer noopener",
+                                            title=f"Where this is published: {fallback.source}")]
+    ops = ",".join(map(str, fallback.ops))
+    devices = [html.Span([swatch(colours[name]), f"{name} "]) for name in fallback.devices]
+    return html.Tr([
+        html.Td([swatch(colours[fallback.wanted]), fallback.wanted]), html.Td(why, className="reason"),
+        html.Td(html.B(fallback.op_type)), html.Td(str(len(fallback.ops))), html.Td(str(fallback.layers or "—")),
+        html.Td(devices), html.Td(str(fallback.subgraphs)), html.Td(human_bytes(fallback.bytes)),
+        html.Td(human_seconds(fallback.seconds)),
+        html.Td([_action("Select", "select", ops, "Select these ops"),
+                 _action("+ neighbours", "neighbours", ops, "Select these ops and their neighbours, to move them together"),
+                 _action("Rule", "rule", f"{fallback.op_type}|{fallback.devices[0]}",
+                         f"A rule that sends all {fallback.op_type} to {fallback.devices[0]}, whatever the policy")],
+                className="buttons")], **{"data-row": str(number)})
+
+
+def _action(label: str, what: str, value: str, title: str) -> html.Button:
+    return html.Button(label, className="tool small", title=title, **{"data-fallback": what, "data-value": value})

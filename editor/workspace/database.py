@@ -1,0 +1,143 @@
+"""Opens the database of a workspace, brings its schema up to date, and says in words what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from editor.errors import EditorError, WorkspaceError
+from editor.workspace.folders import folder_of, make_private
+from editor.workspace.schema import SCHEMA, metadata
+
+LOCK_SECONDS = 2
+"""Longest wait for another program that writes to the same SQLite file."""
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_FIRST_SCHEMA, _WITH_VERSION = "0001", "0002"
+_REASONS = (
+    ("locked", "another program holds its database"),
+    ("readonly", "its database file cannot be written (read-only)"),
+    ("read-only", "its database file cannot be written (read-only)"),
+    ("disk is full", "the disk is full"),
+    ("disk I/O error", "the disk is full, or fails"),
+    ("malformed", "its database is damaged; move the file away to begin with an empty workspace"),
+    ("not a database", "the file is no database; move it away to begin with an empty workspace"),
+    ("unable to open", "its database file cannot be opened"),
+)
+
+
+class Database:
+    """Connections to one database, whose errors are ``WorkspaceError``."""
+
+    def __init__(self, place: str | None) -> None:
+        """Opens a database and brings its schema up to date.
+
+        Args:
+            place: a folder, or a URL as SQLAlchemy writes it; default: the user's data folder.
+
+        Raises:
+            EditorError: the place cannot be used.
+            WorkspaceError: the database cannot be opened, or was written by a newer version of the editor.
+        """
+        self.folder = folder_of(place)
+        if place is None or "://" not in place:
+            place = f"sqlite:///{make_private(self.folder) / 'workspace.db'}"
+        elif _is_file(place):
+            make_private(self.folder)
+        try:
+            self.url = sa.make_url(place)
+        except sa.exc.ArgumentError as error:
+            raise EditorError(f"{place!r} is neither a folder nor the URL of a database") from error
+        self.name = self.url.render_as_string(hide_password=True)
+        try:
+            if _is_file(place):
+                file = Path(place.removeprefix("sqlite:///"))
+                if not file.exists():
+                    file.touch(mode=0o600)
+            self._engine = _engine(self.url)
+        except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
+            raise WorkspaceError(f"The workspace {self.name} cannot be opened: {_first_line(error)}.") from error
+        with self._in_words():
+            _update_schema(self._engine, self.name)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A connection to read with.
+
+        Raises:
+            WorkspaceError: the database does not answer.
+        """
+        with self._in_words(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction: everything in it is stored, or nothing.
+
+        Raises:
+            WorkspaceError: nothing was stored.
+        """
+        with self._in_words(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            text = _first_line(error)
+            reason = next((words for part, words in _REASONS if part in text), text)
+            raise WorkspaceError(f"The workspace {self.name} cannot be used: {reason}.") from error
+
+
+def _is_file(place: str) -> bool:
+    return place.startswith("sqlite:///") and place != "sqlite:///:memory:"
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.drivername == "sqlite":
+        return sa.create_engine(url, connect_args={"timeout": LOCK_SECONDS})
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+pg8000")
+    return sa.create_engine(url, pool_pre_ping=True, connect_args={"timeout": 5} if "pg8000" in url.drivername else {})
+
+
+def _update_schema(engine: sa.Engine, name: str) -> None:
+    """Creates the tables of a new workspace, or applies the steps that an older one lacks.
+
+    Alembic is imported only where there is something to do: it costs a start 0.2 s.
+    """
+    tables = sa.inspect(engine).get_table_names()
+    if "alembic_version" in tables:
+        with engine.connect() as connection:
+            stamp = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        if stamp == SCHEMA:
+            return
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        if "documents" not in tables:
+            metadata.create_all(connection)
+            command.stamp(config, SCHEMA)
+            return
+        if "alembic_version" not in tables:
+            columns = {column["name"] for column in sa.inspect(connection).get_columns("documents")}
+            command.stamp(config, _WITH_VERSION if "version" in columns else _FIRST_SCHEMA)
+        try:
+            command.upgrade(config, SCHEMA)
+        except CommandError as error:
+            raise WorkspaceError(f"The workspace {name} was written by a newer version of Hetero Editor. Install that "
+                                 "version, or name another workspace (--workspace).") from error
+
+
+def _first_line(error: BaseException) -> str:
+    original = getattr(error, "orig", None) or error
+    lines = str(original).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

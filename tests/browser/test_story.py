@@ -1,0 +1,254 @@
+"""What a person sees first: where the model runs, what fell off the wanted device, why, and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from conftest import EXAMPLES, write_dag
+from pages import Serve, Server, act, ready, until, wait_for_figure
+from playwright.sync_api import BrowserContext, Page, expect
+
+MOBILENET = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+
+
+def test_the_first_view_shows_the_first_change_of_device_and_what_fell_back(fresh: Page) -> None:
+    page = fresh
+    expect(page.locator("#ribbon-text")).to_contain_text("3 changes of device")
+    expect(page.locator("#ribbon-canvas")).to_have_attribute("aria-label", "The run in order: 4 subgraphs. "
+                                                             + page.locator("#ribbon-text").inner_text())
+    op = page.evaluate("hetero.page.view.change")
+    where = page.evaluate("(op) => heteroCy.getElementById(`op${op}`).renderedPosition()", op)
+    box = page.locator("#graph").bounding_box()
+    assert box and 0 < where["x"] < box["width"] and 0 < where["y"] < box["height"]
+    rows = page.locator("#fallbacks-table tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.filter(has_text="Gemm")).to_contain_text("OpenVINO")
+    rows.filter(has_text="Gemm").get_by_role("button", name="Select").click()
+    expect(page.locator("#inspector .op-type")).to_have_text("Gemm")
+
+
+def test_brackets_step_from_one_change_of_device_to_the_next(fresh: Page) -> None:
+    page = fresh
+    for key, op, change in (("]", "ReduceMean", 1), ("]", "Reshape", 2), ("]", "Gemm", 3), ("[", "Reshape", 2)):
+        page.keyboard.press(key)
+        expect(page.locator("#mode-hint")).to_contain_text(f"Change {change} of 3: ")  # first: it goes away by itself
+        expect(page.locator("#inspector .op-type")).to_have_text(op)
+
+
+def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
+    page = fresh
+    box = page.locator("#ribbon-canvas").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + box["width"] / 3, box["y"] + 12)
+    until(page, "hetero.selectedOps().length === 97")
+    page.mouse.move(box["x"] + 2, box["y"] + 12)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 12, steps=4)
+    page.mouse.up()
+    until(page, "hetero.selectedOps().length > 20 && hetero.selectedOps().length < 80")
+
+
+def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
+    page = fresh
+    page.locator("#fallbacks-table tbody tr").filter(has_text="Gemm").get_by_role("button", name="Rule").click()
+    until(page, "hetero.page.view.rules.rules.length === 1")
+    rule = page.evaluate("hetero.page.view.rules.rules[0]")
+    assert (rule["type"], rule["to"]) == ("Gemm", "ONNX Runtime")
+
+
+def test_where_all_ops_are_on_one_device_the_page_says_so(serve: Serve, browser: BrowserContext) -> None:
+    server = serve(MOBILENET, "--devices", "HETERO:CPU")
+    page = browser.new_page()
+    page.goto(server.url)
+    ready(page)
+    expect(page.locator("#ribbon-text")).to_have_text("All 100 ops run on CPU. Add a device, or change the policy.")
+    expect(page.locator("#fallbacks")).to_contain_text("There is only one device")
+
+
+def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(fresh: Page) -> None:
+    page = fresh
+    page.get_by_role("tab", name="Benchmark").click()
+    page.check("#bench-memory")
+    page.fill("#bench-seconds", "0.5")
+    page.click("#bench-start")
+    expect(page.locator("#ribbon-text")).to_contain_text("measurement of the last benchmark", timeout=120_000)
+    card = page.locator("#bench-cards .card").filter(has_text="host memory")
+    expect(card).to_contain_text("OpenVINO, ONNX Runtime): estimate 20.57 MB")
+    expect(card.locator(".kind")).to_have_text("measurement")
+    page.keyboard.press("2")
+    page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
+    wait_for_figure(page, "pins", 1)
+    expect(page.locator("#ribbon-text")).to_contain_text("estimate from shapes")
+
+
+def test_memory_over_the_run_names_the_tensors_at_its_peak_and_follows_the_plan(fresh: Page) -> None:
+    page = fresh
+    page.get_by_role("tab", name="Memory").click()
+    openvino = page.locator(".memory-device[data-device='OpenVINO']")
+    expect(openvino).to_contain_text("at most 15.45 MB: constants 8.827 MB, tensors 6.623 MB")
+    expect(openvino.get_by_role("img")).to_have_attribute(
+        "aria-label", "Memory of OpenVINO from the first op to the last: at most 15.45 MB")
+    openvino.locator("summary").click()
+    expect(openvino.locator("tbody tr").first).to_contain_text("4.817 MB")
+    openvino.locator("tbody tr").first.get_by_role("button").last.click()
+    expect(page.locator("#inspector .op-type")).to_have_text("Conv")
+    page.evaluate("hetero.paint(hetero.page.view.ops.slice(0, 40), 1)")
+    expect(page.locator(".memory-device[data-device='ONNX Runtime']")).not_to_contain_text("at most 5.129 MB")
+    expect(openvino).not_to_contain_text("tensors 6.623 MB")
+
+
+def test_nothing_selected_shows_the_plan(fresh: Page) -> None:
+    inspector = fresh.locator("#inspector")
+    expect(inspector).to_contain_text("Load of the devices")
+    inspector.get_by_role("button", name="Subgraph 0 on OpenVINO").click()
+    until(fresh, "hetero.selectedOps().length === 97")
+
+
+def test_results_appear_while_typing_and_shift_enter_selects_all(opened: Page) -> None:
+    page = opened
+    page.keyboard.press("/")
+    page.keyboard.insert_text("layer:1-2")  # as a whole: the count of half a query is another one
+    note = page.locator("#search-note")
+    expect(note).to_contain_text("ops · Enter: go · Shift+Enter: select all")
+    count = int(note.inner_text().split()[0])
+    expect(page.locator("#search-list [role=option]").first).to_be_visible()
+    page.keyboard.press("Shift+Enter")
+    until(page, f"hetero.selectedOps().length === {count}")
+    expect(page.locator("#search-box")).to_be_hidden()
+
+
+def test_a_filter_is_completed_and_an_unknown_field_is_named(opened: Page) -> None:
+    page = opened
+    field = page.locator("#find")
+    field.click()
+    page.keyboard.type("fl")
+    page.locator("#search-list [role=option]").filter(has_text="flops").first.click()
+    expect(field).to_have_value("flops ")
+    page.keyboard.type("> 1 and colour == red")
+    expect(page.locator("#search-note")).to_contain_text("there is no field 'colour'")
+
+
+def test_alt_and_a_number_paint_what_was_found(opened: Page) -> None:
+    page = opened
+    page.locator("#find").click()
+    page.keyboard.type("layer:2")
+    expect(page.locator("#search-note")).to_contain_text("Alt+1 to 2")
+    count = int(page.locator("#search-note").inner_text().split()[0])
+    page.keyboard.press("Alt+2")
+    wait_for_figure(page, "pins", count)
+
+
+def test_a_device_of_the_list_selects_its_ops_and_pins_can_be_removed_one_by_one(fresh: Page) -> None:
+    page = fresh
+    page.click("[data-all-on='1']")
+    until(page, "hetero.selectedOps().length === 2")
+    expect(page.locator("#live")).to_have_text("2 ops selected")
+    page.evaluate("hetero.paint([hetero.page.view.ops[3], hetero.page.view.ops[4]], 1)")
+    wait_for_figure(page, "pins", 2)
+    page.locator("#pins [data-unpin-op]").first.click()
+    wait_for_figure(page, "pins", 1)
+
+
+def test_panels_can_be_hidden_and_a_narrow_window_stays_usable(fresh: Page) -> None:
+    page = fresh
+    wide = page.locator("#graph").bounding_box()
+    page.keyboard.press("Shift+T")
+    page.keyboard.press("Shift+I")
+    page.wait_for_timeout(300)
+    wider = page.locator("#graph").bounding_box()
+    assert wide and wider and wider["width"] > wide["width"] + 400
+    page.keyboard.press("Shift+T")
+    page.keyboard.press("Shift+I")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(400)
+    narrow = page.locator("#graph").bounding_box()
+    assert narrow and narrow["width"] > 350 and narrow["height"] > 300
+    assert page.evaluate("document.documentElement.scrollWidth") <= 392
+
+
+
+
+def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/open")
+    for wanted in ("NPU: edgetpu", "CPU"):
+        page.click("#devices-choice")
+        page.get_by_role("option", name=wanted, exact=True).click()
+    expect(page.locator("#devices-spec")).to_have_value("HETERO:NPU(edgetpu),CPU")
+    page.fill("#path", MOBILENET)
+    page.click("#open-path")
+    ready(page)
+    expect(page.locator("#fallbacks")).to_contain_text("this device takes int8")
+    expect(page.locator("#fallbacks a").first).to_have_attribute("href", re.compile("^https://"))
+
+
+def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
+    page = fresh
+    page.click("role=tab[name=Devices]")
+    forms = page.locator(".device-form")
+    expect(forms).to_have_count(3)
+    page.click("#device-add")
+    page.get_by_role("option", name="NPU: edgetpu", exact=True).click()
+    expect(forms).to_have_count(4)
+    expect(page.locator("[data-device='NPU']")).to_have_count(1)
+    forms.nth(3).get_by_role("button", name="Raise the priority of NPU").click()
+    expect(forms.nth(2)).to_contain_text("NPU")
+    memory = forms.nth(0).get_by_label("Memory", exact=True)
+    memory.fill("much")
+    memory.press("Enter")
+    expect(page.locator("#device-problem")).to_contain_text("memory must be a size such as 8GiB")
+    memory.fill("2GiB")
+    memory.press("Enter")
+    expect(page.locator("[data-device='OpenVINO']")).to_contain_text("of 2.147 GB")
+    expect(page.locator("#history")).to_contain_text("devices: change OpenVINO")
+    forms.nth(2).get_by_role("button", name="Remove").click()
+    expect(forms).to_have_count(3)
+    page.keyboard.press("Escape")
+    page.click("#undo")
+    expect(forms).to_have_count(4)
+    page.click("#export")
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Devices, YAML").click()
+    text = download.value.path().read_text()
+    assert "preset: edgetpu" in text and "memory: 2GiB" in text
+
+
+def open_model(page: Page, server: Server, model: Path, devices: str) -> None:
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(model))
+    page.fill("#devices-spec", devices)
+    page.click("#open-path")
+    ready(page)
+
+
+def test_two_hundred_ops_in_a_row_are_read_at_once(page: Page, server: Server, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    model = write_dag(tmp_path / "chain.onnx", [[i - 1] if i else [] for i in range(200)], ["Neg", "Sigmoid"] * 100)
+    open_model(page, server, model, "HETERO:GPU,CPU")
+    sizes = "heteroCy.nodes('.op').map((n) => parseFloat(n.style('font-size')) * heteroCy.zoom())"
+    seen = """heteroCy.nodes('.op').every((n) => {
+        const box = n.renderedBoundingBox();
+        return box.x1 >= 0 && box.y1 >= 0 && box.x2 <= heteroCy.width() && box.y2 <= heteroCy.height();
+    })"""
+    assert min(page.evaluate(sizes)) >= 8 and page.evaluate(seen), "as it opens"
+    assert page.evaluate("heteroCy.nodes('.op').map((n) => n.style('label'))")[:2] == ["① Neg", "① Sigmoid"]
+    act(page, "heteroCy.zoom(2)")
+    assert page.evaluate("heteroCy.nodes('.op')[0].style('label')") == "Neg\nGPU · s0", "close by there is more room"
+    page.locator("#graph").hover()
+    page.keyboard.press("f")
+    until(page, f"Math.min(...{sizes}) >= 8 && {seen}")
+
+
+def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, server: Server) -> None:
+    page = fresh
+    page.evaluate("hetero.paint(hetero.page.view.ops, 1)")
+    wait_for_figure(page, "pins", 100)
+    expect(page.locator("#fallbacks")).to_contain_text("Nothing falls back")  # the picture is kept before this is sent
+    address = page.url
+    page.goto(f"{server.url}/open")
+    entry = page.locator(f".recent[href='{address.removeprefix(server.url).partition('#')[0]}']")
+    expect(entry).to_contain_text("OpenVINO, ONNX Runtime, Interpreter")
+    expect(entry).to_contain_text("UTC")
+    picture = entry.locator("img")
+    expect(picture).to_have_attribute("alt", "ONNX Runtime 100 %")
+    assert picture.evaluate("(image) => image.complete && image.naturalWidth") == 160

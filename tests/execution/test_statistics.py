@@ -1,0 +1,90 @@
+"""Intervals contain the true median as often as they say, and disturbed measurements are called so."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editor.execution.measure.figures import Spread
+from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval
+from editor.kinds import Kind, basis_of_costs, kind_of_run, verdict
+
+
+@pytest.mark.parametrize("size", [12, 50, 300])
+@pytest.mark.parametrize("shape", ["normal", "skewed"])
+def test_the_interval_contains_the_median_in_95_of_100_samples(size: int, shape: str) -> None:
+    rng = np.random.default_rng(size)
+    draw = rng.standard_normal if shape == "normal" else rng.standard_exponential
+    median, inside, trials = (0.0 if shape == "normal" else float(np.log(2))), 0, 2000
+    for _ in range(trials):
+        low, high = median_interval(draw(size).tolist())
+        inside += low <= median <= high
+    assert inside / trials >= 0.94
+
+
+@given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=60))
+def test_the_interval_holds_the_median_of_the_sample(seconds: list[float]) -> None:
+    spread = Spread.of(seconds)
+    assert spread.min <= spread.low <= spread.median <= spread.high <= spread.max and spread.margin >= 0
+    assert spread.count == len(seconds)
+
+
+def test_measuring_ends_when_the_interval_is_narrow() -> None:
+    rng = np.random.default_rng(1)
+    assert not is_settled([1.0] * 5), "five values have no interval"
+    assert is_settled([1.0] * 6)
+    assert not is_settled((1 + 0.3 * rng.random(20)).tolist())
+    assert is_settled((1 + 0.3 * rng.random(3000)).tolist())
+
+
+def test_warming_up_ends_when_a_run_takes_as_long_as_the_fastest_before() -> None:
+    assert not is_warm([1.0])
+    assert not is_warm([1.0, 0.5]), "still getting faster"
+    assert is_warm([1.0, 0.5, 0.52])
+    assert not is_warm([1.0, 0.5, 0.8])
+
+
+def test_times_that_drift_are_said() -> None:
+    rng = np.random.default_rng(2)
+    noise = 0.01 * rng.standard_normal(90)
+    assert not drift((1 + noise).tolist())
+    assert "drifted from" in drift((np.linspace(1, 1.4, 90) + noise).tolist())
+
+
+def _work(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def test_other_load_is_said() -> None:
+    worker = multiprocessing.get_context("spawn").Process(target=_work, args=(20,))
+    worker.start()
+    try:
+        time.sleep(2)  # it has started
+        watch = MachineWatch()
+        time.sleep(1.5)
+        assert any("other programs kept" in sign for sign in watch.signs())
+    finally:
+        worker.kill()
+        worker.join()
+
+
+def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
+    assert verdict((1.0, 1.2), (1.1, 1.3), 0.92) == "no difference seen"
+    assert verdict((1.0, 1.05), (1.2, 1.3), 1 / 1.22) == "22 % faster"
+    assert verdict((1.2, 1.3), (1.0, 1.05), 1.22) == "22 % slower"
+    assert verdict((41.0, 42.0), (1.0, 1.1), 41.2) == "41x slower"
+    assert verdict((2.0, 2.1), (1.0, 1.1), 2.0) == "2x slower"
+
+
+def test_every_number_is_one_of_three_kinds() -> None:
+    assert str(basis_of_costs(estimated=True, profiled=False)) == "estimate from shapes"
+    assert str(basis_of_costs(estimated=True, profiled=True)) == "estimate in part from profile"
+    assert basis_of_costs(estimated=False, profiled=True).kind is Kind.PREDICTION
+    assert kind_of_run(on_stand_in=True) is Kind.ESTIMATE and kind_of_run(on_stand_in=False) is Kind.MEASUREMENT

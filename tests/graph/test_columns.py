@@ -1,0 +1,83 @@
+"""Long drawings are cut into columns: everything stays readable, in order, and apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editor.graph.layout.columns import READABLE, VIEW
+from editor.graph.layout.layered import Drawing, draw
+from editor.web.drawing.styles import FAR_FONT
+
+WIDE, HIGH = 128.0, 38.0
+
+
+@st.composite
+def long_graphs(draw_: st.DrawFn) -> list[tuple[int, int]]:
+    """Chains of 20 to 120 nodes with shortcuts of any length, some of which end in one node."""
+    count = draw_(st.integers(20, 120))
+    ends = st.tuples(st.integers(0, count - 2), st.integers(2, 40))
+    shortcuts = draw_(st.lists(ends, max_size=20))
+    return sorted({*pairwise(range(count)), *((a, min(a + far, count - 1)) for a, far in shortcuts if a + 1 < count - 1)})
+
+
+def laid_out(edges: list[tuple[int, int]], taller: np.ndarray | None = None) -> Drawing:
+    ends = np.array(edges, np.int64).reshape(-1, 2)
+    return draw(int(ends.max()) + 1, ends[:, 0], ends[:, 1], WIDE, taller, wrap=True)
+
+
+def size(drawing: Drawing) -> tuple[float, float]:
+    return float(np.ptp(drawing.x)) + WIDE, float(np.ptp(drawing.y)) + HIGH
+
+
+@given(long_graphs(), st.data())
+def test_no_nodes_overlap_and_lines_around_columns_touch_none(edges: list[tuple[int, int]], data: st.DataObject) -> None:
+    count = max(map(max, edges)) + 1
+    taller = np.array([data.draw(st.sampled_from([0.0, 0.0, 0.0, 90.0, 400.0])) for _ in range(count)])
+    drawing = laid_out(edges, taller)
+    x, y, half = drawing.x, drawing.y, (HIGH + taller) / 2
+    beside = np.abs(x[:, None] - x) < WIDE - 0.1
+    level = np.abs(y[:, None] - y) < half[:, None] + half - 0.1
+    assert (beside & level).sum() == count, "only each with itself"
+    for edge, points in drawing.bends.items():
+        for (x1, y1), (x2, y2) in pairwise(points):
+            if y1 == y2:  # below a column, or above one
+                on = (x + WIDE / 2 > min(x1, x2)) & (x - WIDE / 2 < max(x1, x2)) & (np.abs(y - y1) < half)
+                assert not on.any(), f"edge {edges[edge]} goes through a node"
+
+
+@given(long_graphs())
+def test_layers_go_down_in_a_column_and_columns_to_the_right(edges: list[tuple[int, int]]) -> None:
+    drawing = laid_out(edges)
+    for a, b in edges:
+        in_order = drawing.y[b] > drawing.y[a] or drawing.x[b] > drawing.x[a] + WIDE / 2
+        assert in_order, "an edge goes down, or on to a column further right"
+
+
+@given(long_graphs())
+def test_edges_into_another_column_leave_downwards_and_arrive_from_above(edges: list[tuple[int, int]]) -> None:
+    drawing = laid_out(edges)
+    for edge, (a, b) in enumerate(edges):
+        if drawing.y[b] <= drawing.y[a] and edge not in drawing.faint:
+            points = drawing.bends[edge]
+            assert points[0][1] > drawing.y[a] and points[-1][1] < drawing.y[b]
+
+
+def test_two_hundred_ops_in_a_row_can_be_read_at_once() -> None:
+    wide, high = size(laid_out([*pairwise(range(202))]))
+    zoom = min(VIEW[0] / wide, VIEW[1] / high)
+    assert zoom >= READABLE and zoom * FAR_FONT >= 8
+
+
+def test_short_and_wide_drawings_stay_in_one_column() -> None:
+    assert len(set(laid_out([*pairwise(range(10))]).x)) == 1
+    wide = [(0, i) for i in range(1, 60)]
+    assert len(set(laid_out(wide).y)) == 2
+
+
+def test_the_longest_chains_are_cut_too() -> None:
+    wide, high = size(laid_out([*pairwise(range(20_000))]))
+    assert 1 < wide / high < 4

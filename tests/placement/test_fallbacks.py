@@ -1,0 +1,57 @@
+"""Which ops are not on the device that was wanted, grouped by reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import write_dag
+from hypothesis import given
+from hypothesis import strategies as st
+
+import editor
+from editor.placement.device_profile import costs_of
+from editor.placement.fallbacks import fallbacks
+from editor.workspace.plan import Plan
+
+TABLE = [{"name": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "GPU", "nonSupportedNodes": "Relu,Tanh"}, {"name": "CPU"}]
+
+
+def found(plan: Plan) -> dict[tuple[str, str], list[int]]:
+    costs = costs_of(plan.graph, plan.devices, "estimate")
+    return {(f.wanted, f.op_type): list(f.ops) for f in fallbacks(plan.placement, costs)}
+
+
+def test_ops_are_grouped_by_the_device_that_refuses_them_and_why(tmp_path: Path) -> None:
+    types = ["Relu", "Tanh", "Relu", "Tanh", "Relu"]
+    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)], types))
+    plan = editor.partition(graph, TABLE)
+    (fallback,) = fallbacks(plan.placement, costs_of(graph, plan.devices, "estimate"))
+    assert (fallback.wanted, fallback.op_type, fallback.ops, fallback.devices) == ("NPU", "Tanh", (1, 3), ("CPU",))
+    assert "excludes Tanh on NPU" in fallback.reason and fallback.subgraphs == 2
+    assert fallback.bytes == plan.placement.division.bytes_moved and fallback.seconds > 0
+
+
+def test_pinned_ops_are_no_fallbacks(tmp_path: Path) -> None:
+    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[], [0]], ["Relu", "Tanh"]))
+    assert found(editor.partition(graph, TABLE)) == {("NPU", "Tanh"): [1]}
+    assert found(editor.partition(graph, TABLE, pins={graph.op_keys[1]: "CPU"})) == {}
+
+
+@given(st.lists(st.sampled_from(["Relu", "Tanh", "Neg"]), min_size=1, max_size=12))
+def test_every_op_that_an_earlier_device_refuses_is_in_one_group(tmp_path_factory: pytest.TempPathFactory,
+                                                                 types: list[str]) -> None:
+    path = write_dag(tmp_path_factory.mktemp("m") / "net.onnx", [[i - 1] if i else [] for i in range(len(types))], types)
+    plan = editor.partition(editor.load_model(path), TABLE)
+    ops = sorted(op for group in found(plan).values() for op in group)
+    assert ops == [i for i, kind in enumerate(types) if kind == "Tanh"]
+
+
+def test_reports_begin_with_fallbacks(tmp_path: Path) -> None:
+    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[], [0]], ["Relu", "Tanh"]))
+    plan = editor.partition(graph, TABLE)
+    (text,) = plan.export("md", tmp_path)
+    said = text.read_text()
+    assert said.index("## Fallbacks") < said.index("## Subgraphs") and "| NPU | the device table excludes Tanh on NPU" in said
+    (page,) = plan.export("html", tmp_path)
+    assert "excludes Tanh on NPU" in page.read_text()

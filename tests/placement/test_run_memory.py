@@ -1,0 +1,152 @@
+"""What a run holds in each device's memory, against a count by hand of every op's moment."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import write_dag
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import editor
+from editor.graph.graph import Graph
+from editor.placement.placement import Placement
+from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT
+from editor.runtimes.base import Capability
+
+SIZE = 16
+"""Bytes of each tensor of a ``write_dag`` model."""
+APART = [{"name": n, "backendName": "NPU"} for n in "ABC"]
+TOGETHER = [{"name": n, "backendName": "CPU"} for n in "ABC"]
+
+
+def plan_of(predecessors: list[list[int]], devices: list[int], table: list[dict[str, str]], kind: str) -> Placement:
+    with tempfile.TemporaryDirectory() as folder:
+        graph = editor.load_model(write_dag(Path(folder) / "dag.onnx", predecessors, [kind] * len(predecessors)))
+    pins = {f"t{i}": table[d]["name"] for i, d in enumerate(devices)}
+    answers = [Capability.everything(graph) for _ in table]
+    return editor.partition(graph, table, pins=pins, capabilities=answers).placement
+
+
+def counted_by_hand(placement: Placement, apart: bool) -> np.ndarray:
+    """[device, moment] bytes, tensor by tensor and moment by moment."""
+    graph, number = placement.graph, placement.division.subgraph_of_op.tolist()
+    order = sorted(range(len(graph)), key=lambda op: (number[op], graph.rank[op]))
+    device = placement.assignment.device.tolist()
+    live = np.zeros((len(placement.devices), len(order)), np.int64)
+    for tensor in range(len(graph.tensor_names)):
+        producer = int(graph.tensor_producer[tensor])
+        readers = graph.readers[tensor].tolist()
+        subgraph = number[producer] if producer >= 0 else -1
+        away = [op for op in readers if number[op] != subgraph]
+        ends = [order.index(op) for op in readers if number[op] == subgraph]
+        ends += [max(i for i, op in enumerate(order) if number[op] == number[a]) for a in away]
+        if producer >= 0:
+            begin = order.index(producer)
+            end = len(order) - 1 if tensor in graph.outputs.tolist() else max([begin, *ends])
+            live[device[producer], begin:end + 1] += SIZE
+        if producer < 0 and not apart:
+            away = sorted(away, key=lambda op: number[op])
+            homes = {device[away[0]]: away} if away else {}
+        else:
+            homes = {d: [a for a in away if device[a] == d] for d in {device[a] for a in away}}
+            homes = homes if apart or producer < 0 else {}
+        for home, reading in homes.items():
+            if producer < 0 or home != device[producer]:
+                numbers = [number[a] for a in reading]
+                begin = min(i for i, op in enumerate(order) if number[op] == min(numbers))
+                end = max(i for i, op in enumerate(order) if number[op] == max(numbers))
+                live[home, begin:end + 1] += SIZE
+    return live
+
+
+@st.composite
+def divided(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
+    count = draw(st.integers(1, 14))
+    predecessors = [sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else [] for i in range(count)]
+    return predecessors, draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+
+
+@settings(max_examples=60)
+@given(divided(), st.booleans())
+def test_each_moment_holds_what_is_still_read(problem: tuple[list[list[int]], list[int]], apart: bool) -> None:
+    placement = plan_of(*problem, APART if apart else TOGETHER, "Mean")  # Mean never overwrites what it reads
+    memory = placement.run_memory
+    assert [d.live.tolist() for d in memory.devices] == counted_by_hand(placement, apart).tolist()
+    assert memory.peaks == {d.device: int(d.live.max()) for d in memory.devices}
+    for i, device in enumerate(memory.devices):
+        assert sum(t.bytes for t in memory.at_peak(i)) == device.peak
+
+
+@settings(max_examples=40)
+@given(divided(), st.booleans())
+def test_overwriting_never_needs_more_and_never_less_than_what_a_later_op_reads(
+        problem: tuple[list[list[int]], list[int]], apart: bool) -> None:
+    table = APART if apart else TOGETHER
+    apiece = plan_of(*problem, table, "Mean").run_memory
+    placement = plan_of(*problem, table, "Sum")
+    graph, memory = placement.graph, placement.run_memory
+    total = np.array([d.live for d in memory.devices]).sum(axis=0)
+    assert (total <= np.array([d.live for d in apiece.devices]).sum(axis=0)).all()
+    order = memory.ops.tolist()
+    for moment, op in enumerate(order):
+        later = {t for after in order[moment + 1:] for t in graph.op_reads[after].tolist() if graph.tensor_producer[t] >= 0}
+        made = {t for before in order[:moment + 1] for t in graph.op_outputs[before].tolist()}
+        assert total[moment] >= SIZE * len(later & made | set(graph.op_outputs[op].tolist()))
+
+
+def test_tensors_at_the_peak_are_named_with_what_they_are(dag: Callable[..., Graph]) -> None:
+    graph = dag([[], [0], [0, 1], [2], [1, 3]], ["Mean"] * 5)
+    plan = editor.partition(graph, APART[:2], pins={"t2": "B"}, capabilities=[Capability.everything(graph)] * 2)
+    b = {held.tensor: held.kind for held in plan.run_memory.at_peak(1)}
+    assert b["t0"] == COPY and b["t2"] == BOUNDARY
+    whole = editor.partition(graph, APART[:1], capabilities=[Capability.everything(graph)]).run_memory
+    assert {each.kind for each in whole.at_peak(0)} == {INNER, INPUT}, "one subgraph reads x until it ends"
+    assert [each.first for each in whole.at_peak(0) if each.kind == INPUT] == [-1]
+    single = editor.partition(dag([[]], ["Mean"]), APART[:1]).run_memory
+    assert {each.kind for each in single.at_peak(0)} == {INPUT, OUTPUT}
+
+
+def test_constants_count_once_for_a_device_however_many_subgraphs_read_them(mobilenet: Graph) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order.tolist() if not mobilenet.op_is_constant[op]]
+    pins = {key: "AB"[i // 10 % 2] for i, key in enumerate(keys)}
+    apart = editor.partition(mobilenet, APART[:2], pins=pins, capabilities=[Capability.everything(mobilenet)] * 2)
+    whole = editor.partition(mobilenet, APART[:1], capabilities=[Capability.everything(mobilenet)])
+    split = [d.constants for d in apart.run_memory.devices]
+    assert len(apart.subgraphs) > 4
+    assert sum(split) == pytest.approx(whole.run_memory.devices[0].constants, rel=0.01), "few constants are shared by devices"
+    assert min(split) > 0
+
+
+def test_a_device_that_plans_int8_holds_a_quarter(mobilenet: Graph) -> None:
+    answers = [Capability.everything(mobilenet)]
+    floats = editor.partition(mobilenet, [{"name": "N", "backendName": "NPU"}], capabilities=answers).run_memory
+    quarter = editor.partition(mobilenet, [{"name": "N", "backendName": "NPU", "assumes": "int8"}],
+                               capabilities=answers).run_memory
+    assert quarter.peaks["N"] == pytest.approx(floats.peaks["N"] / 4, rel=0.001)
+
+
+def test_devices_of_one_memory_are_counted_together(dag: Callable[..., Graph]) -> None:
+    graph = dag([[], [0], [1], [2]], ["Mean"] * 4)
+    plan = editor.partition(graph, TOGETHER[:2], pins={"t1": "B", "t3": "B"})
+    memory = plan.run_memory
+    assert memory.shared == ((0, 1),)
+    assert memory.peak_of((0, 1)) == int(sum(d.live for d in memory.devices).max()) <= sum(memory.peaks.values())
+    apart = editor.partition(graph, APART[:2], pins={"t1": "B", "t3": "B"}, capabilities=[Capability.everything(graph)] * 2)
+    assert apart.run_memory.shared == ()
+    assert sum(apart.run_memory.peaks.values()) > memory.peak_of((0, 1)), "copies"
+
+
+def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobilenet: Graph) -> None:
+    table = [{"name": "NPU", "memory": "8MiB"}, {"name": "CPU"}]
+    plan = editor.partition(mobilenet, table, policy="memory", capabilities=[Capability.everything(mobilenet)] * 2)
+    whole = editor.partition(mobilenet, table, capabilities=[Capability.everything(mobilenet)] * 2)
+    assert whole.run_memory.peaks["NPU"] > 8 << 20 >= plan.run_memory.peaks["NPU"]
+    assert plan.placement.op_counts["NPU"] > 40
+    alone = [{"name": "NPU", "memory": "16MB"}]  # enough for the constants, not for the tensors beside them
+    with pytest.raises(editor.EditorError, match="NPU is over by .* bytes .limit 16,000,000., tensors of the run included"):
+        editor.partition(mobilenet, alone, policy="memory", capabilities=[Capability.everything(mobilenet)])

@@ -1,0 +1,63 @@
+"""One search over blocks, ops and tensors, and what an unfinished text may become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import write_layers
+
+import editor
+from editor.errors import EditorError
+from editor.placement.filter import matching
+from editor.placement.placement import Placement
+from editor.placement.search import completions, search
+
+
+@pytest.fixture(scope="module")
+def placement(tmp_path_factory: pytest.TempPathFactory) -> Placement:
+    path: Path = write_layers(tmp_path_factory.mktemp("m") / "layered.onnx")
+    return editor.partition(editor.load_model(path), "HETERO:GPU,CPU").placement
+
+
+def layers_of(placement: Placement, ops: tuple[int, ...] | list[int]) -> set[str]:
+    return {part for op in ops for part in placement.graph.op_names[op].split("/") if part.isdigit() or "layers." in part}
+
+
+def test_words_find_blocks_ops_and_tensors(placement: Placement) -> None:
+    types = {placement.graph.op_types[op] for op in placement.placed_ops.tolist()}
+    for kind in types:
+        found = search(placement, kind.lower())
+        ops = {op for op in placement.placed_ops.tolist() if placement.graph.op_types[op] == kind}
+        assert ops <= set(found.ops)
+        assert any(f.kind == "op" and f.detail.startswith(kind) for f in found.found)
+
+
+def test_layers_are_found_by_number(placement: Placement) -> None:
+    one, three = search(placement, "layer:2"), search(placement, "layer:2-4")
+    assert one.ops and len(three.ops) == 3 * len(one.ops) and set(one.ops) < set(three.ops)
+    assert sorted(one.ops) == matching(placement, "layer == 2")
+    assert sorted(three.ops) == matching(placement, "layer >= 2 and layer <= 4")
+    kind = placement.graph.op_types[one.ops[0]]
+    assert {placement.graph.op_types[op] for op in search(placement, f"layer:2-4 op:{kind}").ops} == {kind}
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("layr:3", "did you mean layer"), ("layer:x", "write layer:8"), ("foo:bar", "choose one of")])
+def test_an_unknown_field_is_named(placement: Placement, text: str, said: str) -> None:
+    with pytest.raises(EditorError, match=said):
+        search(placement, text)
+
+
+def test_a_filter_with_an_unknown_field_is_refused(placement: Placement) -> None:
+    with pytest.raises(EditorError, match="there is no field 'scop'; did you mean scope"):
+        matching(placement, "scop == *mlp*")
+    assert matching(placement, "scope == *no_such_block*") == []
+
+
+def test_fields_and_values_are_completed(placement: Placement) -> None:
+    assert "flops " in completions(placement, "fl")
+    kind = placement.graph.op_types[placement.placed_ops.tolist()[0]]
+    assert f"op == {kind}" in completions(placement, f"op == {kind[:2]}")
+    assert completions(placement, "device == ") == ["device == CPU", "device == GPU"]
+    assert completions(placement, "") == []

@@ -1,0 +1,155 @@
+"""Ops are tried where a crash or a hang of a runtime does no harm, and is the reason why an op is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT
+from onnx import TensorProto, helper
+
+import editor
+from editor.isolated import IsolatedProcess, ProcessEndedError
+from editor.runtimes.trial_values import wrong_output
+
+FAULTY = '''
+"""Claims everything; crashes on Relu, hangs on Sigmoid, fails on Neg, computes Tanh wrongly, and the others well."""
+import os, signal, time
+import numpy as np
+from editor.devices.discovery import AvailableDevice, Target
+from editor.runtimes.loaded_model import LoadedModelRuntime
+
+
+class Faulty(LoadedModelRuntime):
+    name, title = "faulty", "Faulty"
+
+    def devices(self):
+        return [AvailableDevice("Faulty", "faulty", "", "1.0", "numpy", "Faulty")]
+
+    def resolve(self, name, provider):
+        return Target("faulty", "", True, "CPU", "Faulty") if name.lower() == "faulty" else None
+
+    def check(self, model, device):
+        pass
+
+    def load(self, model, submodel, device):
+        def run(inputs):
+            values = dict(zip(submodel.inputs, inputs))
+            for node in model.graph.node:
+                x = values[node.input[0]]
+                if node.op_type == "Relu":
+                    os.kill(os.getpid(), signal.SIGSEGV)
+                if node.op_type == "Sigmoid":
+                    time.sleep(1000)
+                if node.op_type == "Neg":
+                    raise RuntimeError("no memory for Neg")
+                values[node.output[0]] = {"Abs": np.abs, "Tanh": np.cosh, "Exp": np.exp}[node.op_type](x)
+            return [values[name] for name in submodel.outputs]
+        return lambda: run
+'''
+ASK = '''
+import json, sys
+import editor
+from editor.runtimes import asking
+asking._SINGLE_SECONDS = 2.0
+asked = []
+asking.on_asking(asked.append)
+plan = editor.partition(editor.load_model(sys.argv[1]), "HETERO:Faulty,CPU")
+able = plan.placement.constraints.capabilities[0]
+print(json.dumps([dict(zip(plan.graph.op_types, able.reasons)), asked]))
+'''
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which a package with the faulty runtime is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "faulty_runtime.py").write_text(FAULTY)
+    info = folder / "faulty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hetero_editor.runtimes]\nfaulty = faulty_runtime:Faulty\n")
+    return {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+def chain(path: Path, kinds: list[str]) -> Path:
+    nodes = [helper.make_node(kind, [f"t{i}"], [f"t{i + 1}"]) for i, kind in enumerate(kinds)]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "chain", [info("t0", TensorProto.FLOAT, [4])],
+                              [info(f"t{len(kinds)}", TensorProto.FLOAT, [4])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def ask(environment: dict[str, str], model: Path) -> tuple[dict[str, str], list[str]]:
+    done = subprocess.run([sys.executable, "-c", ASK, str(model)], env=environment, cwd=ROOT, text=True, check=False,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    reasons, asked = json.loads(done.stdout)
+    return reasons, asked
+
+
+def test_crashes_hangs_failures_and_wrong_values_are_reasons(environment: dict[str, str], tmp_path: Path) -> None:
+    model = chain(tmp_path / "chain.onnx", ["Abs", "Relu", "Sigmoid", "Neg", "Tanh", "Exp"])
+    reasons, asked = ask(environment, model)
+    assert reasons["Abs"] == reasons["Exp"] == ""
+    assert reasons["Relu"] == "Faulty crashed when it was tried (signal 11)"
+    assert reasons["Sigmoid"] == "Faulty gave no answer within 2 s when it was tried"
+    assert "no memory for Neg" in reasons["Neg"]
+    assert "computes Tanh wrongly: off by up to" in reasons["Tanh"]
+    assert asked == ["asking Faulty (Faulty) about 6 kinds of ops"]
+
+    begin = time.monotonic()
+    again, asked = ask(environment, chain(tmp_path / "other.onnx", ["Tanh", "Relu", "Abs"]))
+    assert not asked, "equal ops of another model are known"
+    assert again == {kind: reasons[kind] for kind in ("Tanh", "Relu", "Abs")}
+    assert time.monotonic() - begin < 20
+    stored = Path(environment["XDG_CACHE_HOME"]) / "hetero-editor" / "capability"
+    assert stored.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_isolated_process_that_ends_is_started_again() -> None:
+    process = IsolatedProcess(1 << 30)
+    with pytest.raises(ProcessEndedError, match=r"crashed when it was tried \(signal 6\)"):
+        process.call(20, os.abort)
+    with pytest.raises(ProcessEndedError, match=r"gave no answer within 0\.5 s when it was tried"):
+        process.call(0.5, time.sleep, 60)
+    with pytest.raises(ZeroDivisionError):
+        process.call(20, divmod, 1, 0)
+    assert process.call(20, os.getpid) != os.getpid()
+    process.close()
+
+
+def test_rounding_is_not_wrong_and_nan_says_nothing() -> None:
+    exact = np.array([1.0, -100.0, np.nan], np.float32)
+    assert not wrong_output(exact, exact * np.float32(1.001), "")
+    assert not wrong_output(exact, np.array([1, -100, 7], np.float32), "")
+    assert wrong_output(exact, np.array([1, np.inf, np.nan], np.float32), "") == "a value is not finite"
+    assert wrong_output(exact, exact * 2, "") == "off by up to 1e+02, where values go up to 1e+02"
+    assert wrong_output(exact, exact[:2], "") == "shape [2] instead of [3]"
+    assert wrong_output(np.array([True, False]), np.array([True, True]), "") == "50% of the values are wrong"
+    assert not wrong_output(np.array([3], np.int8), np.array([4], np.int8), ""), "quantised results may round up"
+
+
+def test_an_openvino_maximum_that_is_compared_with_infinity_is_refused(tmp_path: Path) -> None:
+    """OpenVINO 2026.4 says that the largest of nothing but -inf is the lowest finite number."""
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("ReduceMax", ["x"], ["m"], axes=[1]), helper.make_node("Equal", ["m", "low"], ["y"]),
+             helper.make_node("ReduceMax", ["x"], ["z"], axes=[0])]
+    graph = helper.make_graph(nodes, "mask", [info("x", TensorProto.FLOAT, [2, 2])],
+                              [info("y", TensorProto.BOOL, [2, 1]), info("z", TensorProto.FLOAT, [1, 2])],
+                              [helper.make_tensor("low", TensorProto.FLOAT, [], [-np.inf])])
+    path = tmp_path / "mask.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
+    assert plan.affinity == {"m": "CPU", "y": "OpenVINO", "z": "OpenVINO"}
+    assert "Equal compares the result" in str(plan.why("m"))
+    x = np.array([[-np.inf, -np.inf], [1, 2]], np.float32)
+    assert plan.run({"x": x})["y"].tolist() == [[True], [False]]

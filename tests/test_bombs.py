@@ -1,0 +1,181 @@
+"""Models that ask for hours or all memory end with a message, for the command line, Python and the page."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from bombs import BOMBS, write_bomb
+from conftest import EXAMPLES, ROOT
+
+import editor
+from editor import killable, limits
+from editor.execution.jobs.service import JobService
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.workspace.history import Store
+
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+SECONDS = 6
+"""The limit of time in these tests; by default it is 30."""
+MEMORY = 2 << 30
+"""What a bomb may take above its size."""
+NATIVE = ("repeat", "long_range", "range_in_branch")
+"""Bombs that explode in native code while they are read."""
+
+
+@pytest.fixture(autouse=True)
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HETERO_LIMIT_SECONDS", str(SECONDS))
+
+
+@contextmanager
+def bounded(path: Path, seconds: float) -> Iterator[None]:
+    """Asserts that the processes that this one starts need neither more time nor more memory."""
+    peak, stop, me = [0], threading.Event(), psutil.Process()
+
+    def look() -> None:
+        while not stop.wait(0.05):
+            peak[0] = max(peak[0], *(limits.memory_of(child.pid) for child in (me, *me.children(recursive=True))))
+
+    before = limits.memory_of(me.pid)
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+    taken = time.monotonic() - begin
+    print(f"{path.stem}: {taken:.1f} s, {peak[0] >> 20} MiB")
+    assert taken < seconds, "too slow"
+    assert peak[0] - before < MEMORY + path.stat().st_size, "too much memory"
+
+
+@pytest.mark.parametrize("device", ["CPU", "OpenVINO"])
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, device: str, tmp_path: Path) -> None:
+    path = write_bomb(name, tmp_path)
+    with bounded(path, SECONDS + 30):
+        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", f"HETERO:{device}", "--out",
+                               str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+    assert done.returncode == 0 or done.stderr.startswith("error: "), done.stderr
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_with_an_error_in_python_and_the_next_model_opens(name: str, tmp_path: Path) -> None:
+    path = write_bomb(name, tmp_path)
+    with bounded(path, SECONDS + 30):
+        try:
+            editor.partition(editor.load_model(path), "HETERO:CPU")
+        except editor.EditorError as error:
+            print(error)
+    begin = time.monotonic()
+    assert len(editor.load_model(MODEL)) == 253
+    assert time.monotonic() - begin < 10
+
+
+def test_the_message_says_which_limit_and_how_to_raise_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(editor.LimitError, match=r"repeat\.onnx needed more memory than the limit of 1\.75 GiB.*"
+                                                r"--limit-memory 4GiB.*HETERO_LIMIT_MEMORY=4GiB"):
+        editor.load_model(write_bomb("repeat", tmp_path))
+    monkeypatch.setenv("HETERO_LIMIT_SECONDS", "0.5")
+    with pytest.raises(editor.LimitError, match=r"took longer than the limit of 0\.5 s.*HETERO_LIMIT_SECONDS=2"):
+        editor.load_model(write_bomb("repeat", tmp_path))
+
+
+@pytest.mark.parametrize(("variable", "text"), [("SECONDS", "soon"), ("SECONDS", "0"), ("MEMORY", "-1"), ("OPS", "1e9"),
+                                                ("SECONDS", "nan"), ("MEMORY", "9" * 50), ("RANK", "²")])
+def test_a_limit_that_is_no_number_is_an_error(variable: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"HETERO_LIMIT_{variable}", text)
+    with pytest.raises(editor.EditorError, match=f"HETERO_LIMIT_{variable}"):
+        limits.current()
+
+
+def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
+    path = write_bomb("repeat", tmp_path)
+    done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
+                           str(tmp_path), "--limit-memory", "300MB"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "the limit of 0.279 GiB" in done.stderr
+
+
+def test_nothing_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
+    """Whoever kills the process that watches kills the one that works."""
+    path = write_bomb("repeat", tmp_path)
+    command = subprocess.Popen([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
+                                str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    while not (children := psutil.Process(command.pid).children()):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    command.kill()
+    command.wait()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive
+
+
+def test_ctrl_c_ends_a_command_in_native_code(tmp_path: Path) -> None:
+    path = write_bomb("repeat", tmp_path)
+    command = subprocess.Popen([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
+                                str(tmp_path), "--limit-memory", "8GB"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    time.sleep(1.5)
+    os.killpg(command.pid, signal.SIGINT)
+    _, said = command.communicate(timeout=10)
+    assert command.returncode == 130 and "interrupted" in said
+
+
+def test_a_crash_while_a_model_is_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(editor.EditorError, match=r"reading .*x\.onnx: the process that did it crashed \(signal SIGSEGV\)"):
+        killable.run_limited("reading", tmp_path / "x.onnx", False, signal.raise_signal, signal.SIGSEGV)
+    assert killable.run_limited("reading", tmp_path / "x.onnx", False, os.getpid) != os.getpid()
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[JobService]:
+    service = JobService()
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_with_an_error_in_the_page_and_the_next_model_opens(name: str, jobs: JobService, tmp_path: Path) -> None:
+    state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
+    path = write_bomb(name, tmp_path)
+    jobs.start()
+    with bounded(path, SECONDS + 30):
+        try:
+            state.open(OpenRequest(str(path), "HETERO:CPU"))
+        except editor.EditorError as error:
+            print(error)
+    begin = time.monotonic()
+    assert state.open(OpenRequest(MODEL, "HETERO:CPU")).graph.name == "mobilenetv2"
+    print(f"next: {time.monotonic() - begin:.1f} s")
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_after_a_cancelled_opening_in_native_code_the_next_model_opens(name: str, jobs: JobService, tmp_path: Path) -> None:
+    """Native code keeps the lock of the worker's interpreter, which then answers nobody."""
+    state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(state.open, OpenRequest(str(write_bomb(name, tmp_path)), "HETERO:CPU"))
+        time.sleep(1.5)
+        state.cancel_opening()
+        begin = time.monotonic()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            opening.result(10)
+        assert state.open(OpenRequest(MODEL, "HETERO:CPU")).graph.name == "mobilenetv2"
+        print(f"next: {time.monotonic() - begin:.1f} s")
+        assert time.monotonic() - begin < 10

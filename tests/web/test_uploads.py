@@ -1,0 +1,257 @@
+"""Uploads reach the disk as they come, whatever they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import select
+import socket
+import stat
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import psutil
+import pytest
+from conftest import EXAMPLES, write_dag
+from hypothesis import example, given
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+from pages import Server
+
+import editor
+from editor.errors import EditorError
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.web.request_limits import MAX_BODY
+from editor.web.uploads import Uploads, safe_path
+
+
+async def chunks(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def put(uploads: Uploads, name: str, content: bytes, upload: str = "abcdef0123") -> None:
+    asyncio.run(uploads.receive(upload, name, chunks(content[:7], content[7:])))
+
+
+def model_with_weights(folder: Path) -> dict[str, bytes]:
+    """File names and contents of a model whose weights lie beside it."""
+    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g",
+                              [value("x", 1, [1, 64])], [value("y", 1, [1, 64])], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx",
+              save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+    return {name: (folder / name).read_bytes() for name in ("net.onnx", "net.onnx.data")}
+
+
+def test_a_folder_with_weights_is_a_model_that_opens(tmp_path: Path) -> None:
+    uploads, files = Uploads(tmp_path / "uploads"), model_with_weights(tmp_path)
+    for name, content in files.items():
+        put(uploads, f"export/{name}", content)
+    path = uploads.finish("abcdef0123")
+    assert path.relative_to(tmp_path / "uploads").parts[1:] == ("export", "net.onnx")
+    assert editor.load_model(path).op_types == ("MatMul",)
+    for name, content in files.items():
+        put(uploads, f"export/{name}", content)
+    assert uploads.finish("abcdef0123") == path, "the same files again are the same place, and find the same document"
+    assert not list((tmp_path / "uploads" / "incoming").iterdir())
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_zip_file_is_unpacked(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in model_with_weights(tmp_path).items():
+            archive.writestr(f"deep/er/{name}", content)
+    uploads = Uploads(tmp_path / "uploads")
+    put(uploads, "export.zip", packed.getvalue())
+    assert len(editor.load_model(uploads.finish("abcdef0123"))) == 1
+
+
+@pytest.mark.parametrize(("names", "fault"), [
+    ([], "no .onnx"), (["a.txt"], "no .onnx"), (["a.onnx", "b.onnx"], "2 .onnx files")])
+def test_an_upload_without_one_model_is_a_message_and_is_removed(tmp_path: Path, names: list[str], fault: str) -> None:
+    uploads = Uploads(tmp_path)
+    for name in names:
+        put(uploads, name, b"content")
+    with pytest.raises(EditorError, match=fault):
+        uploads.finish("abcdef0123")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def zip_of(*entries: tuple[zipfile.ZipInfo | str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def link() -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo("weights.data")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return entry
+
+
+@pytest.mark.parametrize(("content", "fault"), [
+    (zip_of(("../../evil.onnx", b"x")), "cannot be used"), (zip_of((link(), b"/etc/passwd")), "is a link"),
+    (zip_of(("bomb.onnx", bytes(50_000_000))), "may have"), (b"PK\x03\x04 no zip", "cannot be read"),
+    (zip_of(("a.onnx", b"x"))[:-30], "cannot be read")], ids=["parent", "link", "bomb", "no zip", "cut off"])
+def test_a_hostile_zip_file_is_a_message_and_leaves_nothing(tmp_path: Path, content: bytes, fault: str) -> None:
+    uploads = Uploads(tmp_path / "uploads", max_bytes=10_000_000)
+    put(uploads, "a.zip", content)
+    with pytest.raises(EditorError, match=fault):
+        uploads.finish("abcdef0123")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_an_upload_beyond_the_limit_is_a_message_and_is_removed(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path, max_bytes=1000)
+    with pytest.raises(EditorError, match="may have"):
+        put(uploads, "a.onnx", bytes(2000))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@given(st.text(max_size=60) | st.text("/\\.a0", max_size=12))
+@example("\\\\0")
+def test_no_name_leads_out_of_the_folder(name: str) -> None:
+    try:
+        path = safe_path(name)
+    except EditorError:
+        return
+    assert not path.is_absolute() and ".." not in path.parts and path.parts
+
+
+def test_pages_open_files_of_the_roots_only(tmp_path: Path) -> None:
+    from editor.execution.jobs.service import JobService
+    from editor.workspace.history import Store
+
+    inside, outside = tmp_path / "models", tmp_path / "private"
+    for folder in (inside, outside):
+        folder.mkdir()
+        write_dag(folder / "net.onnx", [[], [0]])
+    (inside / "link.onnx").symlink_to(outside / "net.onnx")
+    state = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    try:
+        state.limit_paths([str(inside)])
+        for path in (outside / "net.onnx", inside / ".." / "private" / "net.onnx", inside / "link.onnx", Path("/etc/passwd")):
+            with pytest.raises(EditorError, match="outside the folders"):
+                state.open(OpenRequest(str(path), "HETERO:CPU"))
+        with pytest.raises(EditorError, match="outside the folders"):
+            state.open(OpenRequest(str(inside / "net.onnx"), "/etc/passwd"))
+        editor.partition(editor.load_model(outside / "net.onnx"), "HETERO:CPU").save(inside / "plan.json")
+        with pytest.raises(EditorError, match="outside the folders"):
+            state.open(OpenRequest(str(inside / "plan.json"), "HETERO:CPU"))
+        assert len(state.open(OpenRequest(str(inside / "net.onnx"), "HETERO:CPU")).graph) == 2
+    finally:
+        state.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("workspace"))
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_memory_stays_flat_while_two_gigabytes_go_up(running: Server) -> None:
+    assert running.process is not None
+    process, most = psutil.Process(running.process.pid), 0
+    urllib.request.urlopen(running.url).read()
+    before, block, total = process.memory_info().rss, bytes(1 << 20), 2048
+    with socket.create_connection(("127.0.0.1", running.port)) as connection:
+        connection.sendall(f"PUT /_upload?upload=abcdef0123&name=big.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
+                           f"Content-Length: {total << 20}\r\n\r\n".encode())
+        for number in range(total):
+            connection.sendall(block)
+            if number % 64 == 0:
+                most = max(most, process.memory_info().rss)
+        assert b"200" in connection.recv(1000)
+    assert most - before < 100e6
+    file = running.workspace / "uploads" / "incoming" / "abcdef0123" / "big.onnx"
+    assert file.stat().st_size == total << 20
+    file.unlink()
+
+
+def test_a_large_body_elsewhere_is_refused_without_reading_it(running: Server) -> None:
+    request = urllib.request.Request(f"{running.url}/_dash-update-component", bytes(MAX_BODY + 1),
+                                     {"Content-Type": "application/json"})
+    with pytest.raises((urllib.error.HTTPError, ConnectionError, urllib.error.URLError)) as error:
+        urllib.request.urlopen(request, timeout=20)
+    if isinstance(error.value, urllib.error.HTTPError):
+        assert error.value.code == 413
+    with socket.create_connection(("127.0.0.1", running.port)) as connection:
+        connection.sendall(f"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\nContent-Type: "
+                           "application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        piece = b"100000\r\n" + bytes(0x100000) + b"\r\n"
+        with pytest.raises(OSError):
+            for _ in range(200):
+                connection.sendall(piece)
+                if connection in select.select([connection], [], [], 0)[0]:
+                    assert b" 413 " in connection.recv(1000)
+                    raise OSError("answered")
+
+
+_SLOW = """
+import asyncio, sys
+from editor.web import request_limits
+request_limits.HEADER_SECONDS = 0.5
+import uvicorn
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        message = await receive()
+        while message.get("more_body"):
+            message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+config = uvicorn.Config(request_limits.BodyLimit(app, pause=0.5), port=int(sys.argv[1]), log_level="warning",
+                        http=request_limits.PatientProtocol, timeout_keep_alive=1)
+uvicorn.run(config.app, port=config.port, log_level="warning", http=request_limits.PatientProtocol, timeout_keep_alive=1)
+"""
+
+
+@pytest.fixture
+def impatient() -> Iterator[int]:
+    """The port of a server with the editor's limits of time, made short."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    process = subprocess.Popen([sys.executable, "-c", _SLOW, str(port)], cwd=EXAMPLES.parent)
+    for _ in range(200):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield port
+    process.terminate()
+    process.wait(10)
+
+
+@pytest.mark.parametrize("sent", [
+    b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"],
+    ids=["nothing", "half a head", "half a body", "no second request", "half a second head"])
+def test_connections_that_say_nothing_or_stop_are_closed(impatient: int, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient)) as connection:
+        connection.sendall(sent)
+        connection.settimeout(20)
+        answer = b""
+        while part := connection.recv(1000):
+            answer += part
+    if sent.startswith(b"POST"):
+        assert b" 408 " in answer
+    elif sent.endswith(b"\r\n\r\n"):
+        assert b" 200 " in answer

@@ -1,0 +1,235 @@
+"""A workspace opens whatever wrote it before, and says what is wrong with it in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from documents import documents_of_one_record, paint_at_once
+
+from editor.errors import WorkspaceError
+from editor.placement.placement import Settings
+from editor.workspace.document import first_decisions
+from editor.workspace.history import Store
+
+TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
+
+
+def decisions(**changed: object) -> dict[str, object]:
+    return first_decisions(Settings(), TABLE) | changed
+
+
+def write_old_workspace(file: Path, with_version: bool) -> None:
+    """The tables as versions before 0.3 made them: a document with three steps, the last undone."""
+    with sqlite3.connect(file) as db:
+        version = ", version INTEGER NOT NULL DEFAULT 0" if with_version else ""
+        db.execute("CREATE TABLE documents (id VARCHAR(32) NOT NULL PRIMARY KEY, title VARCHAR NOT NULL, "
+                   "model VARCHAR NOT NULL, sha256 VARCHAR(64) NOT NULL, define JSON NOT NULL, cursor INTEGER NOT NULL, "
+                   f"updated VARCHAR NOT NULL{version})")
+        db.execute("CREATE TABLE revisions (document VARCHAR(32) NOT NULL REFERENCES documents (id), number INTEGER NOT NULL, "
+                   "label VARCHAR NOT NULL, decisions BLOB NOT NULL, PRIMARY KEY (document, number))")
+        db.execute("CREATE TABLE layouts (document VARCHAR(32) NOT NULL, name VARCHAR(80) NOT NULL, decisions BLOB NOT NULL, "
+                   "PRIMARY KEY (document, name))")
+        db.execute('CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, document VARCHAR(32) NOT NULL, '
+                   '"when" VARCHAR NOT NULL, figures JSON NOT NULL)')
+        db.execute("INSERT INTO documents VALUES ('a', 'old', '/m.onnx', 'ff', '{}', 1, '2026'"
+                   + (", 4)" if with_version else ")"))
+        for number, label in enumerate(("open", "first", "second")):
+            blob = zlib.compress(json.dumps({"step": number}).encode())
+            db.execute("INSERT INTO revisions VALUES ('a', ?, ?, ?)", (number, label, blob))
+
+
+@pytest.mark.parametrize("with_version", [False, True])
+def test_a_workspace_of_an_earlier_version_opens_with_its_history(tmp_path: Path, with_version: bool) -> None:
+    write_old_workspace(tmp_path / "workspace.db", with_version)
+    for _ in range(2):
+        store = Store(str(tmp_path))
+        record = store.get("a")
+        assert record is not None
+        assert (record.title, record.cursor, record.tip, record.version) == ("old", 1, 2, 4 if with_version else 0)
+        assert [(step.number, step.parent, step.label) for step in store.steps("a")] == [
+            (0, None, "open"), (1, 0, "first"), (2, 1, "second")]
+        assert store.decisions("a", 2) == {"step": 2}
+    store.append("a", 1, "third", {}, record.version)
+
+
+def test_a_migrated_workspace_has_the_same_tables_as_a_new_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    write_old_workspace(old / "workspace.db", with_version=False)
+    columns = []
+    for folder in (old, new):
+        Store(str(folder))
+        with sqlite3.connect(folder / "workspace.db") as db:
+            tables = [name for (name,) in db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
+            columns.append({table: {row[1] for row in db.execute(f"PRAGMA table_info({table})")} for table in tables})
+    assert columns[0] == columns[1]
+
+
+def test_a_workspace_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    Store(str(tmp_path))
+    with sqlite3.connect(tmp_path / "workspace.db") as db:
+        db.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (tmp_path / "workspace.db").read_bytes()
+    with pytest.raises(WorkspaceError, match="newer version of Hetero Editor"):
+        Store(str(tmp_path))
+    assert (tmp_path / "workspace.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "workspace.db").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(WorkspaceError, match="is no database; move it away"):
+        Store(str(tmp_path))
+
+
+def test_a_damaged_step_is_named_and_the_others_can_be_used(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    record = store.create("m", "/m.onnx", "ff", {}, decisions())
+    store.append(record.id, 0, "first", decisions(policy="optimal"), 0)
+    with sqlite3.connect(tmp_path / "workspace.db") as db:
+        db.execute("UPDATE revisions SET decisions = ? WHERE number = 1", (b"foreign bytes",))
+    with pytest.raises(WorkspaceError, match="damaged at step 1"):
+        store.decisions(record.id, 1)
+    assert store.decisions(record.id, 0)["policy"] == "priority"
+
+
+def test_a_locked_database_is_a_message_and_work_goes_on_when_it_is_free(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    record = store.create("m", "/m.onnx", "ff", {}, decisions())
+    other = sqlite3.connect(tmp_path / "workspace.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    begun = time.monotonic()
+    with pytest.raises(WorkspaceError, match="another program holds its database"):
+        store.append(record.id, 0, "first", {}, 0)
+    assert time.monotonic() - begun < 10
+    other.execute("COMMIT")
+    store.append(record.id, 0, "first", {}, 0)
+    assert [step.label for step in store.steps(record.id)] == ["open", "first"]
+
+
+def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, cwd=ROOT,
+                          timeout=60, check=False)
+
+
+_FULL = """
+import resource, sys
+from editor.errors import WorkspaceError
+from editor.workspace.history import Store
+store = Store(sys.argv[1])
+record = store.create("m", "/m.onnx", "ff", {}, {"n": 0})
+size = __import__("os").path.getsize(sys.argv[1] + "/workspace.db")
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 8192, resource.RLIM_INFINITY))
+import random
+version = 0
+try:
+    for n in range(100):
+        store.append(record.id, n, f"step {n}", {"n": [random.random() for _ in range(400)]}, n)
+        version = n + 1
+except WorkspaceError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert [s.number for s in store.steps(record.id)] == list(range(version + 1)), "what was stored is safe"
+store.append(record.id, version, "goes on", {}, version)
+print(version)
+"""
+
+
+def test_a_full_disk_is_a_message_and_what_was_stored_is_safe(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk."""
+    done = run(_FULL, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the disk is full" in done.stdout and int(done.stdout.splitlines()[-1]) < 100
+
+
+_READ_ONLY = """
+import os, sys
+from editor.errors import WorkspaceError
+from editor.workspace.history import Store
+Store(sys.argv[1] + "/other").recent()  # all modules are loaded: the user may be unable to read them
+os.setuid(65534)
+try:
+    store = Store(sys.argv[1])
+    print(store.recent()[0].title)
+    store.create("m", "/m.onnx", "ff", {}, {})
+except WorkspaceError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user who may only read")
+def test_a_file_that_may_only_be_read_is_a_message(tmp_path: Path) -> None:
+    Store(str(tmp_path)).create("kept", "/m.onnx", "ff", {}, decisions())
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    (tmp_path / "workspace.db").chmod(0o644)
+    done = run(_READ_ONLY, tmp_path)
+    assert "kept" in done.stdout and "cannot be written" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_url_without_a_driver_is_a_message() -> None:
+    with pytest.raises(WorkspaceError, match="cannot be opened"):
+        Store("oracle://somewhere/else")
+
+
+_POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server that is made for these tests, by its own user: it refuses to run as root."""
+    if not _POSTGRES:
+        pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
+    folder, binaries = Path("/tmp") / f"hetero-postgres-{os.getpid()}", _POSTGRES[-1].parent
+    folder.mkdir(mode=0o700)
+    as_user: list[str] = []
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = folder / "data"
+    subprocess.run([*as_user, binaries / "initdb", "-D", data, "-U", "editor", "--auth=trust", "--no-sync"], check=True,
+                   capture_output=True, cwd="/tmp", timeout=120)
+    server = subprocess.Popen([*as_user, binaries / "postgres", "-D", data, "-p", str(port), "-k", folder, "-c",
+                               "listen_addresses=127.0.0.1", "-c", "fsync=off"], stderr=subprocess.DEVNULL, cwd="/tmp")
+    try:
+        for _ in range(100):
+            if subprocess.run([binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode == 0:
+                break
+            time.sleep(0.2)
+        yield f"postgresql://editor@127.0.0.1:{port}/postgres"
+    finally:
+        server.send_signal(signal.SIGINT)  # ends connections too
+        server.wait(20)
+        shutil.rmtree(folder)
+
+
+def test_a_team_shares_a_workspace_in_postgresql(postgres: str, tmp_path: Path) -> None:
+    members = documents_of_one_record(postgres, tmp_path, TABLE, 40)
+    paint_at_once(members, 40)
+    for member in members:
+        assert len(member.placement.settings.pins) == 40 and len(member.history.steps) == 41
+        assert member.undo() and member.redo()
+    members[0].keep_layout("ours")
+    assert list(members[1].store.layouts(members[1].id)) == ["ours"]
+    assert Store(postgres).find(str(tmp_path / "net.onnx"), members[0].graph.sha256, {}, TABLE) is not None
+
+
+def test_a_postgresql_that_is_gone_is_a_message() -> None:
+    with pytest.raises(WorkspaceError, match="workspace postgresql"):
+        Store("postgresql://editor@127.0.0.1:1/postgres")

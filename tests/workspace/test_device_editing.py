@@ -1,0 +1,63 @@
+"""The device table of a document is edited like everything else: solved at once, a step of the history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import write_dag
+
+import editor
+from editor.errors import EditorError
+from editor.workspace.document import Document, first_decisions
+from editor.workspace.history import Store
+
+TABLE = [{"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "CPU", "backendName": "CPU"}]
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Document:
+    path = write_dag(tmp_path / "net.onnx", [[], [0], [1]], ["Relu", "Tanh", "Relu"])
+    graph = editor.load_model(path)
+    plan = editor.partition(graph, TABLE)
+    store = Store(str(tmp_path / "workspace"))
+    record = store.create("net", str(path), graph.sha256, {}, first_decisions(plan.placement.settings, TABLE))
+    abilities = {d.name: c for d, c in zip(plan.devices, plan.placement.constraints.capabilities, strict=True)}
+    return Document(store, record, graph, abilities)
+
+
+def devices_of_ops(document: Document) -> list[str]:
+    return [document.devices[d].name for d in document.placement.assignment.device.tolist()]
+
+
+def test_a_change_of_the_table_is_solved_at_once_and_can_be_undone(document: Document) -> None:
+    assert devices_of_ops(document) == ["NPU", "CPU", "NPU"]
+    document.set_devices([{**TABLE[0], "nonSupportedNodes": "Relu"}, TABLE[1]])
+    assert devices_of_ops(document) == ["CPU", "NPU", "CPU"]
+    assert document.history.current.label == "devices: change NPU"
+    assert document.undo() and devices_of_ops(document) == ["NPU", "CPU", "NPU"]
+    assert document.redo() and devices_of_ops(document) == ["CPU", "NPU", "CPU"]
+
+
+def test_devices_are_added_and_removed_and_pins_to_removed_ones_go(document: Document) -> None:
+    document.set_devices([*TABLE, {"name": "GPU", "backendName": "GPU"}])
+    document.paint([0], 2)
+    document.paint([1], 1)
+    assert devices_of_ops(document)[0] == "GPU"
+    assert document.set_devices(TABLE) == 1
+    assert list(document.placement.settings.pins.values()) == ["CPU"]
+    assert document.undo() and len(document.placement.settings.pins) == 2
+
+
+def test_published_limits_hold_as_soon_as_a_preset_is_chosen(document: Document) -> None:
+    document.set_devices([{"name": "NPU", "backendName": "NPU", "preset": "edgetpu"}, TABLE[1]])
+    assert devices_of_ops(document) == ["CPU"] * 3
+
+
+@pytest.mark.parametrize("entries", [[], [{"name": "X", "backendName": "nowhere"}], [TABLE[0], TABLE[0]],
+                                     [{**TABLE[0], "memory": "much"}], [TABLE[0]]])
+def test_an_invalid_table_changes_nothing(document: Document, entries: list[dict[str, str]]) -> None:
+    before = document.version
+    with pytest.raises(EditorError):
+        document.set_devices(entries)
+    assert document.version == before and devices_of_ops(document) == ["NPU", "CPU", "NPU"]

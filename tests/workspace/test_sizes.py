@@ -1,0 +1,56 @@
+"""One plan at several sizes is what one gets by opening the model at each of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+import editor
+from editor.__main__ import main
+from editor.graph.graph import Graph
+from editor.workspace.sizes import MOST_SIZES, parse_sizes
+
+WHISPER = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
+
+
+def test_each_row_is_the_plan_of_the_model_at_these_sizes(whisper: Graph) -> None:
+    key = whisper.op_keys[int(whisper.order[-1])]
+    plan = editor.partition(whisper, "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
+    rows = plan.at_sizes({"sequence": [8, 64], "batch": [1, 3]})
+    assert [dict(r.define) for r in rows] == [{"batch": b, "sequence": s} for s in (8, 64) for b in (1, 3)]
+    for row in rows:
+        alone = editor.partition(editor.load_model(WHISPER, row.define), "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
+        assert row.problem == "" and row.basis is not None and str(row.basis) == "estimate from shapes"
+        assert row.figures["subgraphs"] == len(alone.subgraphs) and row.figures["memory"] == alone.run_memory.peaks
+        placed = [alone.graph.op_keys[op] for op in alone.placement.placed_ops.tolist()]
+        assert row.moved_ops == sum(alone.affinity[k] != plan.affinity[k] for k in placed)
+    assert rows[0].moved_ops == 0
+    seconds = [r.figures["predicted"] for r in rows]
+    assert seconds[0] < seconds[1] < seconds[3] and seconds[0] < seconds[2] < seconds[3]
+
+
+def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(whisper: Graph) -> None:
+    plan = editor.partition(whisper, "HETERO:CPU")
+    good, bad = plan.at_sizes({"sequence": [8, 10_000]})  # there are 448 positions
+    assert good.problem == "" and (bad.problem or bad.figures["predicted"] > good.figures["predicted"])
+    with pytest.raises(editor.EditorError, match="no dimension 'length' to choose; it has: batch, sequence"):
+        plan.at_sizes({"length": [1]})
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "no sizes"), ("sequence", "written as"), ("sequence=8,x", "written as"), ("sequence=-1", "written as"),
+    ("a=" + ",".join(map(str, range(1, MOST_SIZES + 2))), "at most")])
+def test_sizes_are_read_strictly(text: str, message: str) -> None:
+    with pytest.raises(editor.EditorError, match=message):
+        parse_sizes(text)
+    assert parse_sizes("a=1,2,2 b=3") == {"a": [1, 2], "b": [3]}
+
+
+def test_the_command_prints_a_line_for_each_size(tmp_path: Path, whisper: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = editor.partition(whisper, "HETERO:CPU").save(tmp_path / "plan.json")
+    assert main(["sizes", str(plan), "sequence=8,16", "--json", str(tmp_path / "sizes.json")]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["sizes", "sequence=8", "sequence=16"]
+    assert [row["define"]["sequence"] for row in json.loads((tmp_path / "sizes.json").read_text())] == [8, 16]
