@@ -24,7 +24,7 @@ check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
 test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
 	@.ci/chromium
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests
 
 test-optional: ## Runtimes that not everyone installs (IREE, TVM), in a venv of their own
 	.ci/optional

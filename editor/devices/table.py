@@ -59,11 +59,21 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
         text = str(spec)
         if text.upper().startswith("HETERO:") or text.upper() == "HETERO":
             return _from_hetero(text)
-        return _from_file(Path(spec))
+        return parse_devices(_read(Path(spec)), text)
     if isinstance(spec, Mapping) or not isinstance(spec, Iterable) or not all(isinstance(entry, Mapping) for entry in spec):
         raise DeviceTableError("device table: a list of devices holds mappings such as {'name': 'CPU'}; "
                                "for names alone write 'HETERO:GPU,CPU'")
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
+
+
+def text_of_table(spec: Spec) -> str:
+    """The text of the file that a device table is read from; "" where it is none.
+
+    Raises:
+        DeviceTableError: the file cannot be read.
+    """
+    is_file = isinstance(spec, Path) or (isinstance(spec, str) and spec.upper().partition(":")[0] != "HETERO")
+    return _read(Path(str(spec))) if is_file else ""
 
 
 def _from_hetero(text: str) -> tuple[Device, ...]:
@@ -79,20 +89,19 @@ def _named(text: str) -> dict[str, Any]:
     return {"name": match[1].strip(), "preset": match[2].strip()} if match else {"name": text}
 
 
-def _from_file(path: Path) -> tuple[Device, ...]:
+def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
             raise DeviceTableError(f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DeviceTableError(f"{path}: no such file (a device table, or HETERO:GPU,CPU)") from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error
     except (OSError, ValueError) as error:
         raise DeviceTableError(f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    return parse_devices(text, str(path))
 
 
 def parse_devices(text: str, source: str) -> tuple[Device, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from editor import limits
 from editor.devices.discovery import set_available_devices
-from editor.devices.table import Spec, load_devices
+from editor.devices.table import Spec, load_devices, text_of_table
 from editor.errors import EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
@@ -194,7 +194,7 @@ class AppState:
         known = self.store.find(str(graph.path), graph.sha256, graph.define, devices)
         if known is not None:
             return self.document(known.id)
-        return self._create(graph, devices, Settings())
+        return self._create(graph, devices, Settings(), text_of_table(request.devices))
 
     def document(self, document_id: str) -> Document:
         """A document by its id, loaded again where needed.
@@ -228,7 +228,8 @@ class AppState:
         graph = self._load(document.graph.path, {**document.graph.define, **define})
         if dict(graph.define) == dict(document.graph.define):
             return document
-        resized = self._create(graph, [dict(d.entry) for d in document.devices], document.placement.settings)
+        resized = self._create(graph, [dict(d.entry) for d in document.devices], document.placement.settings,
+                               document.devices_text)
         for name, decisions in self.store.layouts(document_id).items():
             self.store.keep_layout(resized.id, name, decisions)
         return resized
@@ -334,12 +335,12 @@ class AppState:
         graph, devices, settings = plan_file.parts(document, path)
         return self._create(graph, [dict(d.entry) for d in devices], settings)
 
-    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings) -> Document:
+    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "") -> Document:
         answers = self._ask(graph, devices)
         table = load_devices(devices)
         solve(graph, table, settings, [answers[d.name] for d in table])  # fails before anything is stored
         record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define,
-                                   first_decisions(settings, devices))
+                                   first_decisions(settings, devices, devices_text))
         return self._keep(Document(self.store, record, graph, answers))
 
     def _load(self, path: Path, define: Mapping[str, int]) -> Graph:

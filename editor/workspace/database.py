@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from editor.workspace.folders import folder_of, make_private
 from editor.workspace.schema import SCHEMA, metadata
 
 LOCK_SECONDS = 2
-"""Longest wait for another program that writes to the same SQLite file."""
+"""Longest wait for whoever else uses the same SQLite file."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _FIRST_SCHEMA, _WITH_VERSION = "0001", "0002"
 _REASONS = (
@@ -56,6 +57,7 @@ class Database:
                 file = Path(place.removeprefix("sqlite:///"))
                 if not file.exists():
                     file.touch(mode=0o600)
+            self._turns: AbstractContextManager[None] = _Turns() if self.url.drivername == "sqlite" else nullcontext()
             self._engine = _engine(self.url)
         except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
             raise WorkspaceError(f"The workspace {self.name} cannot be opened: {_first_line(error)}.") from error
@@ -69,7 +71,7 @@ class Database:
         Raises:
             WorkspaceError: the database does not answer.
         """
-        with self._in_words(), self._engine.connect() as connection:
+        with self._in_words(), self._turns, self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -79,17 +81,39 @@ class Database:
         Raises:
             WorkspaceError: nothing was stored.
         """
-        with self._in_words(), self._engine.begin() as connection:
+        with self._in_words(), self._turns, self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         try:
             yield
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, _TurnError) as error:
             text = _first_line(error)
             reason = next((words for part, words in _REASONS if part in text), text)
             raise WorkspaceError(f"The workspace {self.name} cannot be used: {reason}.") from error
+
+
+class _TurnError(Exception):
+    """A thread did not get its turn in time."""
+
+
+class _Turns:
+    """Lets one thread of this process at a time use an SQLite file.
+
+    SQLite itself makes whoever finds the file locked sleep for up to 0.1 s before the next attempt, first come not first
+    served; with many pages, threads of one server then wait for each other for seconds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=LOCK_SECONDS):
+            raise _TurnError("locked")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def _is_file(place: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices
+from editor.devices.table_text import table_text
 from editor.errors import PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools, Graph
@@ -41,6 +42,8 @@ class Refusal:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_TEXT = "devices_text"
+"""Stands in the first revision only."""
 _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
@@ -80,11 +83,11 @@ class Document:
         self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
         self._lock = threading.RLock()
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
-        self._decisions = store.decisions(record.id, record.cursor)
+        self._decisions = self._stored(record.cursor)
         self._capabilities = {_identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
                               if d.name in capabilities}
         """By everything that a table says of a device: it may be changed, and changed back."""
-        self._original = self._decisions if record.cursor == 0 else store.decisions(record.id, 0)
+        self._original = store.decisions(record.id, 0)
         self._placement = self._solve(self._decisions)
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
@@ -109,6 +112,11 @@ class Document:
         """The device table at the creation of the document."""
         entries: list[dict[str, Any]] = self._original["devices"]
         return entries
+
+    @property
+    def devices_text(self) -> str:
+        """The device table as YAML, with the comments of the file that it came from."""
+        return table_text([d.entry for d in self.devices], self._original.get(_TEXT, ""))
 
     @property
     def history(self) -> HistoryTree:
@@ -136,7 +144,7 @@ class Document:
             if record is None or record.version == self.version:
                 return False
             steps = [*self._tree.steps, *self.store.steps(self.id, after=len(self._tree.steps) - 1)]
-            decisions = self.store.decisions(self.id, record.cursor)
+            decisions = self._stored(record.cursor)
             self._placement = self._solve(decisions)
             self._tree, self._decisions = HistoryTree(steps, record.cursor, record.tip), decisions
             self.version = record.version
@@ -392,7 +400,7 @@ class Document:
             if number is None or not 0 <= number < len(self._tree.steps):
                 return False
             tree = self._tree.moved(number)
-            decisions = self.store.decisions(self.id, number)
+            decisions = self._stored(number)
             placement = self._solve(decisions)
             self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
             self._placement, self._decisions, self._tree = placement, decisions, tree
@@ -413,6 +421,11 @@ class Document:
         step = self.store.append(self.id, self._tree.cursor, label, decisions, self.version)
         self._placement, self._decisions, self._tree = placement, dict(decisions), self._tree.grown(step)
         self.version += 1
+
+    def _stored(self, number: int) -> dict[str, Any]:
+        decisions = self.store.decisions(self.id, number)
+        decisions.pop(_TEXT, None)
+        return decisions
 
     def _solve(self, decisions: Mapping[str, Any]) -> Placement:
         devices = load_devices(decisions["devices"])
@@ -442,9 +455,9 @@ def _changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
     return "devices: " + (", ".join(parts) or " > ".join(new))
 
 
-def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The decisions of a new document."""
-    return {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
+def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:
+    """The decisions of a new document, and the text of the file that its device table came from."""
+    return ({_TEXT: devices_text} if devices_text else {}) | {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
             "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
             "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,
             "rules": [rule.to_dict() for rule in plan_settings.rules]}

@@ -8,6 +8,7 @@ import pytest
 from conftest import write_dag
 
 import editor
+from editor.devices.table import parse_devices
 from editor.errors import EditorError
 from editor.workspace.document import Document, first_decisions
 from editor.workspace.history import Store
@@ -61,3 +62,17 @@ def test_an_invalid_table_changes_nothing(document: Document, entries: list[dict
     with pytest.raises(EditorError):
         document.set_devices(entries)
     assert document.version == before and devices_of_ops(document) == ["NPU", "CPU", "NPU"]
+
+
+def test_comments_of_the_file_stay_when_its_table_was_edited_and_the_document_opened_again(document: Document) -> None:
+    text = "# For the lab.\n- name: NPU  # slot 2\n  backendName: NPU\n- name: CPU\n  backendName: CPU\n"
+    first = first_decisions(document.placement.settings, [dict(d.entry) for d in parse_devices(text, "lab.yaml")], text)
+    record = document.store.create("net", str(document.graph.path), document.graph.sha256, {}, first)
+    with_text = Document(document.store, record, document.graph, {})
+    assert with_text.devices_text == text
+    npu, cpu = (dict(d.entry) for d in with_text.devices)
+    with_text.set_devices([cpu, {**npu, "memory": "1GiB"}])
+    record = document.store.get(record.id) or record
+    assert Document(document.store, record, document.graph, {}).devices_text == (
+        "# For the lab.\n- name: CPU\n  backendName: CPU\n- name: NPU  # slot 2\n  backendName: NPU\n  memory: 1GiB\n")
+    assert "devices_text" not in document.store.decisions(record.id, 1), "the text is stored once"

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import yaml
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
@@ -69,8 +68,7 @@ def _content(document: Document, what: str) -> dict[str, Any]:
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
     if what == "devices.yaml":
-        table = yaml.safe_dump([dict(d.entry) for d in document.devices], sort_keys=False, allow_unicode=True)
-        return {"content": table, "filename": "devices.yaml", "type": "application/yaml"}
+        return {"content": document.devices_text, "filename": "devices.yaml", "type": "application/yaml"}
     if what == "partition.log":
         return {"content": partition_log(placement), "filename": "partition.log", "type": "text/plain"}
     kind, _, form = what.partition(".")
