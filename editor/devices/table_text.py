@@ -26,14 +26,17 @@ def table_text(entries: Sequence[Entry], original: str = "") -> str:
             is the same stays to the letter, in one that changed only the changed keys are written; comments directly above
             an entry move with it.
     """
-    entries = [dict(entry) for entry in entries]
+    wanted = [dict(entry) for entry in entries]
     head, parts = _parts(original)
-    written = head + "".join(_entry_text(entry, parts) for entry in entries)
+    written = head + "".join(_entry_text(entry, parts) for entry in wanted)
+    return written if parts and _says(written, wanted) else _plain(wanted)
+
+
+def _says(text: str, entries: list[dict[str, Any]]) -> bool:
     try:
-        faithful = bool(parts) and load_yaml(written)[1] == entries
+        return bool(load_yaml(text)[1] == entries)
     except YamlError:
-        faithful = False  # for example: an anchor stood in an entry that was removed
-    return written if faithful else _plain(entries)
+        return False  # for example: an anchor stood in an entry that was removed
 
 
 def _entry_text(entry: Entry, parts: Mapping[str, tuple[Entry, str]]) -> str:
@@ -44,7 +47,11 @@ def _entry_text(entry: Entry, parts: Mapping[str, tuple[Entry, str]]) -> str:
 
 
 def _plain(entries: Sequence[Entry]) -> str:
-    return str(yaml.safe_dump([dict(entry) for entry in entries], sort_keys=False, allow_unicode=True))
+    plain = [dict(entry) for entry in entries]
+    text = str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+    if _says(text, plain):
+        return text
+    return str(yaml.safe_dump(plain, sort_keys=False))  # PyYAML does not escape U+0085, which it reads as a line break
 
 
 def _parts(text: str) -> tuple[str, dict[str, tuple[Entry, str]]]:

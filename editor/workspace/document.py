@@ -457,7 +457,8 @@ def _changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
 
 def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:
     """The decisions of a new document, and the text of the file that its device table came from."""
-    return ({_TEXT: devices_text} if devices_text else {}) | {"devices": [dict(e) for e in entries], "policy": plan_settings.policy,
+    text = {_TEXT: devices_text} if devices_text else {}
+    return {**text, "devices": [dict(e) for e in entries], "policy": plan_settings.policy,
             "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
             "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,
             "rules": [rule.to_dict() for rule in plan_settings.rules]}

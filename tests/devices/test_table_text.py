@@ -14,6 +14,7 @@ from editor.devices.table import load_devices, parse_devices
 from editor.devices.table_text import table_text
 from editor.yaml_text import load_yaml
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "devices"
 TABLE = """\
 ---
 # The box in the lab, see the wiki.
@@ -69,14 +70,15 @@ def test_a_new_device_is_added_and_a_renamed_one_written_anew() -> None:
     assert "- name: Renamed\n  backendName: Interpreter\n" in table_text([npu, cpu, {**spare, "name": "Renamed"}], TABLE)
 
 
-@pytest.mark.parametrize("original", ["", "HETERO:GPU,CPU", "[{name: A, backendName: CPU}]", "- &x {name: A, backendName: CPU}\n- *x",
-                                      "not: a list", "- [", "- name: A\n  backendName: &b CPU\n- name: B\n  backendName: *b\n"])
+@pytest.mark.parametrize("original", ["", "HETERO:GPU,CPU", "[{name: A, backendName: CPU}]",
+                                      "- &x {name: A, backendName: CPU}\n- *x", "not: a list", "- [",
+                                      "- name: A\n  backendName: &b CPU\n- name: B\n  backendName: *b\n"])
 def test_a_text_that_cannot_be_edited_is_written_anew(original: str) -> None:
     entries = [{"name": "B", "backendName": "CPU", "memory": "1GiB"}]
     assert load_yaml(table_text(entries, original))[1] == entries
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples" / "devices").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda p: p.stem)
 def test_tables_of_the_examples_stay_as_they_are(path: Path) -> None:
     text = path.read_text()
     assert table_text([d.entry for d in load_devices(path)], text) == text
