@@ -26,7 +26,7 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs:
 	$(MAKE) --no-print-directory lint
 	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests
 
-test-optional: ## Runtimes that not everyone installs (IREE, TVM), in a venv of their own
+test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own
 	.ci/optional
 
 fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60; those that do harm are kept in build/fuzz

@@ -6,9 +6,11 @@ so that the one that is at fault is known, and the others keep their device.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from editor.runtimes.answers import Answers
 from editor.runtimes.base import Capability, Runtime
 from editor.runtimes.probe import Group, ProbeModels, ask
 from editor.runtimes.trial import Fragment, Verdict, judge
+from editor.runtimes.whole_model import refusals_of_whole, whole_model
 
 TRY_SECONDS = 1.5
 """To run ops, per model and device; of the rest the runtime's claim is believed."""
@@ -57,6 +60,10 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
     probe = ProbeModels.of(graph)
     reasons, groups = probe.sound_groups()
     answers = Answers.of(device)
+    if runtime.depends_on_neighbours(device):
+        whole = _as_a_whole(graph, device, answers)
+        if whole is not None:
+            return Capability.of_reasons([own or whole.get(op, "") for op, own in enumerate(reasons)])
     keys = [probe.key(group.example) for group in groups]
     verdicts = [answers.get(key) for key in keys]
     open_groups = [i for i, verdict in enumerate(verdicts) if verdict is None]
@@ -77,6 +84,28 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
         for op in group.ops:
             reasons[op] = known.reason if known else ""
     return Capability.of_reasons(reasons)
+
+
+def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | None:
+    """Op -> why the device leaves it; None where the model cannot be asked about as a whole."""
+    model = whole_model(graph)
+    if model is None:
+        return None
+    key = f"whole:{hashlib.sha256(model).hexdigest()[:32]}"
+    known = answers.get(key)
+    if known is None:
+        if _report:
+            _report[0](f"asking {device.name} ({device.title}) about the whole model")
+        memory = limits.current().bytes_for(len(model))
+        try:
+            with _lock:
+                refused = _isolated(memory).call(_ALL_SECONDS, refusals_of_whole, device, model)
+        except (ProcessEndedError, ExecutionError):
+            refused = None
+        known = Verdict(json.dumps(refused))
+        answers.add({key: known})
+    stored = json.loads(known.reason)
+    return None if stored is None else {int(op): str(reason) for op, reason in stored.items()}
 
 
 class _Trial:

@@ -217,6 +217,12 @@ class Runtime(Protocol):
         """Whether claims of the device are to be tried; not where it is the measure of others, or compiling takes seconds."""
         ...
 
+    def depends_on_neighbours(self, device: Device) -> bool:
+        """Whether the device takes an op or leaves it by the ops around it, as compilers of quantised subgraphs do.
+
+        ``refusals`` is then asked about whole models, and their ops are not tried one by one."""
+        ...
+
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Compiles; raises ``ExecutionError`` with the runtime's message."""
         ...

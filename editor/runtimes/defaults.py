@@ -42,6 +42,10 @@ class RuntimeDefaults:
         """Whatever a runtime claims is tried."""
         return True
 
+    def depends_on_neighbours(self, device: Device) -> bool:
+        """No."""
+        return False
+
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Asks about single ops, and tries them; see ``asking``."""
         from editor.runtimes.asking import capability_of  # which imports what runtimes are made of

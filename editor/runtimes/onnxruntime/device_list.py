@@ -11,7 +11,7 @@ from editor.devices.hardware import cpu_name
 from editor.runtimes.onnxruntime.gpus import cuda_gpus
 from editor.runtimes.onnxruntime.plugin_trial import PluginDevice
 from editor.runtimes.onnxruntime.plugins import BUILT_IN, plugin_devices, unusable_plugins
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, NOT_A_DEVICE, TITLE, memory_kind, short_name
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, NOT_A_DEVICE, SIMULATED, TITLE, memory_kind, short_name
 
 
 def available() -> Sequence[AvailableDevice]:
@@ -38,6 +38,8 @@ def unusable() -> Sequence[UnusableRuntime]:
 def _hardware(device: PluginDevice) -> str:
     if device.kind != "CPU":
         return device.hardware
+    if device.provider in SIMULATED:
+        return f"{SIMULATED[device.provider]} {cpu_name()}"
     return cpu_name() if device.memory_kind == "cpu" else f"{cpu_name()}, in software"
 
 

@@ -16,21 +16,22 @@ from onnx import ModelProto, TensorProto
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.onnxruntime.plugins import ep_device, plugin_device
-from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, TENSORRT, index_of
+from editor.runtimes.onnxruntime.providers import CPU, DEPEND_ON_NEIGHBOURS, SELECTS_BY_UNIT, TENSORRT, index_of
 
 RECORD = {"session.record_ep_graph_assignment_info": "1"}
 """Entry of a session whose ``refused_ops`` are asked for."""
 _MAX_NAMED = 3
 """Ops in a message."""
 _MAX_SHAPE_ELEMENTS = 64
+_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _INTEGERS = frozenset({TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL})
 
 
-def create_session(model: bytes, options: ort.SessionOptions, device: Device, kept: Path | None = None) -> Any:
+def create_session(model: bytes | str, options: ort.SessionOptions, device: Device, kept: Path | None = None) -> Any:
     """A session on a device, with the CPU behind it for what the device refuses; raises whatever ONNX Runtime raises.
 
     Args:
-        model: the serialized model.
+        model: the serialized model, or the path of one.
         options: of the session.
         device: where it is to run.
         kept: folder for what the provider compiles, where it can keep that.
@@ -40,7 +41,7 @@ def create_session(model: bytes, options: ort.SessionOptions, device: Device, ke
     settings = {k: v for k, v in device.properties.items() if "." not in k and k != "device_id"}
     plugin = plugin_device(device.provider, index_of(device))
     if plugin is not None:
-        options.add_provider_for_devices([ep_device(plugin)], settings)
+        options.add_provider_for_devices([ep_device(plugin)], {**dict(plugin.settings), **settings})
         return ort.InferenceSession(model, options, enable_fallback=0)
     if device.provider == TENSORRT and kept is not None:
         settings = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": str(kept), **settings}
@@ -58,7 +59,9 @@ def refused_ops(session: Any, device: Device) -> list[tuple[str, str, str]]:
 def check_assignment(session: Any, model: ModelProto, device: Device, label: str) -> None:
     """Checks that the device runs all of a sub-model.
 
-    Ops on shapes may be elsewhere: ONNX Runtime computes them on the CPU where their results are needed there.
+    Ops on shapes may be elsewhere: ONNX Runtime computes them on the CPU where their results are needed there. So may a
+    QuantizeLinear or DequantizeLinear at the edge of the sub-model: compilers of quantised subgraphs take these only between
+    ops of their own.
 
     Raises:
         ExecutionError: the device refused an op; the message names it.
@@ -67,15 +70,24 @@ def check_assignment(session: Any, model: ModelProto, device: Device, label: str
     if not refused:
         return
     nodes = {node.name: node for node in model.graph.node}
-    small = _shape_tensors(model)
+    quantised = device.provider in DEPEND_ON_NEIGHBOURS
+    small = _shape_tensors(model) | (_converted_at_edge(model) if quantised else set())
+    added = {"ConstantOfShape", *(_CONVERSIONS if quantised else ())}
     wrong = [(nodes[name].output[0] if name in nodes else name, kind, provider) for name, (kind, provider) in refused.items()
              if not (name in nodes and small.issuperset(n for n in nodes[name].output if n))
-             and (name in nodes or kind != "ConstantOfShape")]
+             and (name in nodes or kind not in added)]
     if wrong:
         named = "; ".join(f"{kind} ({key!r}) was given to {provider}" for key, kind, provider in wrong[:_MAX_NAMED])
         more = f" and {len(wrong) - _MAX_NAMED} more" if len(wrong) > _MAX_NAMED else ""
         raise ExecutionError(f"{label} on {device.name}: {device.provider} refused {len(wrong)} of its ops: {named}{more}; "
                              "pin these ops to another device")
+
+
+def _converted_at_edge(model: ModelProto) -> set[str]:
+    """What ops that only change the type of an input, or give an output its type, compute."""
+    inputs, outputs = {i.name for i in model.graph.input}, {o.name for o in model.graph.output}
+    return {node.output[0] for node in model.graph.node if node.op_type in _CONVERSIONS
+            and (node.input[0] in inputs or node.output[0] in outputs)}
 
 
 def _shape_tensors(model: ModelProto) -> set[str]:

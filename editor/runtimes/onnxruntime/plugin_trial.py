@@ -5,6 +5,7 @@ Registering shows which devices there are, and only a session shows whether one 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,10 @@ from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.memory_spaces import kind_of
 from editor.runtimes.onnxruntime.options import session_options
 from editor.runtimes.onnxruntime.plugin_libraries import PluginLibrary, path_and_names
+from editor.runtimes.onnxruntime.providers import SETTINGS_TO_TRY
 
+NO_OTHER_PROVIDER = {"session.disable_cpu_ep_fallback": "1"}
+"""Entry of a session that is not created where the CPU would have to run some of its ops."""
 _IS_VIRTUAL = "is_virtual"
 """Key of a device's metadata: it compiles for hardware that is not here."""
 
@@ -38,6 +42,8 @@ class PluginDevice:
     memory_kind: str = "cpu"
     """What ONNX Runtime calls the memory of its values."""
     memory_index: int = 0
+    settings: tuple[tuple[str, str], ...] = ()
+    """Options without which a session on it cannot be created."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +79,28 @@ def try_library(library: PluginLibrary) -> TriedLibrary:
     devices, reasons = [], []
     for provider in providers:
         for position, device in enumerate(devices_of_provider(provider)):
-            try:
-                devices.append(_try_device(device, position))
-            except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
-                reasons.append((provider, reason_of(error)))
+            found, reason = _first_that_works(device, position)
+            devices += [found] if found else []
+            reasons += [(provider, reason)] if reason else []
     if not devices and not reasons:
         reasons.append((names[0], "it has no device on this machine"))
     return TriedLibrary(library.name, path, names[0], tuple(devices), tuple(reasons))
 
 
-def _try_device(device: Any, position: int) -> PluginDevice:
-    options = session_options()
-    options.add_provider_for_devices([device], {})
+def _first_that_works(device: Any, position: int) -> tuple[PluginDevice | None, str]:
+    """The device with the first settings that it works with; else why it does not with the provider's own."""
+    reason = ""
+    for settings in ({}, *SETTINGS_TO_TRY.get(device.ep_name, ())):
+        try:
+            return _try_device(device, position, settings), ""
+        except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
+            reason = reason or reason_of(error)
+    return None, reason
+
+
+def _try_device(device: Any, position: int, settings: Mapping[str, str]) -> PluginDevice:
+    options = session_options(entries=NO_OTHER_PROVIDER)
+    options.add_provider_for_devices([device], dict(settings))
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "trial", [value],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])])
@@ -99,7 +115,7 @@ def _try_device(device: Any, position: int) -> PluginDevice:
         kind, index = kind_of(value.device_name(), int(info.device_vendor_id)), int(info.device_id)
     hardware = device.device
     return PluginDevice(device.ep_name, position, hardware.type.name, hardware.vendor or device.ep_vendor, _hardware(hardware),
-                        str(dict(device.ep_metadata).get("version", "")), kind, index)
+                        str(dict(device.ep_metadata).get("version", "")), kind, index, tuple(sorted(settings.items())))
 
 
 def _hardware(hardware: Any) -> str:

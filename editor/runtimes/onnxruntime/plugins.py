@@ -141,7 +141,7 @@ def _key(library: PluginLibrary) -> str:
     boot = ""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return hashlib.sha256(repr((1, library.stamp, ort.__version__, settings, files, boot)).encode()).hexdigest()
+    return hashlib.sha256(repr((2, library.stamp, ort.__version__, settings, files, boot)).encode()).hexdigest()
 
 
 def _path() -> Path:
@@ -169,5 +169,9 @@ def _write(results: Mapping[str, TriedLibrary]) -> None:
 
 def _library(entry: Mapping[str, Any]) -> TriedLibrary:
     return TriedLibrary(entry["name"], entry["path"], entry["registration"],
-                        tuple(PluginDevice(**device) for device in entry["devices"]),
+                        tuple(_device(device) for device in entry["devices"]),
                         tuple((name, reason) for name, reason in entry["reasons"]))
+
+
+def _device(entry: Mapping[str, Any]) -> PluginDevice:
+    return PluginDevice(**{**entry, "settings": tuple((name, value) for name, value in entry["settings"])})

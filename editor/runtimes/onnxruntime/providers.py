@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from editor.devices.device import Device
 from editor.runtimes.base import MemorySpace
 
@@ -9,6 +11,7 @@ NAME = "onnxruntime"
 TITLE = "ONNX Runtime"
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
+QNN = "QNNExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 NOT_A_DEVICE = frozenset({"AzureExecutionProvider"})
 """Providers without hardware of their own: a cloud endpoint."""
@@ -17,7 +20,7 @@ PROVIDER_NAMES = {
     CPU: "CPU", CUDA: "CUDA", TENSORRT: "TensorRT",
     "NvTensorRTRTXExecutionProvider": "TensorRT-RTX", "ROCMExecutionProvider": "ROCm",
     "MIGraphXExecutionProvider": "MIGraphX", "DmlExecutionProvider": "DirectML", "CoreMLExecutionProvider": "CoreML",
-    "QNNExecutionProvider": "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "OpenVINO-EP",
+    QNN: "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "OpenVINO-EP",
     "XnnpackExecutionProvider": "XNNPACK", "ACLExecutionProvider": "ACL", "ArmNNExecutionProvider": "ArmNN",
     "DnnlExecutionProvider": "DNNL", "NnapiExecutionProvider": "NNAPI", "CANNExecutionProvider": "CANN",
     "WebGpuExecutionProvider": "WebGPU", "JsExecutionProvider": "JS", "SnpeExecutionProvider": "SNPE",
@@ -28,6 +31,14 @@ LEVEL_LABELS = {"CPU": "CPU", "CUDA": "GPU", "TensorRT": "GPU", "ROCm": "GPU", "
 """Label of the device level by short name; others are labelled by their short name."""
 _MEMORY = {CUDA: "cuda", TENSORRT: "cuda"}
 """Built-in providers with memory of their own in which values can stay between subgraphs."""
+SETTINGS_TO_TRY: Mapping[str, tuple[Mapping[str, str], ...]] = {QNN: ({"backend_type": "htp"},)}
+"""Options of plugins for a device that does not work without any."""
+SIMULATED = {QNN: "Hexagon NPU, simulated on"}
+"""Providers of NPUs that run on a CPU too, in a simulator: results are right, times say nothing about the NPU."""
+DEPEND_ON_NEIGHBOURS = frozenset({QNN})
+"""Providers that compile subgraphs: a Conv between DequantizeLinear and QuantizeLinear is theirs, and alone it may not be."""
+WRITE_CONTEXTS = frozenset({QNN, "OpenVINOExecutionProvider", "VitisAIExecutionProvider", "NvTensorRTRTXExecutionProvider"})
+"""Providers that write what they compiled into a model of ``EPContext`` ops, which loads without compiling."""
 SELECTS_BY_UNIT = frozenset({CUDA, TENSORRT, "ROCMExecutionProvider", "MIGraphXExecutionProvider"})
 """Built-in providers that take the number of a GPU."""
 

@@ -57,6 +57,10 @@ class OnnxRuntime(RuntimeDefaults):
         """All but the CPU provider, whose results are the measure for others."""
         return device.provider != CPU
 
+    def depends_on_neighbours(self, device: Device) -> bool:
+        """Providers that compile quantised subgraphs."""
+        return device.provider in providers.DEPEND_ON_NEIGHBOURS
+
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Creates a session, and reads which provider each op was given to."""
         from editor.runtimes.onnxruntime.errors import reason_of

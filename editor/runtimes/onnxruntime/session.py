@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from operator import is_
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
+from editor.runtimes.onnxruntime.context_models import context_path, writing
 from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session
 from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.memory_spaces import bind_output
 from editor.runtimes.onnxruntime.options import session_options
-from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, memory_space
+from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, WRITE_CONTEXTS, memory_space
 from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
 from editor.runtimes.values import nbytes, to_numpy
 
@@ -53,20 +55,39 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     entries = {"session.use_env_allocators": "1", "session.intra_op.allow_spinning": "0",
                "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k},
                **(RECORD if device.provider != CPU else {})}
-    settings = session_options(submodel.folder, options.threads, not submodel.optimized, entries)
-    # Looking up the places of a few tensors costs each run more than it saves.
-    settings.enable_mem_pattern = submodel.internal_tensor_count is None or submodel.internal_tensor_count > _FEW_TENSORS
-    kept = compile_folder(device.runtime) if options.keep and device.provider == TENSORRT else None
+
+    def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
+        made = session_options(submodel.folder, options.threads, not submodel.optimized, {**entries, **more})
+        # Looking up the places of a few tensors costs each run more than it saves.
+        made.enable_mem_pattern = submodel.internal_tensor_count is None or submodel.internal_tensor_count > _FEW_TENSORS
+        return made
+
+    model = submodel.model.SerializeToString()
+    kept = compile_folder(device.runtime) if options.keep and device.provider in {TENSORRT, *WRITE_CONTEXTS} else None
+    context = context_path(kept, submodel, model, device) if kept is not None else None
+    if context is not None and context.is_file():
+        try:
+            return Session(create_session(str(context), settings(), device), submodel, device)
+        except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled anew
+            context.unlink(missing_ok=True)
+    draft, writes = writing(context) if context is not None else (None, {})
     try:
-        session = create_session(submodel.model.SerializeToString(), settings, device, kept)
+        session = create_session(model, settings(writes), device, kept)
     except ExecutionError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
+    if device.provider != CPU:
+        try:
+            check_assignment(session, submodel.model, device, submodel.label)
+        except ExecutionError:
+            if draft is not None:
+                draft.unlink(missing_ok=True)
+            raise
+    if context is not None and draft is not None and draft.is_file():
+        draft.replace(context)
     if kept is not None:
         trim(kept)
-    if device.provider != CPU:
-        check_assignment(session, submodel.model, device, submodel.label)
     return Session(session, submodel, device)
 
 

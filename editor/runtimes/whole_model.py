@@ -1,0 +1,47 @@
+"""Asking a runtime about a whole model, where what a device takes of an op depends on the ops around it."""
+
+from __future__ import annotations
+
+from onnx import ModelProto, TensorProto
+
+from editor.devices.device import Device
+from editor.graph.graph import Graph
+from editor.graph.model_file import read_model
+from editor.runtimes.probe import MAX_IR_VERSION
+
+_PREFIX = "op"
+_MOST_BYTES = 1 << 30
+
+
+def whole_model(graph: Graph) -> bytes | None:
+    """The model, with its sizes as they were chosen and nodes named by the number of their op.
+
+    None where its weights are in other files or too large: a copy in memory would not do.
+    """
+    model = read_model(graph.path)
+    if any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer) or model.ByteSize() > _MOST_BYTES:
+        return None
+    for op, node in enumerate(model.graph.node):
+        node.name = f"{_PREFIX}{op}"
+    for value in model.graph.input:
+        shape = graph.tensor_shapes[graph.tensor_index[value.name]] if value.name in graph.tensor_index else None
+        for dim, size in zip(value.type.tensor_type.shape.dim, shape or (), strict=False):
+            if isinstance(size, int):
+                dim.dim_value = size
+    model.ir_version = min(model.ir_version, MAX_IR_VERSION)
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def refusals_of_whole(device: Device, model: bytes) -> dict[str, str] | None:
+    """Op, as text -> why the device leaves it to others; None where its runtime does not say.
+
+    Raises:
+        ExecutionError: there is no such runtime in this process.
+    """
+    from editor.runtimes.registry import runtime_of  # which imports the runtimes, and they this
+
+    found = runtime_of(device.runtime).refusals(ModelProto.FromString(model), device)
+    if found is None:
+        return None
+    return {name.removeprefix(_PREFIX): reason for name, reason in found.items() if name.removeprefix(_PREFIX).isdigit()}
