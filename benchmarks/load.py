@@ -89,6 +89,18 @@ class ScriptedPage(threading.Thread):
             "state": [{"id": "doc", "property": "data", "value": self.document}]})["response"]
 
 
+def wait_ended(family: list[psutil.Process], seconds: float = 10) -> None:
+    """Until no process runs; one that its new parent has not collected yet has ended."""
+    def runs(process: psutil.Process) -> bool:
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+    end = time.monotonic() + seconds
+    while any(map(runs, family)) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def strokes(pages: int, seconds: float) -> None:
     """Prints the times of strokes of many pages."""
     from pages import Server
@@ -131,7 +143,7 @@ def strokes(pages: int, seconds: float) -> None:
     family = process.children(recursive=True)
     begun = time.monotonic()
     server.stop()
-    psutil.wait_procs(family, timeout=10)
+    wait_ended(family)
     print(f"SIGTERM to the end of all {len(family) + 1} processes: {time.monotonic() - begun:.2f} s")
 
 
@@ -151,7 +163,7 @@ def benchmarks(count: int) -> None:
     family = [child for child in own.children(recursive=True) if "resource_tracker" not in "".join(child.cmdline())]
     begun = time.monotonic()
     service.close()
-    psutil.wait_procs(family, timeout=10)
+    wait_ended(family)
     left = [path.name for path in Path(temporary).iterdir()]
     print(f"closed in {time.monotonic() - begun:.2f} s; temporary files left: {left or 'none'}")
 

@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
+_LONGEST, _END = 8_000, 1_000
+"""Characters of a message, and of its end, where a longer one is cut: it repeats names of the input."""
+
+
 class EditorError(Exception):
     """Base class: the input, not the program, is at fault."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST - _END]} … {text[-_END:]}"
 
 
 class ModelError(EditorError):

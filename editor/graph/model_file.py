@@ -66,7 +66,7 @@ def read_model(path: str | Path) -> ModelProto:
 def _check_opsets(model: ModelProto, path: Path) -> None:
     """Refuses opset versions that cannot be, in the model and in its functions."""
     for opset in (*model.opset_import, *(o for function in model.functions for o in function.opset_import)):
-        if opset.version > MAX_OPSET:
+        if not 0 <= opset.version <= MAX_OPSET:
             domain = opset.domain or "ai.onnx"
             raise ModelError(f"{path}: version {opset.version} of the opset {domain!r}: there is no such version")
 
