@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-
 _LONGEST, _END = 8_000, 1_000
 """Characters of a message, and of its end, where a longer one is cut: it repeats names of the input."""
 

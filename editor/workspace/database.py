@@ -14,7 +14,9 @@ from editor.workspace.folders import folder_of, make_private
 from editor.workspace.schema import SCHEMA, metadata
 
 LOCK_SECONDS = 2
-"""Longest wait for whoever else uses the same SQLite file."""
+"""Longest wait for another program that uses the same SQLite file."""
+_TURN_SECONDS = 5
+"""Longest wait of a thread for the others of this process, of whom one may wait for another program."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _FIRST_SCHEMA, _WITH_VERSION = "0001", "0002"
 _REASONS = (
@@ -109,7 +111,7 @@ class _Turns:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(timeout=LOCK_SECONDS):
+        if not self._lock.acquire(timeout=_TURN_SECONDS):
             raise _TurnError("locked")
 
     def __exit__(self, *_: object) -> None:

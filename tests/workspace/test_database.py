@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -118,6 +119,28 @@ def test_a_locked_database_is_a_message_and_work_goes_on_when_it_is_free(tmp_pat
     other.execute("COMMIT")
     store.append(record.id, 0, "first", {}, 0)
     assert [step.label for step in store.steps(record.id)] == ["open", "first"]
+
+
+def test_threads_of_one_server_do_not_tell_each_other_to_wait(tmp_path: Path) -> None:
+    """SQLite lets whoever finds a file locked try again at random; of 20 threads one or another then waits for seconds."""
+    store = Store(str(tmp_path))
+    records = [store.create("m", "/m.onnx", "ff", {}, decisions()) for _ in range(20)]
+    refused: list[str] = []
+
+    def edit(document: str) -> None:
+        try:
+            for n in range(60):
+                store.append(document, n, f"step {n}", decisions(), n)
+                store.changes(document, n)
+        except WorkspaceError as error:
+            refused.append(str(error))
+    threads = [threading.Thread(target=edit, args=(record.id,)) for record in records]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not refused
+    assert all(len(store.steps(record.id)) == 61 for record in records)
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
