@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, ViewportSize, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
@@ -23,8 +23,8 @@ from pages import CHROMIUM, Server, node_at, ready  # noqa: E402
 MODELS, TABLE = ROOT / "examples" / "models", str(ROOT / "examples" / "devices" / "runtimes.yaml")
 SIZE: ViewportSize = {"width": 1440, "height": 900}
 STROKE_SIZE: ViewportSize = {"width": 1200, "height": 750}
-Frame = tuple[bytes, int]
-"""A PNG, and for how many milliseconds it is shown."""
+Frame = tuple[bytes, int, int, int]
+"""A PNG, for how many milliseconds it is shown, and where on the first picture (left, top)."""
 
 
 def main() -> None:
@@ -70,12 +70,21 @@ def opened(browser: Browser, server: Server, scheme: str, size: ViewportSize = S
 
 def stroke(page: Page) -> Iterator[Frame]:
     """A box of ops is painted with the second device: before, while it is drawn, and with its deltas."""
-    yield page.screenshot(), 1500
+    yield page.screenshot(), 1500, 0, 0
     page.keyboard.press("2")
-    yield page.screenshot(), 700
+    page.wait_for_timeout(400)  # the colours of the buttons change slowly
+    graph = page.locator("#graph").bounding_box()
+    assert graph is not None
+    clip: FloatRect = {"x": 0, "y": int(graph["y"]), "width": int(graph["x"] + graph["width"]), "height": int(graph["height"])}
+    at = (0, int(graph["y"]))
+    yield page.screenshot(clip=clip), 700, *at
     box = page.evaluate("""() => {
-        const nodes = heteroCy.nodes('.op').slice(88, 94), box = nodes.renderedBoundingBox(),
-            at = heteroCy.container().getBoundingClientRect();
+        const at = heteroCy.container().getBoundingClientRect();
+        const seen = heteroCy.nodes('.op').filter((n) => {
+            const b = n.renderedBoundingBox();
+            return b.y1 > 60 && b.y2 < at.height - 60 && b.x1 > 20 && b.x2 < at.width - 20;
+        });
+        const box = seen.slice(1, 7).renderedBoundingBox();
         return [box.x1 + at.left - 3, box.y1 + at.top - 3, box.x2 + at.left + 3, box.y2 + at.top + 3];
     }""")
     page.keyboard.down("Shift")
@@ -84,23 +93,23 @@ def stroke(page: Page) -> Iterator[Frame]:
     for share in (0.4, 0.7, 1.0):
         page.mouse.move(box[0] + share * (box[2] - box[0]), box[1] + share * (box[3] - box[1]), steps=3)
         page.wait_for_timeout(60)
-        yield page.screenshot(), 250
+        yield page.screenshot(clip=clip), 250, *at
     page.mouse.up()
     page.keyboard.up("Shift")
     expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
     page.wait_for_timeout(600)
-    yield page.screenshot(), 3500
+    yield page.screenshot(), 3500, 0, 0
 
 
 def animated(frames: Iterator[Frame]) -> bytes:
-    """An animated PNG of pictures of one size and kind."""
-    found = [(chunks(png), shown) for png, shown in frames]
+    """An animated PNG of pictures of one kind; the first says its size."""
+    found = [(chunks(png), shown, left, top) for png, shown, left, top in frames]
     header = found[0][0]["IHDR"][0]
-    width, height = struct.unpack(">II", header[:8])
     out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", header), chunk(b"acTL", struct.pack(">II", len(found), 0))]
     sequence = 0
-    for number, (parts, shown) in enumerate(found):
-        out.append(chunk(b"fcTL", struct.pack(">IIIIIHHBB", sequence, width, height, 0, 0, shown, 1000, 0, 0)))
+    for number, (parts, shown, left, top) in enumerate(found):
+        width, height = struct.unpack(">II", parts["IHDR"][0][:8])
+        out.append(chunk(b"fcTL", struct.pack(">IIIIIHHBB", sequence, width, height, left, top, shown, 1000, 0, 0)))
         sequence += 1
         data = zlib.compress(zlib.decompress(b"".join(parts["IDAT"])), 9)
         if number:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import EditorError, JobError
+from editor.execution.jobs.dask_settings import QUIET
 from editor.execution.jobs.job_limits import JobLimits
 from editor.killable import Section, set_expendable
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, configured, use
@@ -212,8 +213,7 @@ class JobService:
             for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
                 logging.getLogger(name).setLevel(logging.CRITICAL)  # jobs report killed workers
             dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": True,
-                             "distributed.worker.preload": ["editor.execution.jobs.worker_setup"],
-                             "distributed.admin.low-level-log-length": 0})
+                             "distributed.worker.preload": ["editor.execution.jobs.worker_setup"], **QUIET})
             try:
                 if self.scheduler:
                     self._client = self._external(JobClient)

@@ -19,6 +19,7 @@ from typing import Any
 
 from editor.errors import EditorError
 from editor.execution.jobs.cluster import WorkerWithoutHttp
+from editor.execution.jobs.dask_settings import QUIET
 from editor.execution.machines.host import Host
 from editor.execution.machines.weight_store import WeightStore
 from editor.files import cache_folder
@@ -75,8 +76,7 @@ async def _serve(options: WorkerOptions) -> None:
     address = options.connection.address
     for name in ("distributed.nanny", "distributed.worker", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False,
-                     "distributed.admin.low-level-log-length": 0})
+    dask.config.set({"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **QUIET})
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
