@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Any
 
 from dash import Dash, Input, Output, State, ctx, set_props
@@ -18,7 +19,9 @@ from editor.web.panels.status import status
 from editor.web.view import colours_of, view_of
 from editor.workspace.document import Document
 
-_REFRESH_SECONDS = 0.25
+_REFRESH_SECONDS = 0.5
+_CHART_SECONDS = 2.0
+"""Between two drawings of the live chart: a browser without a GPU takes 0.3 s for one, which disturbs the benchmark."""
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -90,12 +93,11 @@ def register(app: Dash, state: AppState) -> None:
 
 async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) -> None:
     websocket = ctx.websocket
-    seen = -1
+    seen, drawn = -1, 0.0
     if not benchmark.job.done:
         _enable(False)
         set_props("bench-calibrate", {"disabled": True})
         set_props("bench-cancel", {"disabled": False})
-        set_props("bench-progress", {"animated": True, "striped": True})
         set_props("bench-result", {"children": None})
         set_props("bench-stale", {"children": stale(benchmark, document)})
     while not benchmark.job.done:
@@ -104,11 +106,16 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
         events = list(benchmark.job.events)
         if len(events) != seen:
             seen = len(events)
-            _show_progress(document, benchmark, events, scheme)
+            now = monotonic()
+            draws = now - drawn >= _CHART_SECONDS
+            if _show_progress(document, benchmark, events, scheme if draws else "", drawn > 0) and draws:
+                drawn = now
         await asyncio.sleep(_REFRESH_SECONDS)
 
 
-def _show_progress(document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str) -> None:
+def _show_progress(document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str,
+                   has_chart: bool) -> bool:
+    """Tells how far a job is; draws the chart where a colour scheme is given. Returns whether there are samples to draw."""
     samples = [e for e in events if e["kind"] == "sample"]
     last: dict[str, Any] = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
     if last["kind"] == "phase":
@@ -119,8 +126,11 @@ def _show_progress(document: Document, benchmark: BenchmarkState, events: list[d
     else:
         set_props("bench-text", {"children": f"Measuring: {len(samples)} runs"})
         set_props("bench-progress", {"value": round(100 * last["progress"], 1), "color": "blue"})
-    if samples:
+    if samples and scheme and has_chart:
+        set_props("bench-chart", {"figure": _figure(document, benchmark, samples, scheme)})
+    elif samples and scheme:
         set_props("bench-chart-box", {"children": _chart(document, benchmark, scheme)})
+    return bool(samples)
 
 
 def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> None:
@@ -136,7 +146,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         return
     except TimeoutError:
         return
-    set_props("bench-progress", {"value": 100, "color": "teal", "animated": False, "striped": False})
+    set_props("bench-progress", {"value": 100, "color": "teal"})
     if benchmark.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
         set_props("view", {"data": view_of(document)})  # costs are measured now, and with them colours and the prediction
@@ -176,5 +186,9 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     samples = [e for e in list(benchmark.job.events) if e["kind"] == "sample"]
     if not samples:
         return None
+    return chart(_figure(document, benchmark, samples, scheme))
+
+
+def _figure(document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str) -> Any:
     planned = {d.name for d in document.devices if d.planned}
-    return chart(live_figure(samples, benchmark.devices, colours_of(document), bool(planned & set(benchmark.devices)), scheme))
+    return live_figure(samples, benchmark.devices, colours_of(document), bool(planned & set(benchmark.devices)), scheme)
