@@ -37,6 +37,8 @@ def target_of_name(name: str, provider: str) -> Target | None:
         return None
     if base in ("gpu", "cuda"):
         return _gpu(base, unit) if not unit or unit.isdigit() else None
+    if base == "npu":
+        return _npu(unit) if not unit or unit.isdigit() else None
     exact = full_name(base)
     if exact not in PROVIDER_NAMES:  # perhaps a plugin of a provider that nobody has heard of
         exact = next((d.provider for d in devices_of_runtime(NAME)
@@ -53,6 +55,13 @@ def _gpu(base: str, unit: str) -> Target:
         if number < len(others):
             return _target(others[number].provider, 1, str(others[number].index) if unit else "")
     return _target(CUDA, unit=unit)
+
+
+def _npu(unit: str) -> Target | None:
+    """An NPU of a plugin that is here; where another runtime has one, that comes first."""
+    here = [d for d in devices_of_runtime(NAME) if d.kind == "NPU"]
+    number = int(unit) if unit else 0
+    return _target(here[number].provider, 1, f"npu.{number}" if unit else "npu") if number < len(here) else None
 
 
 def _target(provider: str, preference: int = 0, unit: str = "") -> Target:
