@@ -39,6 +39,9 @@ _MAX_BYTES = 32 << 20
 _MAX_OPERANDS = 256
 """Largest op that is run; of larger ones the runtime's claim is believed."""
 
+_WHOLE = "the whole"
+"""Stands for an op in the answer about a whole model that ended the process: such answers are kept for a day."""
+
 _lock = threading.Lock()
 _process: IsolatedProcess | None = None
 _report: list[Callable[[str], None]] = []
@@ -100,12 +103,14 @@ def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, 
         try:
             with _lock:
                 refused = _isolated(memory).call(_ALL_SECONDS, refusals_of_whole, device, model)
-        except (ProcessEndedError, ExecutionError):
-            refused = None
+        except ExecutionError:
+            return None
+        except ProcessEndedError as error:
+            refused = {_WHOLE: str(error)}
         known = Verdict(json.dumps(refused))
         answers.add({key: known})
     stored = json.loads(known.reason)
-    return None if stored is None else {int(op): str(reason) for op, reason in stored.items()}
+    return None if stored is None or _WHOLE in stored else {int(op): str(reason) for op, reason in stored.items()}
 
 
 class _Trial:
