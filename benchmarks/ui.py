@@ -2,13 +2,13 @@
 
     python benchmarks/ui.py [--ops 3000 10000 50000] [--peers /path/to/python] [--repeat 3]
 
-``--peers`` is the Python of an environment with ``netron``, ``ai-edge-model-explorer`` and ``model-explorer-onnx``;
-without it only our page is measured. "Open" is from the navigation to the graph on the screen, of a model that was never
-opened before: "at once" when the server only just answers, "server idle" five seconds after its start (ours reads the
-file meanwhile); "from the command" adds to "at once" what the server took to answer. Ours has two moments: "seen", when
-the picture that comes with the first answer is painted, which is what the ratios refer to, and "live", when the graph
-that can be painted on has taken its place. All tools take turns on the same files in one browser; the figures are
-medians. Chromium renders in software here, so compare them among themselves.
+``--peers`` is the Python of an environment with ``netron``, and with ``ai-edge-model-explorer`` and
+``model-explorer-onnx`` where it is to be compared too. Beside ours stands a bare page of Dash and dash-cytoscape with as
+many nodes. "Open" is from the navigation to the graph on the screen, of a model that was never opened before: "at once"
+when the server only just answers, "server idle" five seconds after its start (ours reads the file meanwhile); "from the
+command" adds to "at once" what the server took to answer. Ours has two moments: "seen", when the picture that comes with
+the first answer is painted, and "live", when the graph that can be painted on has taken its place. All tools take turns on
+the same files in one browser; the figures are medians. Chromium renders in software here, so compare them among themselves.
 """
 
 from __future__ import annotations
@@ -110,6 +110,14 @@ def ours(model: Path) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
+def bare(model: Path) -> Iterator[tuple[str, int]]:
+    """A page of Dash and dash-cytoscape alone."""
+    port = free_port()
+    with serving([sys.executable, str(ROOT / "benchmarks" / "bare_page.py"), str(model), str(port)], port) as pid:
+        yield f"http://127.0.0.1:{port}/", pid
+
+
+@contextmanager
 def netron(python: str, model: Path) -> Iterator[tuple[str, int]]:
     """Netron's server."""
     port = free_port()
@@ -148,6 +156,10 @@ def open_seconds(browser: Browser, url: str, tool: str) -> tuple[float, float] |
             page.add_init_script(_WATCH)
         start = time.time()
         page.goto(url, timeout=OPEN_LIMIT * 1000, wait_until="commit")
+        if tool == "bare page":
+            page.wait_for_selector("#graph canvas", timeout=OPEN_LIMIT * 1000, state="attached")
+            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            return time.time() - start, time.time() - start
         if tool != "ours":
             page.wait_for_selector(SHOWN[tool], timeout=OPEN_LIMIT * 1000, state="attached")
             return time.time() - start, time.time() - start
@@ -168,9 +180,11 @@ def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat
     Args:
         settle: seconds between the start of a server and the navigation.
     """
-    tools: dict[str, Callable[[], Any]] = {"ours": lambda: ours(model)}
+    tools: dict[str, Callable[[], Any]] = {"ours": lambda: ours(model), "bare page": lambda: bare(model)}
     if peers:
-        tools |= {"Netron": lambda: netron(peers, model), "Model Explorer": lambda: explorer(peers, model)}
+        tools["Netron"] = lambda: netron(peers, model)
+    if peers and (Path(peers).parent / "model-explorer").exists():
+        tools["Model Explorer"] = lambda: explorer(peers, model)
     found: dict[str, list[tuple[float, float, float]]] = {tool: [] for tool in tools}
     for _ in range(repeat):
         for tool, start in list(tools.items()):
@@ -189,7 +203,7 @@ def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat
             said.append(f"{tool} not within {OPEN_LIMIT} s")
             continue
         value, command = (statistics.median(one[i] for one in each) for i in (0, 2))
-        said.append(f"{tool} {value:5.2f} s ({value / seen:5.2f} x ours)"
+        said.append(f"{tool} {value:5.2f} s ({value / seen:5.2f} x seen, {value / live:5.2f} x live)"
                     + ("" if settle else f", from the command {command:5.2f} s ({command / whole:5.2f} x)"))
     when = "at once" if not settle else "server idle"
     print(f"open {name:<26} {when:<12} {'   '.join(said)}", flush=True)
@@ -300,7 +314,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     compileall.compile_dir(ROOT / "editor", quiet=1)  # as after a first start; the others are installed with theirs
-    chromium = next(p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n)))
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    chromium = next(p for n in names if (p := shutil.which(n)))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         models = {"ResNet-50": ROOT / "examples" / "models" / "resnet50.onnx"}
         models |= {f"transformer, {n:,} ops": transformer(Path(folder) / f"transformer{n}.onnx", n) for n in options.ops}
