@@ -19,7 +19,7 @@ run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes
 	@$(BIN)/python app.py $(ARGS)
 
 check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
-	$(BIN)/python -m pytest -m "not slow and not browser"
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
 
 test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
 	@.ci/chromium
