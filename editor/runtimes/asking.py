@@ -34,13 +34,12 @@ _ANSWER_SECONDS = 12.0
 _SINGLE_SECONDS = 5.0
 _ALL_SECONDS = 20.0
 """For one device of a model, crashes included."""
+_SHARE_FOR_WHOLE = 0.6
+"""Of the limit of time, for a device that is asked about the whole model at once; it has to compile all of it."""
 _MAX_FLOPS = 1e9
 _MAX_BYTES = 32 << 20
 _MAX_OPERANDS = 256
 """Largest op that is run; of larger ones the runtime's claim is believed."""
-
-_WHOLE = "the whole"
-"""Stands for an op in the answer about a whole model that ended the process: such answers are kept for a day."""
 
 _lock = threading.Lock()
 _process: IsolatedProcess | None = None
@@ -65,8 +64,8 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
     answers = Answers.of(device)
     if runtime.depends_on_neighbours(device):
         whole = _as_a_whole(graph, device, answers)
-        if whole is not None:
-            return Capability.of_reasons([own or whole.get(op, "") for op, own in enumerate(reasons)])
+        return Capability.of_reasons([own or (whole if isinstance(whole, str) else whole.get(op, ""))
+                                      for op, own in enumerate(reasons)])
     keys = [probe.key(group.example) for group in groups]
     verdicts = [answers.get(key) for key in keys]
     open_groups = [i for i, verdict in enumerate(verdicts) if verdict is None]
@@ -89,28 +88,29 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
     return Capability.of_reasons(reasons)
 
 
-def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | None:
-    """Op -> why the device leaves it; None where the model cannot be asked about as a whole."""
+def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | str:
+    """Op -> why the device leaves it to others; or why nothing is known about any op."""
     model = whole_model(graph)
     if model is None:
-        return None
+        return f"{device.title} can be asked about whole models only, and this one is too large for that"
     key = f"whole:{hashlib.sha256(model).hexdigest()[:32]}"
     known = answers.get(key)
     if known is None:
         if _report:
             _report[0](f"asking {device.name} ({device.title}) about the whole model")
-        memory = limits.current().bytes_for(len(model))
+        limit = limits.current()
+        seconds, memory = limit.seconds * _SHARE_FOR_WHOLE, limit.bytes_for(len(model))
         try:
             with _lock:
-                refused = _isolated(memory).call(_ALL_SECONDS, refusals_of_whole, device, model)
-        except ExecutionError:
-            return None
+                answer = _isolated(memory).call(seconds, refusals_of_whole, device, model)
+        except ExecutionError:  # another package's, which this process knows and a fresh one does not
+            answer = refusals_of_whole(device, model)
         except ProcessEndedError as error:
-            refused = {_WHOLE: str(error)}
-        known = Verdict(json.dumps(refused))
+            answer = f"{device.title} {error}, with the whole model"
+        known = Verdict(json.dumps(answer))
         answers.add({key: known})
     stored = json.loads(known.reason)
-    return None if stored is None or _WHOLE in stored else {int(op): str(reason) for op, reason in stored.items()}
+    return stored if isinstance(stored, str) else {int(op): str(reason) for op, reason in stored.items()}
 
 
 class _Trial:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
+from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
 from editor.graph.graph import Graph
@@ -14,13 +15,15 @@ _MOST_BYTES = 1 << 30
 
 
 def whole_model(graph: Graph) -> bytes | None:
-    """The model, with its sizes as they were chosen and nodes named by the number of their op.
+    """The model with its weights, its sizes as they were chosen, and nodes named by the number of their op.
 
-    None where its weights are in other files or too large: a copy in memory would not do.
+    None where it is too large: a copy in memory would not do.
     """
-    model = read_model(graph.path)
-    if any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer) or model.ByteSize() > _MOST_BYTES:
+    model = read_model(graph.path)  # which refuses weights in files outside the folder of the model
+    constants = int(graph.tensor_bytes[graph.tensor_is_constant].clip(min=0).sum())
+    if max(constants, model.ByteSize()) > _MOST_BYTES:
         return None
+    load_external_data_for_model(model, str(graph.path.parent))
     for op, node in enumerate(model.graph.node):
         node.name = f"{_PREFIX}{op}"
     for value in model.graph.input:
@@ -33,15 +36,12 @@ def whole_model(graph: Graph) -> bytes | None:
     return data
 
 
-def refusals_of_whole(device: Device, model: bytes) -> dict[str, str] | None:
-    """Op, as text -> why the device leaves it to others; None where its runtime does not say.
-
-    Raises:
-        ExecutionError: there is no such runtime in this process.
-    """
+def refusals_of_whole(device: Device, model: bytes) -> dict[str, str] | str:
+    """Op, as text -> why the device leaves it to others; or why it cannot be given the model at all."""
     from editor.runtimes.registry import runtime_of  # which imports the runtimes, and they this
 
-    found = runtime_of(device.runtime).refusals(ModelProto.FromString(model), device)
+    runtime, whole = runtime_of(device.runtime), ModelProto.FromString(model)
+    found = runtime.refusals(whole, device)
     if found is None:
-        return None
+        return runtime.refusal(whole, device) or f"{device.title} does not say which ops it takes"
     return {name.removeprefix(_PREFIX): reason for name, reason in found.items() if name.removeprefix(_PREFIX).isdigit()}

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import ROOT
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.isolated import IsolatedProcess, ProcessEndedError
@@ -54,14 +54,45 @@ class Faulty(LoadedModelRuntime):
             return [values[name] for name in submodel.outputs]
         return lambda: run
 '''
+COMPILER = '''
+"""Takes Relu only behind Add, as a compiler of fused ops does; hangs on Sigmoid and fails on Neg."""
+import time
+import faulty_runtime
+from editor.devices.discovery import AvailableDevice, Target
+
+
+class Compiler(faulty_runtime.Faulty):
+    name, title = "compiler", "Compiler"
+
+    def devices(self):
+        return [AvailableDevice("Compiler", "compiler", "", "1.0", "numpy", "Compiler")]
+
+    def resolve(self, name, provider):
+        return Target("compiler", "", True, "CPU", "Compiler") if name.lower() == "compiler" else None
+
+    def depends_on_neighbours(self, device):
+        return True
+
+    def refusal(self, model, device):
+        return "no memory to compile it"
+
+    def refusals(self, model, device):
+        nodes = {node.output[0]: node for node in model.graph.node}
+        if any(node.op_type == "Sigmoid" for node in model.graph.node):
+            time.sleep(1000)
+        if any(node.op_type == "Neg" for node in model.graph.node):
+            return None
+        return {node.name: "not behind an Add" for node in model.graph.node if node.op_type == "Relu"
+                and (node.input[0] not in nodes or nodes[node.input[0]].op_type != "Add")}
+'''
 ASK = '''
 import json, sys
 import editor
 from editor.runtimes import asking
-asking._SINGLE_SECONDS = 2.0
+asking._SINGLE_SECONDS = 6.0  # the start of the process included
 asked = []
 asking.on_asking(asked.append)
-plan = editor.partition(editor.load_model(sys.argv[1]), "HETERO:Faulty,CPU")
+plan = editor.partition(editor.load_model(sys.argv[1]), f"HETERO:{sys.argv[2]},CPU")
 able = plan.placement.constraints.capabilities[0]
 print(json.dumps([dict(zip(plan.graph.op_types, able.reasons)), asked]))
 '''
@@ -72,10 +103,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which a package with the faulty runtime is installed."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "faulty_runtime.py").write_text(FAULTY)
+    (folder / "compiler_runtime.py").write_text(COMPILER)
     info = folder / "faulty-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[hetero_editor.runtimes]\nfaulty = faulty_runtime:Faulty\n")
+    (info / "entry_points.txt").write_text("[hetero_editor.runtimes]\nfaulty = faulty_runtime:Faulty\n"
+                                          "compiler = compiler_runtime:Compiler\n")
     return {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "XDG_CACHE_HOME": str(folder / "cache")}
 
 
@@ -88,8 +121,8 @@ def chain(path: Path, kinds: list[str]) -> Path:
     return path
 
 
-def ask(environment: dict[str, str], model: Path) -> tuple[dict[str, str], list[str]]:
-    done = subprocess.run([sys.executable, "-c", ASK, str(model)], env=environment, cwd=ROOT, text=True, check=False,
+def ask(environment: dict[str, str], model: Path, device: str = "Faulty") -> tuple[dict[str, str], list[str]]:
+    done = subprocess.run([sys.executable, "-c", ASK, str(model), device], env=environment, cwd=ROOT, text=True, check=False,
                           capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
     reasons, asked = json.loads(done.stdout)
@@ -101,7 +134,7 @@ def test_crashes_hangs_failures_and_wrong_values_are_reasons(environment: dict[s
     reasons, asked = ask(environment, model)
     assert reasons["Abs"] == reasons["Exp"] == ""
     assert reasons["Relu"] == "Faulty crashed when it was tried (signal 11)"
-    assert reasons["Sigmoid"] == "Faulty gave no answer within 2 s when it was tried"
+    assert reasons["Sigmoid"] == "Faulty gave no answer within 6 s when it was tried"
     assert "no memory for Neg" in reasons["Neg"]
     assert "computes Tanh wrongly: off by up to" in reasons["Tanh"]
     assert asked == ["asking Faulty (Faulty) about 6 kinds of ops"]
@@ -113,6 +146,32 @@ def test_crashes_hangs_failures_and_wrong_values_are_reasons(environment: dict[s
     assert time.monotonic() - begin < 20
     stored = Path(environment["XDG_CACHE_HOME"]) / "hetero-editor" / "capability"
     assert stored.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_device_that_looks_at_neighbours_is_asked_about_the_whole_model(environment: dict[str, str], tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["r"]),
+             helper.make_node("Abs", ["r"], ["y"])]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [4])], [info("y", TensorProto.FLOAT, [4])],
+                              [numpy_helper.from_array(np.ones(4, np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.weights")
+    reasons, asked = ask(environment, tmp_path / "net.onnx", "Compiler")
+    assert reasons == {"Add": "", "Relu": "", "Abs": ""}
+    assert asked == ["asking Compiler (Compiler) about the whole model"]
+    assert ask(environment, tmp_path / "net.onnx", "Compiler") == (reasons, []), "the answer is kept"
+    alone, _ = ask(environment, chain(tmp_path / "alone.onnx", ["Abs", "Relu"]), "Compiler")
+    assert alone == {"Abs": "", "Relu": "not behind an Add"}
+
+
+def test_a_whole_model_that_a_device_refuses_or_hangs_on_is_the_reason_for_all_its_ops(
+        environment: dict[str, str], tmp_path: Path) -> None:
+    refused, _ = ask(environment, chain(tmp_path / "refused.onnx", ["Abs", "Neg"]), "Compiler")
+    assert refused == dict.fromkeys(("Abs", "Neg"), "no memory to compile it")
+    short = {**environment, "HETERO_LIMIT_SECONDS": "10"}
+    hung, _ = ask(short, chain(tmp_path / "hung.onnx", ["Abs", "Sigmoid"]), "Compiler")
+    reason = "Compiler gave no answer within 6 s when it was tried, with the whole model"
+    assert hung == dict.fromkeys(("Abs", "Sigmoid"), reason)
 
 
 def test_an_isolated_process_that_ends_is_started_again() -> None:
