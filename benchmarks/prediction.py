@@ -5,8 +5,10 @@
 
 Placements: the model on the first device alone, in 2, 6 and 32 stripes along the execution order, in random blocks, and as
 `optimal` places it. All placements of a model are measured interleaved. Prints per model the errors and the Spearman rank
-correlation of its placements; then median and 95th percentile of all errors. DIR is the pack after its ``prepare()``.
-Each model has a process of its own.
+correlation of its placements; then median and 95th percentile of all errors. "now" is the error where each device's share is
+multiplied with what the unsplit model takes in the benchmark, relative to the profile: machines whose speed changes between
+the two make the one error, costs that are wrong the other. DIR is the pack after its ``prepare()``. Each model has a process
+of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tuning import TABLE, load
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.measure.benchmark import Benchmark
+from editor.execution.measure.prediction import costs_by_best_source, predicted_now
 from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement, Settings, solve
@@ -64,13 +67,16 @@ def measure(path: Path, pack: Path | None, seconds: float, table: list[dict[str,
     devices = load_devices(table)
     graph, inputs = load(path, pack)
     problems = [f"{n}: {p}" for n, p in profile_all(graph, devices, 3.0).items() if isinstance(p, str)]
-    results = Benchmark(placements(graph, devices), seconds, inputs=inputs).run()
+    placed = placements(graph, devices)
+    results = Benchmark(placed, seconds, inputs=inputs).run()
+    unsplit = {b.device: b.time.median for b in results[0].baselines if b.time}
+    now = {name: predicted_now(p, costs_by_best_source(p)[0], unsplit) for name, p in placed.items()}
     rows = [{"placement": r.plan, "predicted": r.predicted, "basis": str(r.predicted_basis), "measured": r.total.median,
-             "margin": r.total.margin, "subgraphs": len(r.subgraphs), "surprise": r.surprise,
+             "now": now[r.plan], "margin": r.total.margin, "subgraphs": len(r.subgraphs), "surprise": r.surprise,
              "in_subgraphs": sum(s.time.median for s in r.subgraphs), "in_transfers": sum(t.time.median for t in r.transfers)}
             for r in results]
     return {"model": path.stem, "rows": rows, "problems": problems, "disturbances": list(results[0].disturbances),
-            "whole": {b.device: b.time.median for b in results[0].baselines if b.time}}
+            "whole": unsplit}
 
 
 def ranks(values: list[float]) -> np.ndarray[Any, Any]:
@@ -90,9 +96,10 @@ def told(result: dict[str, Any]) -> str:
              + "".join(f"; {text}" for text in (*result["problems"], *result["disturbances"]))]
     for row in result["rows"]:
         error = row["predicted"] / row["measured"] - 1
+        current = f"now {(row['now'] / row['measured'] - 1) * 100:+6.1f} %  " if row["now"] else ""
         lines.append(f"  {row['placement']:<14} {row['subgraphs']:>3} subgraphs  predicted {row['predicted'] * 1e3:8.2f} ms  "
                      f"measured {row['measured'] * 1e3:8.2f} ms ±{row['margin'] * 100:.1f} %  error {error * 100:+6.1f} %  "
-                     f"{row['surprise']}")
+                     f"{current}{row['surprise']}")
     rows = result["rows"]
     lines.append(f"  rank correlation {spearman([r['predicted'] for r in rows], [r['measured'] for r in rows]):.2f}")
     return "\n".join(lines)
@@ -102,9 +109,13 @@ def summary(results: list[dict[str, Any]]) -> str:
     """All models, in a line."""
     errors = np.abs([row["predicted"] / row["measured"] - 1 for r in results for row in r["rows"]])
     correlations = [spearman([x["predicted"] for x in r["rows"]], [x["measured"] for x in r["rows"]]) for r in results]
+    splits = [row for r in results for row in r["rows"] if row["now"] and row["subgraphs"] > 1]
+    now = np.abs([row["now"] / row["measured"] - 1 for row in splits] or [np.nan])
     return (f"{len(results)} models, {len(errors)} placements: median error {np.median(errors) * 100:.1f} %, 95th percentile "
             f"{np.percentile(errors, 95) * 100:.1f} %, worst {errors.max() * 100:.1f} %; rank correlation median "
-            f"{np.median(correlations):.2f}, least {min(correlations):.2f}")
+            f"{np.median(correlations):.2f}, least {min(correlations):.2f}; for the machine as it is in the benchmark, of "
+            f"{len(splits)} split ones: median error {np.median(now) * 100:.1f} %, 95th percentile "
+            f"{np.percentile(now, 95) * 100:.1f} %")
 
 
 def main() -> None:

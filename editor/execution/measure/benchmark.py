@@ -1,8 +1,7 @@
 """Measures plans in real runs, interleaved with the unsplit model on each real device.
 
-Every round runs each contender once, so a slower machine affects all of them. The order changes from round to round,
-because a run is slower after a runtime with busy threads and large weights. Measuring ends when the 95 % intervals of all
-medians are narrow, or when the time is up.
+Contenders take turns of a few runs (`turns`), so a slower machine affects all of them; the order changes from round to round.
+Measuring ends when the 95 % intervals of all medians are narrow, or when the time is up.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import platform
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -22,16 +22,26 @@ from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.hardware import cpu_name
 from editor.errors import EditorError, ExecutionError, JobError
-from editor.execution.executor import CompiledPlan, RunTimes, TransferTime, compile_placement, compile_whole
+from editor.execution.executor import CompiledPlan, RunTimes, compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers, random_inputs
-from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread, SubgraphFigures, TransferFigures
+from editor.execution.measure.contenders import (
+    MIN_ROUNDS,
+    Contender,
+    contender_of,
+    median_parts,
+    median_seconds,
+    rate_interval,
+    subgraph_figures,
+    transfer_figures,
+)
+from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
 from editor.execution.measure.kept_plans import KeptPlans, Key, key_of_plan, key_of_whole
 from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
-from editor.execution.measure.prediction import Parts, costs_by_best_source, surprise
-from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval
+from editor.execution.measure.prediction import costs_by_best_source, surprise
+from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, medians_of_turns
 from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
+from editor.execution.measure.turns import TURN_SECONDS, Turn
 from editor.placement.placement import Placement
-from editor.placement.wires import wire_name
 from editor.runtimes.base import Value
 from editor.runtimes.registry import capability, stand_in
 
@@ -39,8 +49,6 @@ MAX_WARM_UP_RUNS = 10
 """Warming up ends when a run takes as long as the fastest before it, and at the latest after these."""
 _WARM_UP_SHARE = 0.25
 """Of the time for measuring, per contender; two runs are made in any case."""
-MIN_ROUNDS = 6
-"""Fewer give no interval."""
 _NARROW_CHECKS = 2
 """Checks in a row at which all intervals must be narrow: who looks often enough sees a narrow one by chance."""
 SLOW_FACTOR = 10
@@ -51,25 +59,6 @@ _SLICE_SECONDS = 0.5
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 ShouldStop = Callable[[], bool]
-
-
-@dataclass
-class _Contender:
-    """A plan or the unsplit model on one device, with its measured times."""
-
-    name: str
-    compiled: CompiledPlan
-    plan: int | None
-    """Index of the plan; None for a baseline."""
-    times: list[RunTimes] = field(default_factory=list)
-    finished: int = 0
-    busy_seconds: float = 0.0
-    rates: list[float] = field(default_factory=list)
-    """[turn] requests per second"""
-    clones: list[CompiledPlan] = field(default_factory=list)
-    too_slow: bool = False
-    identical: list[tuple[str, int | None]] = field(default_factory=list)
-    """Name and index of plans and baselines that run the same compiled model."""
 
 
 class Benchmark:
@@ -108,9 +97,9 @@ class Benchmark:
             ExecutionError: a plan does not compile or run.
             JobError: cancelled.
         """
-        contenders: list[_Contender] = []
+        contenders: list[Contender] = []
         self._kept.drop_others(self._keys())
-        plans = [_contender_of(contenders, name, self._compile(name, placement), i)
+        plans = [contender_of(contenders, name, self._compile(name, placement), i)
                  for i, (name, placement) in enumerate(self.placements.items())]
         baselines = self._baselines(contenders)
         self._phase("warming up")
@@ -166,9 +155,9 @@ class Benchmark:
                 lambda: compile_whole(self.graph, device, self.threads, overridden=self.overridden))
         return self._wholes[key]
 
-    def _baselines(self, contenders: list[_Contender]) -> dict[str, _Contender]:
+    def _baselines(self, contenders: list[Contender]) -> dict[str, Contender]:
         """The unsplit model on every real device that can run all of it; records a reason for the others."""
-        baselines: dict[str, _Contender] = {}
+        baselines: dict[str, Contender] = {}
         for device in self._real_devices():
             self._phase(f"compiling the unsplit model on {device.name}")
             answer = capability(self.graph, device)
@@ -177,7 +166,7 @@ class Benchmark:
                 self.baseline_problems[device.name] = f"cannot run the whole model: {answer.reasons[refused[0]]}"
                 continue
             try:
-                baselines[device.name] = _contender_of(contenders, device.name, self._whole(device), None)
+                baselines[device.name] = contender_of(contenders, device.name, self._whole(device), None)
             except ExecutionError as error:
                 self.baseline_problems[device.name] = str(error)
         return baselines
@@ -191,7 +180,7 @@ class Benchmark:
                     devices.setdefault(device.settings, device)
         return list(devices.values())
 
-    def _warm_up(self, contender: _Contender) -> dict[str, Any]:
+    def _warm_up(self, contender: Contender) -> dict[str, Any]:
         result: dict[str, Any] = {}
         spent: list[float] = []
         while len(spent) < 2 or not (is_warm(spent) or len(spent) >= MAX_WARM_UP_RUNS
@@ -206,6 +195,7 @@ class Benchmark:
                 self.baseline_problems[contender.name] = str(error)
                 return {}
             spent.append(times.total)
+            contender.run_seconds = min(spent)
             if contender.plan is not None:
                 self.plan_seconds = max(self.plan_seconds, min(spent))
             elif times.total > SLOW_FACTOR * self.plan_seconds:
@@ -214,26 +204,32 @@ class Benchmark:
                 break
         return result
 
-    def _measure_latency(self, contenders: Sequence[_Contender]) -> None:
+    def _measure_latency(self, contenders: Sequence[Contender]) -> None:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         begin = perf_counter()
         rounds, narrow = 0, 0
         order = random.Random(0)
+        longest = min(TURN_SECONDS, self.seconds / (MIN_ROUNDS * max(len(active), 1)))
         while rounds < MIN_ROUNDS or (perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS):
             for contender in order.sample(active, len(active)):
-                self._check_stop()
-                _, times = contender.compiled.run_timed(self.inputs)
-                contender.times.append(times)
-                contender.finished += 1
-                contender.busy_seconds += times.total
-                self._sample(contender, times, perf_counter() - begin)
+                runs = Turn.of(contender.run_seconds, longest).take(partial(self._timed, contender))
+                contender.times += runs
+                contender.turns.append(len(runs))
+                contender.finished += len(runs)
+                contender.busy_seconds += sum(times.total for times in runs)
+                middle = sorted(runs, key=lambda times: times.total)[len(runs) // 2]
+                self._sample(contender, middle, perf_counter() - begin, len(runs))
             rounds += 1
             if rounds % 4 == 0 or rounds <= MIN_ROUNDS:
-                settled = all(is_settled([t.total for t in contender.times]) for contender in active)
+                settled = all(is_settled(medians_of_turns([t.total for t in c.times], c.turns)) for c in active)
                 narrow = narrow + 1 if settled else 0
         self._settled = narrow >= _NARROW_CHECKS
 
-    def _measure_throughput(self, contenders: Sequence[_Contender]) -> None:
+    def _timed(self, contender: Contender) -> RunTimes:
+        self._check_stop()
+        return contender.compiled.run_timed(self.inputs)[1]
+
+    def _measure_throughput(self, contenders: Sequence[Contender]) -> None:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         for contender in active:
             contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
@@ -245,7 +241,7 @@ class Benchmark:
             narrow = narrow + 1 if all(is_settled(c.rates) for c in active) else 0
         self._settled = narrow >= _NARROW_CHECKS
 
-    def _saturate(self, contender: _Contender, elapsed: float) -> None:
+    def _saturate(self, contender: Contender, elapsed: float) -> None:
         """Keeps all requests in flight for one turn."""
         deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds / MIN_ROUNDS)
         failures: list[BaseException] = []
@@ -272,9 +268,9 @@ class Benchmark:
         contender.finished += finished
         contender.busy_seconds += seconds
         contender.rates.append(finished / seconds)
-        self._sample(contender, contender.times[-1], elapsed)
+        self._sample(contender, contender.times[-1], elapsed, finished)
 
-    def _reference(self, baselines: Mapping[str, _Contender],
+    def _reference(self, baselines: Mapping[str, Contender],
                    outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
         """(device, outputs, problem) of the unsplit model, on the stand-in runtime if possible, else on any baseline."""
         names = [n for n in baselines if n not in self.baseline_problems]
@@ -288,7 +284,7 @@ class Benchmark:
         except EditorError as error:
             return "", None, str(error)
 
-    def _result(self, name: str, placement: Placement, contender: _Contender, baselines: Mapping[str, _Contender],
+    def _result(self, name: str, placement: Placement, contender: Contender, baselines: Mapping[str, Contender],
                 difference: Difference | None, problem: str, elapsed: float) -> BenchmarkResult:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
@@ -296,28 +292,33 @@ class Benchmark:
         difference, first = self._with_first_differences(placement, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
-            total=Spread.of([t.total for t in times]),
+            total=Spread.of([t.total for t in times], contender.turns),
             throughput=contender.finished / contender.busy_seconds if contender.busy_seconds else 0.0,
-            throughput_interval=_rate_interval(contender),
+            throughput_interval=rate_interval(contender),
             estimated=any(s.device in planned for s in placement.subgraphs),
-            subgraphs=_subgraph_figures(placement, contender, mean_total),
-            transfers=_transfer_figures(placement, contender, mean_total, planned),
+            subgraphs=subgraph_figures(placement, contender, mean_total),
+            transfers=transfer_figures(placement, contender, mean_total, planned),
             baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
             difference=difference, difference_problem=problem,
-            first_difference=first, **self._prediction(placement, contender),
+            first_difference=first, **self._prediction(placement, contender, baselines),
             settled=self._settled, disturbances=self._disturbed(contender),
             environment=environment(self.threads))
 
-    def _prediction(self, placement: Placement, contender: _Contender) -> dict[str, Any]:
+    def _prediction(self, placement: Placement, contender: Contender,
+                    baselines: Mapping[str, Contender]) -> dict[str, Any]:
         """What was predicted, by profiles where they exist, and why it came otherwise."""
         costs, basis = costs_by_best_source(placement)
         predicted = placement.price(costs).total
-        median = float(np.median([t.total for t in contender.times]))
-        why = surprise(placement, costs, _median_parts(contender), median) if self.mode == "latency" else ""
+        why = ""
+        if self.mode == "latency":
+            unsplit = {name: median_seconds(c) for name, c in baselines.items()
+                       if c.times and name not in self.baseline_problems}
+            why = surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
         return {"predicted": predicted, "predicted_basis": basis, "surprise": why}
 
-    def _disturbed(self, contender: _Contender) -> tuple[str, ...]:
-        moved = drift([t.total for t in contender.times]) if self.mode == "latency" else ""
+    def _disturbed(self, contender: Contender) -> tuple[str, ...]:
+        totals = [t.total for t in contender.times]
+        moved = drift(medians_of_turns(totals, contender.turns)) if self.mode == "latency" else ""
         return (*self._disturbances, *([moved] if moved else []))
 
     def _difference(self, placement: Placement, name: str, expected: dict[str, Any] | None,
@@ -350,17 +351,18 @@ class Benchmark:
         outputs = tuple(o if o.ok else replace(o, first=str(origins.get(o.name, problem))) for o in difference.outputs)
         return replace(difference, outputs=outputs), summary(origins) or problem
 
-    def _baseline(self, device: Device, contender: _Contender | None) -> Baseline:
+    def _baseline(self, device: Device, contender: Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")
         if contender is None or problem or not contender.times:
             return Baseline(device.name, device.description, None, None, None, problem or "not measured")
         throughput = contender.finished / contender.busy_seconds if contender.busy_seconds else None
-        return Baseline(device.name, device.description, Spread.of([t.total for t in contender.times]), throughput,
-                        _rate_interval(contender), "")
+        spread = Spread.of([t.total for t in contender.times], contender.turns)
+        return Baseline(device.name, device.description, spread, throughput, rate_interval(contender), "")
 
-    def _sample(self, contender: _Contender, times: RunTimes, at: float) -> None:
+    def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int) -> None:
+        """Reports a turn: one of its runs, and how many there were."""
         for name, plan in ((contender.name, contender.plan), *contender.identical):
-            self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at,
+            self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at, "runs": runs,
                            "total": times.total, "subgraphs": times.subgraphs,
                            "transfers": sum(t.seconds for t in times.transfers),
                            "progress": min(at / self.seconds, 1.0)})
@@ -372,67 +374,6 @@ class Benchmark:
     def _check_stop(self) -> None:
         if self.should_stop():
             raise JobError("cancelled")
-
-
-def _contender_of(contenders: list[_Contender], name: str, compiled: CompiledPlan, plan: int | None) -> _Contender:
-    """The contender that runs this compiled model, added if none does."""
-    same = next((c for c in contenders if c.compiled is compiled), None)
-    if same is not None:
-        same.identical.append((name, plan))
-        return same
-    contenders.append(_Contender(name, compiled, plan))
-    return contenders[-1]
-
-
-def _subgraph_figures(placement: Placement, contender: _Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
-    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
-    steps = {step.id: step for step in contender.compiled.steps}
-    figures = []
-    for subgraph in placement.subgraphs:
-        step = steps.get(subgraph.id)
-        if step is None:
-            continue
-        spent = [t.subgraphs[subgraph.id] for t in contender.times]
-        runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
-        first = next(graph.key_index[k] for k in subgraph.ops if subgraph_of_op[graph.key_index[k]] >= 0)
-        absorbed = tuple(f"{graph.display_name(op)} of subgraph {subgraph_of_op[op]}" for op in step.submodel.absorbed_ops)
-        figures.append(SubgraphFigures(
-            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), absorbed,
-            Spread.of(spent), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
-            float(np.mean(spent)) / mean_total if mean_total else 0.0))
-    return tuple(figures)
-
-
-def _transfer_figures(placement: Placement, contender: _Contender, mean_total: float,
-                      planned: set[str]) -> tuple[TransferFigures, ...]:
-    device = {s.id: s.device for s in placement.subgraphs}
-    machine = {d.name: d.machine for d in placement.devices}
-    named = {output: name for step in contender.compiled.steps for output, name in step.submodel.model_names.items()}
-    spent: dict[tuple[str, int, int], list[float]] = {}
-    last: dict[tuple[str, int, int], TransferTime] = {}
-    for times in contender.times:
-        for t in times.transfers:
-            spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
-            last[t.tensor, t.source, t.target] = t
-
-    def figures(tensor: str, source: int, target: int, seconds: list[float]) -> TransferFigures:
-        one, ends = last[tensor, source, target], (device[source], device[target])
-        wire = wire_name(machine[ends[0]], machine[ends[1]]) if one.sent else ""
-        return TransferFigures(named.get(tensor, tensor), source, target, *ends, one.bytes, bool({*ends} & planned),
-                               Spread.of(seconds), float(np.mean(seconds)) / mean_total if mean_total else 0.0, one.copied,
-                               wire, one.travelled_as, one.sent)
-    return tuple(figures(*key, seconds) for key, seconds in spent.items())
-
-
-def _rate_interval(contender: _Contender) -> tuple[float, float] | None:
-    return median_interval(contender.rates) if len(contender.rates) >= MIN_ROUNDS else None
-
-
-def _median_parts(contender: _Contender) -> Parts:
-    """Median seconds of every subgraph and of all transfers together."""
-    return Parts({step.id: float(np.median([t.subgraphs[step.id] for t in contender.times]))
-                  for step in contender.compiled.steps},
-                 float(np.median([sum(each.seconds for each in t.transfers) for t in contender.times])))
 
 
 def _ignore(_event: Event) -> None:

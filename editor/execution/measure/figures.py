@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from editor.execution.measure.statistics import median_interval
+from editor.execution.measure.statistics import median_interval, medians_of_turns
 from editor.kinds import Basis, Kind, kind_of_run, verdict
 from editor.text import counted, human_bytes, human_seconds
 
@@ -32,10 +32,17 @@ class Spread:
     count: int
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Spread:
-        """Percentiles of at least one duration."""
-        least, median, p90, p99, most = np.percentile(seconds, [0, 50, 90, 99, 100]).tolist()
-        return cls(median, *median_interval(seconds), p90, p99, least, most, float(np.mean(seconds)), len(seconds))
+    def of(cls, seconds: Sequence[float], turns: Sequence[int] = ()) -> Spread:
+        """Percentiles of at least one duration; median and interval are those of the turns' medians, where there are turns.
+
+        Args:
+            seconds: durations in the order in which they were measured.
+            turns: [turn] how many of them it has.
+        """
+        least, p90, p99, most = np.percentile(seconds, [0, 90, 99, 100]).tolist()
+        medians = medians_of_turns(seconds, turns)
+        return cls(float(np.median(medians)), *median_interval(medians), p90, p99, least, most, float(np.mean(seconds)),
+                   len(seconds))
 
     @property
     def margin(self) -> float:

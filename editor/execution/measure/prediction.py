@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -35,18 +36,22 @@ def costs_by_best_source(placement: Placement) -> tuple[Costs, Basis]:
     return costs, basis_of(costs, source)
 
 
-def surprise(placement: Placement, costs: Costs, measured: Parts, total: float) -> str:
-    """Which part of a run took longer or shorter than its costs say; "" where the whole is close to its prediction.
+def surprise(placement: Placement, costs: Costs, measured: Parts, total: float,
+             unsplit: Mapping[str, float] = MappingProxyType({})) -> str:
+    """Why a run took longer or shorter than its costs say; "" where the whole is close to its prediction.
 
     Args:
         placement: what ran.
         costs: what it was predicted by.
         measured: medians of its parts.
         total: median of the whole run, seconds.
+        unsplit: device name -> median seconds of the unsplit model on it, measured beside the plan.
     """
     predicted = placement.price(costs).total
     if not predicted or abs(total / predicted - 1) <= WORTH_SAYING:
         return ""
+    if machine := _changed_machine(placement, costs, total, unsplit):
+        return machine
     expected = expected_parts(placement, costs)
     gaps = {f"subgraph {number} on {_device(placement, number)}": (seconds, expected.subgraphs[number])
             for number, seconds in measured.subgraphs.items() if number in expected.subgraphs}
@@ -61,6 +66,54 @@ def surprise(placement: Placement, costs: Costs, measured: Parts, total: float) 
         if (was - should) / (total - predicted) >= _MAIN_SHARE:
             return f"{name} took {human_seconds(was)}, not {human_seconds(should)}"
     return "no single subgraph or device explains it"
+
+
+def predicted_now(placement: Placement, costs: Costs, unsplit: Mapping[str, float]) -> float | None:
+    """Seconds predicted for a machine that has become slower or faster since its devices were profiled.
+
+    Args:
+        placement: the plan.
+        costs: what it is predicted by.
+        unsplit: device name -> seconds of the unsplit model on it, measured now.
+
+    Returns:
+        The prediction, each device's share multiplied with what the unsplit model on it takes now, relative to its profile;
+        None where a device of the plan has no such figure.
+    """
+    factor = _factors(placement, costs, unsplit)
+    if factor is None:
+        return None
+    if len(placement.subgraphs) == 1:
+        return placement.price(costs).total * factor[placement.subgraphs[0].device]
+    expected = expected_parts(placement, costs)
+    seconds = sum(seconds * factor[_device(placement, number)] for number, seconds in expected.subgraphs.items())
+    return seconds + expected.transfers * float(np.mean(list(factor.values())))
+
+
+def _factors(placement: Placement, costs: Costs, unsplit: Mapping[str, float]) -> dict[str, float] | None:
+    """Device of the plan -> how many times as long as in its profile the unsplit model takes on it."""
+    if costs.whole is None:
+        return None
+    profiled = {d.name: float(costs.whole[i]) for i, d in enumerate(placement.devices) if not np.isnan(costs.whole[i])}
+    used = {s.device for s in placement.subgraphs}
+    if not used <= profiled.keys() & unsplit.keys():
+        return None
+    return {name: unsplit[name] / profiled[name] for name in sorted(used)}
+
+
+def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: Mapping[str, float]) -> str:
+    """What to say where the unsplit model, too, takes longer or shorter than in its profile, and that explains the run."""
+    factor, explained = _factors(placement, costs, unsplit), predicted_now(placement, costs, unsplit)
+    if factor is None or explained is None:
+        return ""
+    profiled = {name: human_seconds(unsplit[name] / f) for name, f in factor.items()}
+    if len(placement.subgraphs) == 1:
+        (name,) = factor
+        return f"it took {profiled[name]} when {name} was profiled: the machine is slower or faster now; profile again"
+    if abs(total / explained - 1) > WORTH_SAYING:
+        return ""
+    wholes = " and ".join(f"{human_seconds(unsplit[name])}, not {profiled[name]}, on {name}" for name in factor)
+    return f"the machine has changed since the profile: the unsplit model took {wholes}; profile again"
 
 
 def expected_parts(placement: Placement, costs: Costs) -> Parts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,6 +24,7 @@ from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.split_costs import with_split_costs
+from editor.execution.measure.turns import Turn
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
@@ -142,16 +144,18 @@ def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Val
     compared = [name for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds]
     if len(compared) < 2:
         return {}
-    order = random.Random(0)
-    rounds: list[dict[str, float]] = []
-    begin = perf_counter()
-    while len(rounds) < MIN_RUNS + 2 or (perf_counter() - begin < seconds and len(rounds) < MAX_RUNS):
-        row = {}
+    order, begin = random.Random(0), perf_counter()
+    medians: dict[str, list[float]] = {name: [] for name in compared}
+
+    def run(name: str) -> float:
+        _, times = measured[name].plan.run_timed(values)
+        return sum(times.subgraphs[i] for i in measured[name].mine)
+    rounds = 0
+    while rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS):
         for name in order.sample(compared, len(compared)):
-            _, times = measured[name].plan.run_timed(values)
-            row[name] = sum(times.subgraphs[i] for i in measured[name].mine)
-        rounds.append(row)
-    return {name: float(np.median([row[name] for row in rounds[2:]])) for name in compared}
+            medians[name].append(float(np.median(Turn.of(measured[name].profile.total).take(partial(run, name)))))
+        rounds += 1
+    return {name: float(np.median(found)) for name, found in medians.items()}
 
 
 def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
@@ -183,7 +187,6 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
     if not total:  # no profiler, or no kernel maps to ops: divided by estimated work
         return [KernelTime(step.runs_on.runtime, ops, latency)], len(spent), latency
     return [replace(k, seconds=k.seconds * latency / total) for k in kernels], len(spent), total
-
 
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_placement
+from editor.execution.measure.turns import Turn
 from editor.graph.graph import Graph
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import DeviceProfile
@@ -103,13 +105,15 @@ def stripes(graph: Graph, devices: Sequence[Device], count: int) -> Placement | 
 
 
 def _run_in_turns(plans: Sequence[_Striped], values: Mapping[str, Value], seconds: float) -> None:
-    """Runs the plans in random order, so that a disturbance affects all of them; the first two runs warm up."""
+    """Runs the plans in turns, in random order, so that a disturbance affects all of them."""
     order, rounds, begin = random.Random(0), 0, perf_counter()
-    while plans and (rounds < MIN_RUNS + 2 or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
-        for plan in order.sample(plans, len(plans)):
-            _, times = plan.compiled.run_timed(values)
-            if rounds >= 2:
-                plan.runs.append(times)
+
+    def run(plan: _Striped) -> RunTimes:
+        return plan.compiled.run_timed(values)[1]
+    turns = [(plan, Turn.of(min(run(plan).total, run(plan).total))) for plan in plans]
+    while plans and (rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
+        for plan, turn in order.sample(turns, len(turns)):
+            plan.runs += turn.take(partial(run, plan))
         rounds += 1
 
 

@@ -37,6 +37,18 @@ def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
     return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
 
 
+def medians_of_turns(seconds: Sequence[float], turns: Sequence[int]) -> list[float]:
+    """The median of each turn, as runs in a row are alike, and would make any interval too narrow.
+
+    Args:
+        seconds: durations in the order in which they were measured.
+        turns: [turn] how many of them it has; none: each is a turn.
+    """
+    if not turns or sum(turns) != len(seconds):
+        return list(seconds)
+    return [float(np.median(part)) for part in np.split(np.asarray(seconds), np.cumsum(turns)[:-1])]
+
+
 def is_settled(seconds: Sequence[float], aim: float = AIM) -> bool:
     """Whether the interval of the median is as narrow as wanted."""
     if len(seconds) < 6:

@@ -124,7 +124,7 @@ def _show_progress(document: Document, benchmark: BenchmarkState, events: list[d
         done = 100 * last["done"] / last["total"] if last.get("total") else 0
         set_props("bench-progress", {"value": round(done, 1), "color": "gray"})
     else:
-        set_props("bench-text", {"children": f"Measuring: {len(samples)} runs"})
+        set_props("bench-text", {"children": f"Measuring: {runs_of(samples)} runs"})
         set_props("bench-progress", {"value": round(100 * last["progress"], 1), "color": "blue"})
     if samples and scheme and has_chart:
         set_props("bench-chart", {"figure": _figure(document, benchmark, samples, scheme)})
@@ -162,7 +162,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         return
     result = result[0]
     set_props("bench-text", {"children": f"Done: median {human_seconds(result.total.median)} over {result.runs} runs, "
-                                        f"{len(samples)} with the baselines."})
+                                        f"{runs_of(samples)} with the baselines."})
     if benchmark.version == document.version and result.mode == "latency":
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
@@ -187,6 +187,11 @@ def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     if not samples:
         return None
     return chart(_figure(document, benchmark, samples, scheme))
+
+
+def runs_of(samples: list[dict[str, Any]]) -> int:
+    """Runs that counted, of all plans and baselines."""
+    return sum(sample["runs"] for sample in samples)
 
 
 def _figure(document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str) -> Any:

@@ -17,7 +17,7 @@ _PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c
 
 def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
                 estimated: bool, scheme: str) -> go.Figure:
-    """Latency per run, and the mean of each subgraph and of the transfers stacked.
+    """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
     Args:
         samples: events of kind ``sample``; times in seconds.
@@ -28,7 +28,7 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
     """
     mark = " (estimate)" if estimated else ""
     figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
-                           subplot_titles=(f"Latency per run, ms{mark}", f"Mean per subgraph and transfers, ms{mark}"))
+                           subplot_titles=(f"Latency, ms{mark}", f"Mean per subgraph and transfers, ms{mark}"))
     by_name: dict[tuple[bool, str], list[dict[str, Any]]] = {}
     for sample in samples:
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)

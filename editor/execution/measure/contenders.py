@@ -1,0 +1,109 @@
+"""What takes part in a benchmark, with its measured times, and the figures made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from editor.execution.executor import CompiledPlan, RunTimes, TransferTime
+from editor.execution.measure.figures import Spread, SubgraphFigures, TransferFigures
+from editor.execution.measure.prediction import Parts
+from editor.execution.measure.statistics import median_interval, medians_of_turns
+from editor.placement.placement import Placement
+from editor.placement.wires import wire_name
+
+MIN_ROUNDS = 6
+"""Fewer give no interval."""
+
+
+@dataclass
+class Contender:
+    """A plan or the unsplit model on one device, with its measured times."""
+
+    name: str
+    compiled: CompiledPlan
+    plan: int | None
+    """Index of the plan; None for a baseline."""
+    times: list[RunTimes] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    """[turn] number of its runs"""
+    run_seconds: float = 0.0
+    """Of the fastest run while warming up."""
+    finished: int = 0
+    busy_seconds: float = 0.0
+    rates: list[float] = field(default_factory=list)
+    """[turn] requests per second"""
+    clones: list[CompiledPlan] = field(default_factory=list)
+    too_slow: bool = False
+    identical: list[tuple[str, int | None]] = field(default_factory=list)
+    """Name and index of plans and baselines that run the same compiled model."""
+
+
+def contender_of(contenders: list[Contender], name: str, compiled: CompiledPlan, plan: int | None) -> Contender:
+    """The contender that runs this compiled model, added if none does."""
+    same = next((c for c in contenders if c.compiled is compiled), None)
+    if same is not None:
+        same.identical.append((name, plan))
+        return same
+    contenders.append(Contender(name, compiled, plan))
+    return contenders[-1]
+
+
+def subgraph_figures(placement: Placement, contender: Contender, mean_total: float) -> tuple[SubgraphFigures, ...]:
+    """Times of each subgraph; ``mean_total`` are the seconds of a whole run."""
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
+    steps = {step.id: step for step in contender.compiled.steps}
+    figures = []
+    for subgraph in placement.subgraphs:
+        step = steps.get(subgraph.id)
+        if step is None:
+            continue
+        spent = [t.subgraphs[subgraph.id] for t in contender.times]
+        runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
+        first = next(graph.key_index[k] for k in subgraph.ops if subgraph_of_op[graph.key_index[k]] >= 0)
+        absorbed = tuple(f"{graph.display_name(op)} of subgraph {subgraph_of_op[op]}" for op in step.submodel.absorbed_ops)
+        figures.append(SubgraphFigures(
+            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), absorbed,
+            Spread.of(spent, contender.turns), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
+            float(np.mean(spent)) / mean_total if mean_total else 0.0))
+    return tuple(figures)
+
+
+def transfer_figures(placement: Placement, contender: Contender, mean_total: float,
+                     planned: set[str]) -> tuple[TransferFigures, ...]:
+    """Times of each transfer; those from or to the ``planned`` devices are estimates."""
+    device = {s.id: s.device for s in placement.subgraphs}
+    machine = {d.name: d.machine for d in placement.devices}
+    named = {output: name for step in contender.compiled.steps for output, name in step.submodel.model_names.items()}
+    spent: dict[tuple[str, int, int], list[float]] = {}
+    last: dict[tuple[str, int, int], TransferTime] = {}
+    for times in contender.times:
+        for t in times.transfers:
+            spent.setdefault((t.tensor, t.source, t.target), []).append(t.seconds)
+            last[t.tensor, t.source, t.target] = t
+
+    def figures(tensor: str, source: int, target: int, seconds: list[float]) -> TransferFigures:
+        one, ends = last[tensor, source, target], (device[source], device[target])
+        wire = wire_name(machine[ends[0]], machine[ends[1]]) if one.sent else ""
+        return TransferFigures(named.get(tensor, tensor), source, target, *ends, one.bytes, bool({*ends} & planned),
+                               Spread.of(seconds), float(np.mean(seconds)) / mean_total if mean_total else 0.0, one.copied,
+                               wire, one.travelled_as, one.sent)
+    return tuple(figures(*key, seconds) for key, seconds in spent.items())
+
+
+def rate_interval(contender: Contender) -> tuple[float, float] | None:
+    """Interval of the requests per second; None of too few turns."""
+    return median_interval(contender.rates) if len(contender.rates) >= MIN_ROUNDS else None
+
+
+def median_seconds(contender: Contender) -> float:
+    """Seconds of a whole run."""
+    return float(np.median(medians_of_turns([t.total for t in contender.times], contender.turns)))
+
+
+def median_parts(contender: Contender) -> Parts:
+    """Median seconds of every subgraph and of all transfers together."""
+    return Parts({step.id: float(np.median([t.subgraphs[step.id] for t in contender.times]))
+                  for step in contender.compiled.steps},
+                 float(np.median([sum(each.seconds for each in t.transfers) for t in contender.times])))
