@@ -9,7 +9,7 @@ import asyncio
 import ipaddress
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -165,6 +165,9 @@ class Lost(Failed):
     """A machine ended, was stopped or was cut off."""
 
 
+_GIVEN_UP = "another call gave up on this address"
+
+
 async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[str] = (), /,
                **message: Any) -> Any:
     """Calls a handler of the worker of a machine and waits as long as the machine answers pings.
@@ -181,6 +184,15 @@ async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[s
         Lost: the worker ended, or it did not answer for ``PING_LIMIT_SECONDS``.
         Failed: what the handler reports.
     """
+    try:
+        return await _call_once(pool, machine, address, op, alive, message)
+    except Lost as error:  # a late answer to an earlier call, such as one that nobody waits for; this one was not sent yet
+        if str(error.__cause__) != _GIVEN_UP:
+            raise
+        return await _call_once(pool, machine, address, op, alive, message)
+
+
+async def _call_once(pool: Any, machine: str, address: str, op: str, alive: Sequence[str], message: Mapping[str, Any]) -> Any:
     task = asyncio.ensure_future(getattr(pool(address), op)(**message))
     ping: asyncio.Task[Any] | None = None
     try:
@@ -190,7 +202,7 @@ async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[s
                 ping = asyncio.ensure_future(pool(address).hetero_ping(runs=list(alive)))
                 await asyncio.wait([task, ping], timeout=PING_LIMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done() and not (ping.done() and ping.exception() is None):
-                    pool.remove(address)  # what waits in these connections would hold up the next calls
+                    pool.remove(address, reason=_GIVEN_UP)  # what waits in these connections would hold up the next calls
                     raise Lost(machine, f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off")
         reply = task.result()
     except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
