@@ -44,21 +44,30 @@ STRIPES = (2, 6, 32)
 RANDOM_BLOCKS = 12
 
 
-def placements(graph: Graph, devices: list[Device], seed: int = 0) -> dict[str, Placement]:
+def placements(graph: Graph, devices: list[Device]) -> dict[str, Placement]:
     """The placements by name; a device keeps what it cannot pass on because the other one cannot run it."""
-    allowed = np.stack([capability(graph, d).mask for d in devices], axis=1)
-    placed = graph.order[~graph.op_is_constant[graph.order]]
-    position = np.arange(len(placed))
-    random = np.random.default_rng(seed)
-    cuts = np.sort(random.choice(np.arange(1, len(placed)), min(RANDOM_BLOCKS - 1, len(placed) - 1), replace=False))
-    wanted = {f"{n} stripes": position * n // len(placed) % 2 for n in STRIPES}
-    wanted["random blocks"] = random.integers(0, 2, len(cuts) + 1)[np.searchsorted(cuts, position, side="right")]
+    position = np.arange(int((~graph.op_is_constant).sum()))
     result = {"one device": solve(graph, devices, Settings())}
-    for name, device in wanted.items():
-        pins = {graph.op_keys[op]: devices[d].name for op, d in zip(placed, device, strict=True) if allowed[op, d]}
-        result[name] = solve(graph, devices, Settings(pins=pins))
+    for n in STRIPES:
+        result[f"{n} stripes"] = placed_as(graph, devices, position * n // len(position) % 2)
+    result["random blocks"] = random_blocks(graph, devices)
     result["optimal"] = solve(graph, devices, Settings("optimal", {"costs": "measured"}))
     return result
+
+
+def random_blocks(graph: Graph, devices: list[Device], seed: int = 0) -> Placement:
+    """Blocks of random length, each on a random one of two devices."""
+    count, random = int((~graph.op_is_constant).sum()), np.random.default_rng(seed)
+    cuts = np.sort(random.choice(np.arange(1, count), min(RANDOM_BLOCKS - 1, count - 1), replace=False))
+    return placed_as(graph, devices, random.integers(0, 2, len(cuts) + 1)[np.searchsorted(cuts, np.arange(count), "right")])
+
+
+def placed_as(graph: Graph, devices: list[Device], wanted: np.ndarray[Any, Any]) -> Placement:
+    """[op in execution order] number of its device, where that can run it."""
+    allowed = np.stack([capability(graph, d).mask for d in devices], axis=1)
+    placed = graph.order[~graph.op_is_constant[graph.order]]
+    pins = {graph.op_keys[op]: devices[d].name for op, d in zip(placed, wanted, strict=True) if allowed[op, d]}
+    return solve(graph, devices, Settings(pins=pins))
 
 
 def measure(path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from editor.runtimes.base import Value
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS
 from editor.runtimes.registry import capability
 
-STRIPES = (4, 12, 32)
+STRIPES = (2, 4, 12, 32)
 """Few and many: the first tell about the factor, the others about the overhead."""
 _LEAST_FACTOR, _MOST_FACTOR = 0.8, 3.0
 _LEAST_TRANSFERS = 6
@@ -36,7 +36,7 @@ _LEAST_TRANSFERS = 6
 
 
 @dataclass
-class _Striped:
+class Striped:
     """A plan of stripes with its runs."""
 
     placement: Placement
@@ -59,8 +59,14 @@ def with_split_costs(graph: Graph, devices: Sequence[Device], profiles: Mapping[
     Returns:
         device name -> profile; unchanged for devices of which no stripes could be made.
     """
-    plans = _striped(graph, devices, threads)
-    _run_in_turns(plans, values, seconds)
+    plans = striped(graph, devices, threads)
+    run_in_turns(plans, values, seconds)
+    return fitted(graph, devices, profiles, plans)
+
+
+def fitted(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
+           plans: Sequence[Striped]) -> dict[str, DeviceProfile]:
+    """Profiles with the costs of a split that the runs of striped plans show."""
     result = dict(profiles)
     for device in devices:
         factor, overhead = _fit(graph, device, profiles[device.name], plans)
@@ -71,14 +77,14 @@ def with_split_costs(graph: Graph, devices: Sequence[Device], profiles: Mapping[
     return result
 
 
-def _striped(graph: Graph, devices: Sequence[Device], threads: int) -> list[_Striped]:
+def striped(graph: Graph, devices: Sequence[Device], threads: int) -> list[Striped]:
     """Compiled plans of stripes over the devices; a device that is alone alternates with itself."""
     plans = []
     for count in STRIPES:
         try:
             placement = stripes(graph, devices, count)
             if placement is not None:
-                plans.append(_Striped(placement, compile_placement(placement, threads)))
+                plans.append(Striped(placement, compile_placement(placement, threads)))
         except EditorError:
             continue  # a runtime refuses a sub-model; the others tell enough
     return plans
@@ -104,11 +110,11 @@ def stripes(graph: Graph, devices: Sequence[Device], count: int) -> Placement | 
     return solve(graph, devices, Settings(pins=pins))
 
 
-def _run_in_turns(plans: Sequence[_Striped], values: Mapping[str, Value], seconds: float) -> None:
+def run_in_turns(plans: Sequence[Striped], values: Mapping[str, Value], seconds: float) -> None:
     """Runs the plans in turns, in random order, so that a disturbance affects all of them."""
     order, rounds, begin = random.Random(0), 0, perf_counter()
 
-    def run(plan: _Striped) -> RunTimes:
+    def run(plan: Striped) -> RunTimes:
         return plan.compiled.run_timed(values)[1]
     turns = [(plan, Turn.of(min(run(plan).total, run(plan).total))) for plan in plans]
     while plans and (rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
@@ -117,7 +123,7 @@ def _run_in_turns(plans: Sequence[_Striped], values: Mapping[str, Value], second
         rounds += 1
 
 
-def _fit(graph: Graph, device: Device, profile: DeviceProfile, plans: Sequence[_Striped]) -> tuple[float, float | None]:
+def _fit(graph: Graph, device: Device, profile: DeviceProfile, plans: Sequence[Striped]) -> tuple[float, float | None]:
     """(factor on the ops, overhead per subgraph in seconds) of a device, by least squares; None without subgraphs.
 
     Runs spend time between subgraphs too; it counts to their overhead.
@@ -149,7 +155,7 @@ def line(alone: Sequence[float], measured: Sequence[float]) -> tuple[float, floa
     return min(max(fitted, _LEAST_FACTOR), _MOST_FACTOR), 0.0
 
 
-def _with_transfers(device: Device, profile: DeviceProfile, plans: Sequence[_Striped]) -> DeviceProfile:
+def _with_transfers(device: Device, profile: DeviceProfile, plans: Sequence[Striped]) -> DeviceProfile:
     """The profile with the times of transfers into its device as they were within runs, the way out included."""
     sizes, spent = [], []
     for plan in plans:

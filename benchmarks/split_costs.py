@@ -1,0 +1,91 @@
+"""How well a profile's costs of a split describe other splits, on a machine whose speed changes all the time.
+
+    python benchmarks/split_costs.py --pack DIR [MODEL...] [--seconds 10] [--json FILE]
+
+`benchmarks/prediction.py` holds a profile against a benchmark minutes later, and most of what it finds is the machine. Here
+the stripes that a profile measures run in the same turns as splits that it does not know (3, 6, 8 and 20 stripes, random
+blocks over ONNX Runtime and OpenVINO), so the error that is left is that of the costs. DIR is the pack after ``prepare()``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from prediction import random_blocks
+from tuning import TABLE, load
+
+from editor.devices.device import Device
+from editor.devices.table import load_devices
+from editor.execution.executor import compile_placement
+from editor.execution.measure import profile, split_costs
+from editor.execution.measure.split_costs import Striped, stripes
+from editor.graph.graph import Graph
+from editor.placement.device_profile import DeviceProfile, measured
+from editor.placement.placement import Placement
+
+UNKNOWN = (3, 6, 8, 20)
+
+
+def errors(graph: Graph, devices: Sequence[Device], values: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Split that the profile does not know -> relative error of its prediction."""
+    found: dict[str, float] = {}
+
+    def measure(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile], _values: Any, *_: Any) \
+            -> dict[str, DeviceProfile]:
+        known = split_costs.striped(graph, devices, 0)
+        others: dict[str, Placement] = {f"{n} stripes": p for n in UNKNOWN if (p := stripes(graph, devices, n)) is not None}
+        others["random blocks"] = random_blocks(graph, list(devices))
+        plans = {name: Striped(p, compile_placement(p)) for name, p in others.items()}
+        split_costs.run_in_turns([*known, *plans.values()], values, seconds)
+        fitted = split_costs.fitted(graph, devices, profiles, known)
+        costs = replace(measured(graph, devices, [fitted[d.name] for d in devices]), whole=None)
+        for name, plan in plans.items():
+            took = float(np.median([run.total for run in plan.runs]))
+            found[name] = plan.placement.price(costs).total / took - 1
+        return fitted
+
+    with_split_costs, profile.with_split_costs = profile.with_split_costs, measure
+    try:
+        profile.profile_all(graph, devices, 3.0)
+    finally:
+        profile.with_split_costs = with_split_costs
+    return found
+
+
+def main() -> None:
+    """Prints the errors per model, and their median and 95th percentile."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path, nargs="*")
+    parser.add_argument("--pack", type=Path, required=True, help="folder of the model pack")
+    parser.add_argument("--seconds", type=float, default=10, help="time for the splits of one model")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args()
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+    devices = load_devices(TABLE)
+    result: dict[str, dict[str, float]] = {}
+    for path in options.models or sorted((options.pack / "real").glob("*.onnx")):
+        graph, values = load(path, options.pack)
+        result[path.stem] = errors(graph, devices, values, options.seconds)
+        print(f"{path.stem}: " + ", ".join(f"{n} {e * 100:+.1f} %" for n, e in result[path.stem].items()), flush=True)
+    sizes = np.abs([error for model in result.values() for error in model.values()])
+    print(f"{len(result)} models, {len(sizes)} splits: median error {np.median(sizes) * 100:.1f} %, 95th percentile "
+          f"{np.percentile(sizes, 95) * 100:.1f} %, worst {sizes.max() * 100:.1f} %")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
