@@ -18,9 +18,9 @@ from editor.errors import EditorError, LimitError
 
 PREFIX = "HETERO_LIMIT_"
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
-_BASE_BYTES = 7 << 28
+_BASE_BYTES = 3 << 29
 _BYTES_PER_BYTE = 32
-"""Memory for a model without a limit that somebody chose: 1.75 GiB, and 32 bytes for each of its file.
+"""Memory for a model without a limit that somebody chose: 1.5 GiB, and 32 bytes for each of its file.
 
 A transformer of 8,000 ops takes 0.2 GB, a chain of 200,000 ops 0.5 GB. The rest of 2 GB is for what is allocated between
 two looks at the process.
@@ -34,7 +34,7 @@ class Limits:
     seconds: float = 30.0
     """To read a model and to ask the devices about it, together."""
     memory: int = 0
-    """Bytes that reading or asking may add; 0: half of the machine, at most 1.75 GiB and 32 times the size of the file."""
+    """Bytes that reading or asking may add; 0: half of the machine, at most 1.5 GiB and 32 times the size of the file."""
     ops: int = 1_000_000
     expanded_ops: int = 200_000
     """Ops after the expansion of local functions."""
@@ -133,7 +133,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds ``--limit-seconds`` and ``--limit-memory`` to a command."""
     group = parser.add_argument_group("limits of what a file may need")
     group.add_argument("--limit-seconds", metavar="S", help="to read a model and to ask the devices about it; default: 30")
-    group.add_argument("--limit-memory", metavar="SIZE", help="such as 8GiB; default: half of the machine, at most 1.75 GiB "
+    group.add_argument("--limit-memory", metavar="SIZE", help="such as 8GiB; default: half of the machine, at most 1.5 GiB "
                        "and 32 times the size of the file")
 
 
