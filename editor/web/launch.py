@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from editor import limits
@@ -22,6 +24,9 @@ from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK
 from editor.workspace.folders import folder_of
 
+log = logging.getLogger(__name__)
+_WINDOW_SECONDS = 4.0
+"""A window that is still there then is there to stay."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
              "brave-browser")
 """Browsers with a mode that shows one page without tabs and address bar."""
@@ -99,20 +104,25 @@ def open_tab(address: str) -> None:
 
 
 def open_window(address: str) -> None:
-    """Shows an address in a window of its own: pywebview where it is installed, else a browser's app mode."""
-    try:
-        import webview
-    except ImportError:
-        browser = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
-        if browser is None:
-            print("--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave; opening a tab instead",
-                  file=sys.stderr)
-            open_tab(address)
+    """Shows an address in a window of its own: pywebview where it is installed, else a browser's app mode.
+
+    What ends at once with an error (pywebview without a toolkit, Chromium for root) makes room for the next; at last a tab.
+    """
+    commands = [[path, f"--app={address}", "--window-size=1440,900"] for name in _BROWSERS if (path := shutil.which(name))]
+    if find_spec("webview") is not None:
+        # A window must be run by the main thread of its process, and the server has ours.
+        code = f"import webview; webview.create_window('Hetero Editor', {address!r}, width=1440, height=900); webview.start()"
+        commands.insert(0, [sys.executable, "-c", code])
+    for command in commands:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            status = process.wait(_WINDOW_SECONDS)
+        except subprocess.TimeoutExpired:
             return
-        subprocess.Popen([browser, f"--app={address}", "--window-size=1440,900"], stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL)
-        return
-    # A window must be run by the main thread of its process, and the server has ours.
-    code = f"import webview; webview.create_window('Hetero Editor', {address!r}, width=1440, height=900); webview.start()"
-    del webview
-    subprocess.Popen([sys.executable, "-c", code])
+        if not status:
+            return  # a browser that runs already has opened it
+        log.warning("%s showed no window: it ended with status %d", Path(command[0]).name, status)
+    why = "none of these shows one here" if commands else "none is here"
+    print(f"--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave, and {why}; opening a tab instead",
+          file=sys.stderr)
+    open_tab(address)
