@@ -123,6 +123,6 @@ def open_window(address: str) -> None:
             return  # a browser that runs already has opened it
         log.warning("%s showed no window: it ended with status %d", Path(command[0]).name, status)
     why = "none of these shows one here" if commands else "none is here"
-    print(f"--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave, and {why}; opening a tab instead",
-          file=sys.stderr)
+    print(f"--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave, and {why}; "
+          "opening a tab instead", file=sys.stderr)
     open_tab(address)

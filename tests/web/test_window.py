@@ -23,7 +23,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("editor.web.launch.find_spec", lambda _: None)
     monkeypatch.setattr("editor.web.launch._WINDOW_SECONDS", 1.0)
-    monkeypatch.setattr("webbrowser.open", lambda address: (tmp_path / "tab").write_text(address))
+    monkeypatch.setattr("webbrowser.open", (tmp_path / "tab").write_text)
     return tmp_path
 
 
