@@ -21,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.block_latency import best_blocks, block_latency
+from benchmarks.block_search import better_blocks
 from editor.placement.policies.chain import best_chain, orders
 from editor.placement.policies.neighbourhood import BUSIEST, improve
 from editor.placement.policies.pipeline import busiest_bound
@@ -43,14 +44,26 @@ class Workload:
     problem: Problem
     members: list[list[int]]
     accelerators: int
+    together: list[list[int]]
+    """Nodes of the problem that share a device, where they are no group"""
 
 
-def read(path: Path) -> Workload:
-    """Accelerators come first, the pool of CPUs is the last device and pays no transfers."""
+def read(path: Path, contract: bool = True) -> Workload:
+    """Accelerators come first, the pool of CPUs is the last device and pays no transfers.
+
+    Args:
+        path: of the file.
+        contract: whether nodes that share a device become one, with what would lie on a circle with them.
+    """
     data = json.loads(path.read_text())
     nodes = {n["id"]: n for n in data["nodes"]}
     k = int(data["maxFPGAs"])
-    group = _contract(nodes, data["edges"])
+    free = {i: {**node, "colorClass": None} for i, node in nodes.items()}
+    group = _contract(nodes if contract else free, data["edges"])
+    colours: dict[Any, list[int]] = {}
+    for i, node in nodes.items():
+        if node.get("colorClass") is not None and not contract:
+            colours.setdefault(node["colorClass"], []).append(group[i])
     members: list[list[int]] = [[] for _ in range(max(group.values()) + 1)]
     for node, g in group.items():
         members[g].append(node)
@@ -72,7 +85,8 @@ def read(path: Path) -> Workload:
     tensors = tuple(Tensor(group[s], tuple(sorted(targets)), (cost,) * k + (0.0,), (cost,) * k + (0.0,))
                     for s, (cost, targets) in out.items() if targets)
     capacity = np.array([float(data["maxSizePerFPGA"])] * k + [np.inf])
-    return Workload(Problem.build(time_of, allowed, size, capacity, tensors), members, k)
+    return Workload(Problem.build(time_of, allowed, size, capacity, tensors), members, k,
+                    [members for members in colours.values() if len(members) > 1])
 
 
 def _contract(nodes: dict[int, Any], edges: list[dict[str, Any]]) -> dict[int, int]:
@@ -162,8 +176,23 @@ def solve_throughput(workload: Workload, contiguous: bool, seconds: float) -> tu
     return float(problem.loads(label).max()), bound, label
 
 
-def solve_latency(workload: Workload) -> tuple[float, float | None, Any]:
-    """One sample's end: segments of several orders, with host time weighted in several ways, priced exactly."""
+def solve_latency(path: Path, seconds: float) -> tuple[float, float | None, Any, Workload]:
+    """One sample's end: segments of several orders, priced exactly, then better ones by CP-SAT.
+
+    What must share a device need not be one node: on the host its parts run as soon as they can, and what lies between
+    them may be on an accelerator. The segments come from the smaller graph, in which it is one.
+    """
+    small, whole = read(path), read(path, contract=False)
+    _, label = segments(small)
+    device = {i: label[g] for g, ids in enumerate(small.members) for i in ids}
+    start = np.array([device[ids[0]] for ids in whole.members])
+    found, bound = better_blocks(whole.problem, start, whole.accelerators, seconds, whole.together)
+    value = block_latency(whole.problem, found, whole.accelerators)
+    return value, max(bound, _longest_path(whole.problem)), found, whole
+
+
+def segments(workload: Workload) -> tuple[float, Any]:
+    """The best segments of several orders, with host time weighted in several ways."""
     problem, host = workload.problem, workload.accelerators
     best, label = float("inf"), None
     for order in orders(problem, count=14):
@@ -173,7 +202,7 @@ def solve_latency(workload: Workload) -> tuple[float, float | None, Any]:
             if value < best and problem.fits(found):
                 best, label = value, found
     assert label is not None, "no placement fits"
-    return best, _longest_path(problem), label
+    return best, label
 
 
 def _longest_path(problem: Problem) -> float:
@@ -195,17 +224,18 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--objective", choices=["throughput", "latency"], required=True)
     parser.add_argument("--noncontiguous", action="store_true")
-    parser.add_argument("--seconds", type=float, default=30, help="budget of the search without contiguity")
+    parser.add_argument("--seconds", type=float, default=30,
+                        help="budget of the search without contiguity, and of that for latency")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = {}
     for path in sorted(options.folder.glob("*.json")):
         start = time.perf_counter()
-        workload = read(path)
         if options.objective == "throughput":
+            workload = read(path)
             value, bound, label = solve_throughput(workload, not options.noncontiguous, options.seconds)
         else:
-            value, bound, label = solve_latency(workload)
+            value, bound, label, workload = solve_latency(path, options.seconds)
         seconds = time.perf_counter() - start
         k = workload.accelerators
         assignment = {str(i): int(label[g]) if label[g] < k else "cpu0" for g, ids in enumerate(workload.members)
