@@ -20,6 +20,10 @@ _MAIN_SHARE = 0.5
 """Share of the whole difference that makes one part its reason."""
 
 
+PROFILE_AGAIN = "profile again"
+"""Ends the reason where the machine has changed; the run of a plan says nothing about its profiles then."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """Measured seconds of the parts of a run."""
@@ -109,11 +113,11 @@ def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: 
     profiled = {name: human_seconds(unsplit[name] / f) for name, f in factor.items()}
     if len(placement.subgraphs) == 1:
         (name,) = factor
-        return f"it took {profiled[name]} when {name} was profiled: the machine is slower or faster now; profile again"
+        return f"it took {profiled[name]} when {name} was profiled: the machine is slower or faster now; {PROFILE_AGAIN}"
     if abs(total / explained - 1) > WORTH_SAYING:
         return ""
     wholes = " and ".join(f"{human_seconds(unsplit[name])}, not {profiled[name]}, on {name}" for name in factor)
-    return f"the machine has changed since the profile: the unsplit model took {wholes}; profile again"
+    return f"the machine has changed since the profile: the unsplit model took {wholes}; {PROFILE_AGAIN}"
 
 
 def expected_parts(placement: Placement, costs: Costs) -> Parts:

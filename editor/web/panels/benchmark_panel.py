@@ -9,6 +9,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
 from editor.placement.device_profile import DeviceProfile
@@ -100,11 +101,11 @@ def _cards(result: BenchmarkResult) -> html.Div:
     t = result.total
     text = result.comparison_with_prediction
     why = f": {result.surprise}" if result.surprise else ""
-    predicted = f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}" if text else ""
+    predicted = [f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}"] if text else []
     cards = [_card("This plan", [html.B(human_seconds(t.median)), " ", kind_badge(result.kind)],
-                   f"{predicted}{result.precision[:1].upper()}{result.precision[1:]} · "
+                   *predicted, f"{result.precision[:1].upper()}{result.precision[1:]}",
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
-                   f"max {human_seconds(t.max)} · {result.runs} runs · {result.throughput:.1f} requests/s")]
+                   f"max {human_seconds(t.max)}", f"{result.runs} runs · {result.throughput:.1f} requests/s")]
     for b in result.baselines:
         if b.time is None:
             cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
@@ -133,7 +134,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
 
 def _advice(result: BenchmarkResult) -> str:
     """What to do about a prediction that is far off."""
-    if not result.surprise:
+    if not result.surprise or PROFILE_AGAIN in result.surprise:
         return ""
     if result.can_correct_profiles:
         return "Calibrate corrects the profiles by this run. "
@@ -147,9 +148,9 @@ def _doubts(result: BenchmarkResult) -> list[Any]:
     return [html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine.", className="hint wide warn")]
 
 
-def _card(title: str, value: list[Any], detail: str) -> html.Div:
+def _card(title: str, value: list[Any], *details: str) -> html.Div:
     return html.Div([html.Div(title, className="card-title"), html.Div(value, className="card-value"),
-                     html.Div(detail, className="card-detail")], className="card")
+                     *(html.Div(detail, className="card-detail") for detail in details)], className="card")
 
 
 def _table(result: BenchmarkResult) -> html.Div:
