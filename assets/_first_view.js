@@ -27,7 +27,7 @@
     if (whole.zoom >= READABLE) return whole;
     const part = Math.min(box.x2 - box.x1 + 80, Math.max(width / 0.85, 400));
     const larger = Math.min(0.75, Math.max(CLEAR, width / part));
-    const ends = [MARGIN - box.x1 * larger, width - MARGIN - box.x2 * larger]; // beyond these there is nothing to see
+    const ends = [MARGIN - box.x1 * larger, width - RIGHT - box.x2 * larger]; // beyond these there is nothing to see
     const x = Math.max(Math.min(...ends), Math.min(Math.max(...ends), width / 2 - (focus ? focus.x : first) * larger));
     const top = TOP - box.y1 * larger,
       bottom = height - MARGIN - box.y2 * larger;

@@ -28,6 +28,15 @@ def test_the_first_view_shows_the_first_change_of_device_and_what_fell_back(fres
     expect(page.locator("#inspector .op-type")).to_have_text("Gemm")
 
 
+def test_in_a_small_window_the_first_change_of_device_is_beside_the_buttons(page: Page, server: Server) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    open_model(page, server, Path(MOBILENET), "runtimes.yaml")
+    right = page.evaluate("""heteroCy.getElementById(`op${hetero.page.view.change}`).renderedBoundingBox().x2
+        + heteroCy.container().getBoundingClientRect().left""")
+    buttons = page.locator("#zoom-in").bounding_box()
+    assert buttons and right < buttons["x"]
+
+
 def test_brackets_step_from_one_change_of_device_to_the_next(fresh: Page) -> None:
     page = fresh
     for key, op, change in (("]", "ReduceMean", 1), ("]", "Reshape", 2), ("]", "Gemm", 3), ("[", "Reshape", 2)):
