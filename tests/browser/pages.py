@@ -130,7 +130,7 @@ def page(browser: BrowserContext, server: Server) -> Iterator[Page]:
     """A page that fails its test on any error in the console, and on any request that leaves the host."""
     made = browser.new_page()
     faults: list[str] = []
-    made.on("pageerror", lambda error: faults.append(f"page error: {error}"))
+    made.on("pageerror", lambda error: faults.append(f"page error: {error} {error.stack}"))
     gone = "ERR_CONNECTION_REFUSED"  # the page asks once more after a test has ended its server
     made.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" and gone not in m.text else None)
     made.on("request", lambda r: faults.append(f"left the host: {r.url}")

@@ -96,7 +96,7 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)", font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
         legend={"orientation": "h", "y": -0.18, "x": 0, "font": {"size": 11},
                 "traceorder": "normal"}, uirevision="keep", showlegend=True,
-        hoverlabel={"font": {"size": 11}}, transition={"duration": 0})
+        hoverlabel={"font": {"size": 11}})
     figure.update_xaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid)
     figure.update_yaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1)
     figure.update_xaxes(title={"text": "seconds", "standoff": 2}, row=1, col=1)
