@@ -16,7 +16,7 @@ import numpy as np
 
 from editor import limits
 from editor.devices.device import Device
-from editor.errors import ExecutionError
+from editor.errors import ExecutionError, ModelError
 from editor.files import file_state
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
@@ -90,9 +90,10 @@ def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
 
 def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | str:
     """Op -> why the device leaves it to others; or why nothing is known about any op."""
-    model = whole_model(graph)
-    if model is None:
-        return f"{device.title} can be asked about whole models only, and this one is too large for that"
+    try:
+        model = whole_model(graph)
+    except ModelError as error:
+        return f"{device.title} can be asked about whole models only: {error}"
     key = f"whole:{hashlib.sha256(model).hexdigest()[:32]}"
     known = answers.get(key)
     if known is None:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from onnx import ModelProto
+from onnx.checker import ValidationError
 from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
+from editor.errors import ModelError
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
+from editor.runtimes.base import summarize_error
 from editor.runtimes.probe import MAX_IR_VERSION
 
 _PREFIX = "op"
 _MOST_BYTES = 1 << 30
 
 
-def whole_model(graph: Graph) -> bytes | None:
+def whole_model(graph: Graph) -> bytes:
     """The model with its weights, its sizes as they were chosen, and nodes named by the number of their op.
 
-    None where it is too large: a copy in memory would not do.
+    Raises:
+        ModelError: it is too large for a copy in memory, or its weights cannot be read.
     """
     model = read_model(graph.path)  # which refuses weights in files outside the folder of the model
     constants = int(graph.tensor_bytes[graph.tensor_is_constant].clip(min=0).sum())
     if max(constants, model.ByteSize()) > _MOST_BYTES:
-        return None
-    load_external_data_for_model(model, str(graph.path.parent))
+        raise ModelError(f"{graph.path.name} is too large for that")
+    try:
+        load_external_data_for_model(model, str(graph.folder))
+    except (OSError, ValidationError) as error:
+        raise ModelError(f"the weights of {graph.path.name} cannot be read: {summarize_error(error)}") from error
     for op, node in enumerate(model.graph.node):
         node.name = f"{_PREFIX}{op}"
     for value in model.graph.input:

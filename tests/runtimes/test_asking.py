@@ -148,20 +148,43 @@ def test_crashes_hangs_failures_and_wrong_values_are_reasons(environment: dict[s
     assert stored.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_device_that_looks_at_neighbours_is_asked_about_the_whole_model(environment: dict[str, str], tmp_path: Path) -> None:
+def net_with_weights_beside(path: Path) -> Path:
+    """Add of a constant, which is in the file ``net.weights`` beside the model; Relu; Abs."""
     nodes = [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["r"]),
              helper.make_node("Abs", ["r"], ["y"])]
     info = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [4])], [info("y", TensorProto.FLOAT, [4])],
                               [numpy_helper.from_array(np.ones(4, np.float32), "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.weights")
+    onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="net.weights")
+    return path
+
+
+def test_a_device_that_looks_at_neighbours_is_asked_about_the_whole_model(environment: dict[str, str], tmp_path: Path) -> None:
+    net_with_weights_beside(tmp_path / "net.onnx")
     reasons, asked = ask(environment, tmp_path / "net.onnx", "Compiler")
     assert reasons == {"Add": "", "Relu": "", "Abs": ""}
     assert asked == ["asking Compiler (Compiler) about the whole model"]
     assert ask(environment, tmp_path / "net.onnx", "Compiler") == (reasons, []), "the answer is kept"
     alone, _ = ask(environment, chain(tmp_path / "alone.onnx", ["Abs", "Relu"]), "Compiler")
     assert alone == {"Abs": "", "Relu": "not behind an Add"}
+
+
+def test_weights_of_a_whole_model_are_found_in_a_cache_of_links_and_may_be_missing(
+        environment: dict[str, str], tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    model = net_with_weights_beside(blobs / "net.onnx")
+    (snapshot / "linked.onnx").symlink_to(model)
+    reasons, _ = ask(environment, snapshot / "linked.onnx", "Compiler")
+    assert reasons == {"Add": "", "Relu": "", "Abs": ""}
+
+    (blobs / "net.weights").unlink()
+    reasons, asked = ask(environment, model, "Compiler")
+    assert not asked
+    for reason in reasons.values():
+        assert reason.startswith("Compiler can be asked about whole models only: the weights of net.onnx cannot be read: ")
 
 
 def test_a_whole_model_that_a_device_refuses_or_hangs_on_is_the_reason_for_all_its_ops(
