@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ from tuning import TABLE, load
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement
-from editor.execution.measure import profile, split_costs
-from editor.execution.measure.split_costs import Striped, stripes
+from editor.execution.measure.profile import profile_all
+from editor.execution.measure.split_costs import Striped, fitted, run_in_turns, striped, stripes
 from editor.graph.graph import Graph
-from editor.placement.device_profile import DeviceProfile, measured
+from editor.placement.device_profile import measured
 from editor.placement.placement import Placement
 
 UNKNOWN = (3, 6, 8, 20)
@@ -41,28 +40,16 @@ UNKNOWN = (3, 6, 8, 20)
 
 def errors(graph: Graph, devices: Sequence[Device], values: Mapping[str, Any], seconds: float) -> dict[str, float]:
     """Split that the profile does not know -> relative error of its prediction."""
-    found: dict[str, float] = {}
-
-    def measure(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile], _values: Any, *_: Any) \
-            -> dict[str, DeviceProfile]:
-        known = split_costs.striped(graph, devices, 0)
-        others: dict[str, Placement] = {f"{n} stripes": p for n in UNKNOWN if (p := stripes(graph, devices, n)) is not None}
-        others["random blocks"] = random_blocks(graph, list(devices))
-        plans = {name: Striped(p, compile_placement(p)) for name, p in others.items()}
-        split_costs.run_in_turns([*known, *plans.values()], values, seconds)
-        fitted = split_costs.fitted(graph, devices, profiles, known)
-        costs = replace(measured(graph, devices, [fitted[d.name] for d in devices]), whole=None)
-        for name, plan in plans.items():
-            took = float(np.median([run.total for run in plan.runs]))
-            found[name] = plan.placement.price(costs).total / took - 1
-        return fitted
-
-    with_split_costs, profile.with_split_costs = profile.with_split_costs, measure
-    try:
-        profile.profile_all(graph, devices, 3.0)
-    finally:
-        profile.with_split_costs = with_split_costs
-    return found
+    profiles = {name: p for name, p in profile_all(graph, devices, 3.0).items() if not isinstance(p, str)}
+    known = striped(graph, devices, 0)
+    others: dict[str, Placement] = {f"{n} stripes": p for n in UNKNOWN if (p := stripes(graph, devices, n)) is not None}
+    others["random blocks"] = random_blocks(graph, list(devices))
+    plans = {name: Striped(p, compile_placement(p)) for name, p in others.items()}
+    run_in_turns([*known, *plans.values()], values, seconds)
+    again = fitted(graph, devices, profiles, known)  # in place of the costs that the profile has measured before
+    costs = measured(graph, devices, [again[d.name] for d in devices])
+    return {name: plan.placement.price(costs).total / float(np.median([run.total for run in plan.runs])) - 1
+            for name, plan in plans.items()}
 
 
 def main() -> None:

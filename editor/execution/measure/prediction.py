@@ -17,7 +17,7 @@ from editor.text import human_seconds
 WORTH_SAYING = 0.15
 """Relative difference from the prediction that is explained."""
 _MAIN_SHARE = 0.5
-"""Share of the whole difference that makes one part its reason."""
+"""Share of the whole difference that makes one part, or the machine, its reason."""
 
 
 PROFILE_AGAIN = "profile again"
@@ -114,7 +114,8 @@ def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: 
     if len(placement.subgraphs) == 1:
         (name,) = factor
         return f"it took {profiled[name]} when {name} was profiled: the machine is slower or faster now; {PROFILE_AGAIN}"
-    if abs(total / explained - 1) > WORTH_SAYING:
+    predicted = placement.price(costs).total
+    if abs(total / explained - 1) > WORTH_SAYING or (explained - predicted) / (total - predicted) < _MAIN_SHARE:
         return ""
     wholes = " and ".join(f"{human_seconds(unsplit[name])}, not {profiled[name]}, on {name}" for name in factor)
     return f"the machine has changed since the profile: the unsplit model took {wholes}; {PROFILE_AGAIN}"
