@@ -254,7 +254,8 @@ def memory_space(device: Device) -> MemorySpace:
 
 
 def compile_placement(placement: Placement, threads: int = 0, progress: Progress | None = None,
-                      as_cut: bool = False, overridden: Overridden = frozenset()) -> CompiledPlan:
+                      as_cut: bool = False, overridden: Overridden = frozenset(), requests: int = 1,
+                      keep_weights: bool = False) -> CompiledPlan:
     """Cuts and compiles every subgraph.
 
     Args:
@@ -264,6 +265,8 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         as_cut: cut the original graph even where the graph optimized by ONNX Runtime could be cut, so that the
             boundary tensors are those of the placement.
         overridden: initializers that become inputs of the sub-models that read them; every run must provide them.
+        requests: runs in flight at the same time, each on a clone.
+        keep_weights: leave the weights in the sub-models of the steps, for profilers, which compile them once more.
 
     Raises:
         ExecutionError: a runtime refuses a sub-model; the message names subgraph, device and cause.
@@ -271,9 +274,9 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     if any(d.machine and d.present for d in placement.used_devices):
         from editor.execution.machines.machines_plan import compile_over_machines
 
-        return compile_over_machines(placement, threads, progress, overridden)
+        return compile_over_machines(placement, threads, progress, overridden, requests)
     cutter = Cutter.open(placement.graph, overridden)
-    options = CompileOptions(threads, keep=True)
+    options = CompileOptions(threads, requests, keep=True)
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
@@ -281,12 +284,13 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         device, runs_on = by_name[subgraph.device], real[subgraph.device]
         runtime = runtime_of(runs_on.runtime)
         try:
-            return Step(subgraph.id, submodel, device, runs_on, runtime.compile(submodel, runs_on, options))
+            executable = runtime.compile(submodel, runs_on, options)
         except ExecutionError:  # runtimes check constants more strictly than input values
             plain = cutter.submodel(placement, subgraph)
             if submodel.optimized or plain.inputs == submodel.inputs:
                 raise
-            return Step(subgraph.id, plain, device, runs_on, runtime.compile(plain, runs_on, options))
+            submodel, executable = plain, runtime.compile(plain, runs_on, options)
+        return Step(subgraph.id, submodel if keep_weights else submodel.without_weights(), device, runs_on, executable)
 
     def steps_of(submodels: Sequence[SubModel | None]) -> list[Step]:
         result = []
@@ -314,11 +318,12 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
             cutter.infer_types(unknown)
         steps = steps_of(cut(placement, cutter, fold_shapes=True))
     return CompiledPlan(placement.graph, steps, constant_outputs(placement.graph, cutter), len(placement.subgraphs),
-                        lambda names: compile_placement(placement, threads, None, as_cut, names), overridden)
+                        lambda names: compile_placement(placement, threads, None, as_cut, names, requests,
+                                                        keep_weights), overridden)
 
 
 def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs: Sequence[str] = (),
-                  overridden: Overridden = frozenset()) -> CompiledPlan:
+                  overridden: Overridden = frozenset(), requests: int = 1) -> CompiledPlan:
     """The unsplit model on one device, as a plan of one step.
 
     Args:
@@ -327,6 +332,7 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
         threads: 0 leaves the choice to the runtime.
         extra_outputs: internal tensors to return; this prevents fusions that would remove them.
         overridden: initializers that are inputs.
+        requests: runs in flight at the same time, each on a clone.
 
     Raises:
         ExecutionError: the device cannot run the whole model.
@@ -334,15 +340,15 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
     if device.machine and device.present:
         from editor.execution.machines.machines_plan import compile_whole_on_machine
 
-        return compile_whole_on_machine(graph, device, threads, extra_outputs, overridden)
+        return compile_whole_on_machine(graph, device, threads, extra_outputs, overridden, requests)
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
     steps = []
     if submodel.outputs:
-        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, keep=True))
-        steps = [Step(0, submodel, device, device, executable)]
+        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, requests, keep=True))
+        steps = [Step(0, submodel.without_weights(), device, device, executable)]
     return CompiledPlan(graph, steps, constant_outputs(graph, cutter), len(steps),
-                        lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
+                        lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)
 
 
 def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
@@ -53,6 +53,16 @@ class Capability:
         return Capability(self.mask & np.array([not r for r in refusals], bool), reasons, self.assumed)
 
 
+@dataclass(frozen=True)
+class Signature:
+    """What an executable keeps of its sub-model: names, and no weights."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    label: str
+    """For messages: "subgraph 3" or "the unsplit model"."""
+
+
 @dataclass(frozen=True, eq=False)
 class SubModel:
     """A self-contained sub-model, ready to compile. Nodes are named ``op<number of the op>``."""
@@ -77,6 +87,24 @@ class SubModel:
     absorbed_ops: tuple[int, ...] = ()
     """Ops of other subgraphs that its kernels compute."""
 
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and label."""
+        return Signature(self.inputs, self.outputs, self.label)
+
+    def without_weights(self) -> SubModel:
+        """This sub-model without its initializers, for use after it was compiled.
+
+        A copy: removing them from ``model`` would not give back their memory.
+        """
+        old, graph = self.model.graph, GraphProto(name=self.model.graph.name)
+        graph.node.extend(old.node)
+        graph.input.extend(old.input)
+        graph.output.extend(old.output)
+        model = ModelProto(ir_version=self.model.ir_version, graph=graph)
+        model.opset_import.extend(self.model.opset_import)
+        return replace(self, model=model)
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -84,6 +112,8 @@ class CompileOptions:
 
     threads: int = 0
     """Threads per subgraph; 0 leaves the choice to the runtime."""
+    requests: int = 1
+    """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
     keep: bool = False
     """Whether the runtime may keep the compiled model on disk for the next time."""
 

@@ -205,15 +205,21 @@ class Plan:
 
         return compile_placement(self.placement)
 
-    def compile(self, threads: int = 0) -> CompiledPlan:
+    def compile(self, threads: int = 0, requests: int = 1) -> CompiledPlan:
         """Cuts and compiles every subgraph in this process.
+
+        Args:
+            threads: per subgraph; 0 leaves the choice to the runtime.
+            requests: runs in flight at the same time, each on a clone.
 
         Raises:
             ExecutionError: a runtime refuses a subgraph.
         """
         from editor.execution.executor import compile_placement
 
-        return compile_placement(self.placement, threads) if threads else self._compiled
+        if threads == 0 and requests == 1:
+            return self._compiled
+        return compile_placement(self.placement, threads, requests=requests)
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Runs once; compiles on first use. Returns output name -> numpy array.

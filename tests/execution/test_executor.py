@@ -194,6 +194,16 @@ defaults (float[2,3] x, float[3] w, float[3] kept) => (float[2,3] y, float[2,3] 
 """
 
 
+@pytest.mark.parametrize(("requests", "entry", "value"),
+                         [(1, "session.force_spinning_stop", "1"), (4, "session.intra_op.allow_spinning", "0")])
+def test_threads_spin_during_a_run_and_only_where_no_other_run_needs_the_cores(mobilenet: Graph, requests: int, entry: str,
+                                                                               value: str) -> None:
+    plan = editor.partition(mobilenet, "HETERO:CPU")
+    for compiled in (plan.compile(requests=requests), compile_whole(mobilenet, plan.devices[0], requests=requests)):
+        session: Any = compiled.steps[0].executable
+        assert session.session.get_session_options().get_session_config_entry(entry) == value
+
+
 @pytest.mark.parametrize("form", ["contiguous", "strided"])
 def test_changes_to_an_input_array_between_runs_take_effect(mobilenet: Graph, form: str) -> None:
     """Arrays that come again are not bound again: what matters is what is in them."""

@@ -34,8 +34,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def measure(plan: Plan, kept: KeptPlans, threads: int = 0) -> float:
-    (result,) = Benchmark({"plan": plan.placement}, 0.05, threads=threads, kept=kept).run()
+def measure(plan: Plan, kept: KeptPlans, threads: int = 0, mode: str = "latency") -> float:
+    (result,) = Benchmark({"plan": plan.placement}, 0.05, mode, threads=threads, kept=kept).run()
     assert result.difference is not None and result.difference.within_tolerance
     return result.total.median
 
@@ -48,6 +48,10 @@ def test_the_same_plan_is_compiled_once_and_another_one_anew(dag: Callable[..., 
     assert len(compiled) == 2
     measure(plan, kept, threads=1)
     assert len(compiled) == 4, "another number of threads"
+    measure(plan, kept, threads=1, mode="throughput")
+    assert len(compiled) == 6, "threads wait otherwise where several requests share the cores"
+    measure(plan, kept, threads=1)
+    del compiled[4:]
     measure(plan.repin({"t2": "B"}), kept, threads=1)
     assert compiled[4:] == ["compile_placement"], "another plan, with the same unsplit model"
     measure(plan, kept, threads=1)

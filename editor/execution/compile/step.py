@@ -14,6 +14,7 @@ class Step:
 
     id: int
     submodel: SubModel
+    """Without its weights, unless they were asked for."""
     device: Device
     """The device of the plan."""
     runs_on: Device

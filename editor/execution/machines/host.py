@@ -140,20 +140,22 @@ class Host:
         await self._in_thread(self.store.put, name, memoryview(data))
         return {}
 
-    async def deploy(self, program: str, stages: Sequence[Mapping[str, Any]], threads: int) -> Reply:
+    async def deploy(self, program: str, stages: Sequence[Mapping[str, Any]], threads: int, requests: int) -> Reply:
         """Compiles the subgraphs of a plan that run here."""
+        options = CompileOptions(threads or self.threads, requests)
+
         def compiled() -> Program:
-            return Program([self._stage(stage, threads or self.threads) for stage in stages])
+            return Program([self._stage(stage, options) for stage in stages])
         self._programs[program] = await self._in_thread(compiled)
         while len(self._programs) > _MAX_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
         return {}
 
-    def _stage(self, stage: Mapping[str, Any], threads: int) -> Stage:
+    def _stage(self, stage: Mapping[str, Any], options: CompileOptions) -> Stage:
         device = self._device(stage["device"])
         model = ModelProto.FromString(stage["skeleton"])
         submodel = SubModel(model, tuple(stage["inputs"]), tuple(stage["outputs"]), self.store.folder, stage["label"])
-        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads))
+        executable = runtime_of(device.runtime).compile(submodel, device, options)
         return Stage(stage["id"], device, submodel.inputs, submodel.outputs, stage["send"], stage["wire_type"], executable)
 
     async def release(self, program: str) -> Reply:

@@ -117,8 +117,8 @@ class _Share:
 class _Fleet:
     """The machines of a plan with their programs; shared by the clones of the plan."""
 
-    def __init__(self, shares: Mapping[str, _Share], threads: int, here: Program, connections: Calls) -> None:
-        self.shares, self.threads, self.here, self.calls = dict(shares), threads, here, connections
+    def __init__(self, shares: Mapping[str, _Share], options: CompileOptions, here: Program, connections: Calls) -> None:
+        self.shares, self.options, self.here, self.calls = dict(shares), options, here, connections
         self.pool = ThreadPoolExecutor(64, thread_name_prefix="subgraphs")
         self.stale = False
         """A machine was lost: addresses may have changed."""
@@ -173,7 +173,7 @@ class _Fleet:
                            "device": device_entry(part.runs_on), "send": share.send.get(part.id, {}),
                            "wire_type": part.device.wire_type})
         await call(self.calls.pool, share.label, share.address, "hetero_deploy", program=share.program, stages=stages,
-                   threads=self.threads)
+                   threads=self.options.threads, requests=self.options.requests)
 
 
 def _release(connections: Calls, programs: Sequence[tuple[str, str, str]]) -> None:
@@ -359,7 +359,7 @@ def _writable(value: Any) -> Any:
 
 
 def compile_over_machines(placement: Placement, threads: int = 0, progress: Progress | None = None,
-                          overridden: Overridden = frozenset()) -> CompiledPlan:
+                          overridden: Overridden = frozenset(), requests: int = 1) -> CompiledPlan:
     """Cuts a plan, sends each machine its part and compiles it there.
 
     Raises:
@@ -378,27 +378,27 @@ def compile_over_machines(placement: Placement, threads: int = 0, progress: Prog
     parts = [Part(subgraph.id, submodel, by_name[subgraph.device],
                   stand_in() if by_name[subgraph.device].planned else by_name[subgraph.device])
              for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True) if submodel and submodel.outputs]
-    return _deployed(graph, parts, cutter, threads, progress, len(placement.subgraphs),
-                     lambda names: compile_placement(placement, threads, None, False, names), overridden)
+    return _deployed(graph, parts, cutter, CompileOptions(threads, requests), progress, len(placement.subgraphs),
+                     lambda names: compile_placement(placement, threads, None, False, names, requests), overridden)
 
 
 def compile_whole_on_machine(graph: Graph, device: Device, threads: int, extra_outputs: Sequence[str],
-                             overridden: Overridden) -> CompiledPlan:
+                             overridden: Overridden, requests: int = 1) -> CompiledPlan:
     """The unsplit model on a device of another machine; see ``compile_whole``."""
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
     parts = [Part(0, submodel, device, device)] if submodel.outputs else []
-    return _deployed(graph, parts, cutter, threads, None, len(parts),
-                     lambda names: compile_whole(graph, device, threads, extra_outputs, names), overridden)
+    return _deployed(graph, parts, cutter, CompileOptions(threads, requests), None, len(parts),
+                     lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)
 
 
-def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, threads: int, progress: Progress | None, count: int,
-              recompile: Compile, overridden: Overridden) -> CompiledPlan:
+def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, options: CompileOptions, progress: Progress | None,
+              count: int, recompile: Compile, overridden: Overridden) -> CompiledPlan:
     shares, steps, here = _shares(graph, parts, overridden), [], []
     for part in parts:
         executable: Executable = _Elsewhere()
         if part.machine == _HERE:
-            executable = runtime_of(part.runs_on.runtime).compile(part.submodel, part.runs_on, CompileOptions(threads))
+            executable = runtime_of(part.runs_on.runtime).compile(part.submodel, part.runs_on, options)
             here.append(Stage(part.id, part.runs_on, part.submodel.inputs, part.submodel.outputs,
                               shares[_HERE].send.get(part.id, {}), part.device.wire_type, executable))
         steps.append(Step(part.id, part.submodel, part.device, part.runs_on, executable))
@@ -406,7 +406,7 @@ def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, threads: int,
     for share in shares.values():
         if share.machine != _HERE:
             share.address = directory.machine(share.machine).address
-    fleet = _Fleet(shares, threads, Program(here), connections)
+    fleet = _Fleet(shares, options, Program(here), connections)
     for i, share in enumerate(fleet.remote):
         if progress:
             progress(i, len(fleet.remote), f"compiling {counted(len(share.parts), 'subgraph')} on {share.label}")

@@ -42,7 +42,7 @@ from editor.execution.measure.statistics import MachineWatch, drift, is_settled,
 from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
 from editor.execution.measure.turns import TURN_SECONDS, Turn
 from editor.placement.placement import Placement
-from editor.runtimes.base import Value
+from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, stand_in
 
 MAX_WARM_UP_RUNS = 10
@@ -76,6 +76,7 @@ class Benchmark:
             raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
         self.placements, self.seconds, self.mode = dict(placements), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
+        self._options = CompileOptions(threads, self.requests)
         self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph
@@ -123,8 +124,8 @@ class Benchmark:
 
     def _keys(self) -> list[Key]:
         """Keys of everything that this benchmark compiles."""
-        wholes = [key_of_whole(self.graph, d.settings, self.threads, self.overridden) for d in self._real_devices()]
-        return wholes + [key_of_plan(p, self.threads, self.overridden) for p in self.placements.values()]
+        wholes = [key_of_whole(self.graph, d.settings, self._options, self.overridden) for d in self._real_devices()]
+        return wholes + [key_of_plan(p, self._options, self.overridden) for p in self.placements.values()]
 
     def _kept_or(self, key: Key, compile_it: Callable[[], CompiledPlan]) -> CompiledPlan:
         """The plan of the last benchmark where it is the same, else a new one."""
@@ -140,8 +141,9 @@ class Benchmark:
             if not device.planned:
                 progress(0, 1, f"compiling subgraph 0 on {device.name}")
                 return self._whole(device)
-        return self._kept_or(key_of_plan(placement, self.threads, self.overridden),
-                             lambda: compile_placement(placement, self.threads, progress, overridden=self.overridden))
+        return self._kept_or(key_of_plan(placement, self._options, self.overridden),
+                             lambda: compile_placement(placement, self.threads, progress, overridden=self.overridden,
+                                                       requests=self.requests))
 
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once for the baseline and for plans of a single subgraph.
@@ -151,8 +153,8 @@ class Benchmark:
         key = device.settings
         if key not in self._wholes:
             self._wholes[key] = self._kept_or(
-                key_of_whole(self.graph, key, self.threads, self.overridden),
-                lambda: compile_whole(self.graph, device, self.threads, overridden=self.overridden))
+                key_of_whole(self.graph, key, self._options, self.overridden),
+                lambda: compile_whole(self.graph, device, self.threads, overridden=self.overridden, requests=self.requests))
         return self._wholes[key]
 
     def _baselines(self, contenders: list[Contender]) -> dict[str, Contender]:

@@ -12,6 +12,7 @@ from editor.execution.executor import CompiledPlan
 from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
+from editor.runtimes.base import CompileOptions
 
 Key = tuple[object, ...]
 MAX_BYTES = 1 << 30
@@ -40,18 +41,18 @@ class KeptPlans:
             self._plans[key] = plan
 
 
-def key_of_plan(placement: Placement, threads: int, overridden: frozenset[str]) -> Key:
+def key_of_plan(placement: Placement, options: CompileOptions, overridden: frozenset[str]) -> Key:
     """What a plan is compiled from: model, subgraphs, devices and settings."""
     division = placement.division
     devices = {d.name: (d.settings if d.present else (), d.machine, d.wire_type) for d in placement.devices}
     subgraphs = tuple((s.device, devices[s.device], tuple(s.ops), tuple(s.inputs), tuple(s.outputs))
                       for s in division.subgraphs)
-    return (*_key_of_model(placement.graph), subgraphs, threads, overridden)
+    return (*_key_of_model(placement.graph), subgraphs, options, overridden)
 
 
-def key_of_whole(graph: Graph, settings: Key, threads: int, overridden: frozenset[str]) -> Key:
+def key_of_whole(graph: Graph, settings: Key, options: CompileOptions, overridden: frozenset[str]) -> Key:
     """What the unsplit model on a device is compiled from."""
-    return (*_key_of_model(graph), settings, threads, overridden)
+    return (*_key_of_model(graph), settings, options, overridden)
 
 
 def _key_of_model(graph: Graph) -> Key:

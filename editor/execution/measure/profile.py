@@ -58,7 +58,7 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
         raise ExecutionError(f"{device.name} is not on this machine, so there is nothing to measure")
     priority = [device, *(d for d in devices if d.name != device.name)]
     placement = solve(graph, priority, Settings())
-    plan = compile_placement(placement, threads, as_cut=True)
+    plan = compile_placement(placement, threads, as_cut=True, keep_weights=True)
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")

@@ -51,7 +51,7 @@ class OnnxRuntime:
         """A session; with ``alone`` an op that the provider refuses is an error, else the CPU runs it."""
         options = self.library.SessionOptions()
         options.intra_op_num_threads = self.threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         if trace:
             options.enable_profiling = True
             options.profile_file_prefix = trace

@@ -23,8 +23,8 @@ class Split:
         here = onnxruntime.get_available_providers()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        # Idle threads of many sessions must not spin against each other.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Threads may spin during a run, but not after it against those of the next session.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         self.sessions = []
         for step in self.manifest["subgraphs"]:
             wanted = [step["provider"], "CPUExecutionProvider"]

@@ -36,6 +36,12 @@ def create_session(model: bytes | str, options: ort.SessionOptions, device: Devi
         device: where it is to run.
         kept: folder for what the provider compiles, where it can keep that.
     """
+    session = _created(model, options, device, kept)
+    session._model_bytes = None  # it keeps the serialized model for the fallback, which is off
+    return session
+
+
+def _created(model: bytes | str, options: ort.SessionOptions, device: Device, kept: Path | None) -> Any:
     if device.provider == CPU:
         return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
     settings = {k: v for k, v in device.properties.items() if "." not in k and k != "device_id"}

@@ -16,7 +16,7 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import KernelTime, SubModel, Value
 from editor.runtimes.onnxruntime.device_sessions import create_session
 from editor.runtimes.onnxruntime.lineage import Kernel, lineage
-from editor.runtimes.onnxruntime.options import session_options
+from editor.runtimes.onnxruntime.options import session_options, spinning
 from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, median_of_quiet_runs
 from editor.runtimes.values import to_numpy
 
@@ -28,7 +28,7 @@ def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Seque
     """Median time of each kernel of a sub-model over the quietest runs."""
     with tempfile.TemporaryDirectory(prefix="hetero-profile-") as folder:
         options = session_options(submodel.folder, threads, entries={
-            "session.intra_op.allow_spinning": "0",
+            **spinning(1),
             "session.optimized_model_external_initializers_file_name": "weights.bin"})
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "trace")

@@ -13,13 +13,13 @@ import onnxruntime as ort
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, SubModel, Value
+from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.onnxruntime.context_models import context_path, writing
 from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session
 from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.memory_spaces import bind_output
-from editor.runtimes.onnxruntime.options import session_options
+from editor.runtimes.onnxruntime.options import session_options, spinning
 from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, WRITE_CONTEXTS, memory_space
 from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
 from editor.runtimes.values import nbytes, to_numpy
@@ -51,10 +51,8 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         ExecutionError: ONNX Runtime refuses the sub-model.
     """
     _share_arena()
-    # Spinning thread pools of many sessions fight each other: 32 subgraphs then cost 38 times the CPU time.
-    entries = {"session.use_env_allocators": "1", "session.intra_op.allow_spinning": "0",
-               "session.inter_op.allow_spinning": "0", **{k: v for k, v in device.properties.items() if "." in k},
-               **(RECORD if device.provider != CPU else {})}
+    entries = {"session.use_env_allocators": "1", **spinning(options.requests),
+               **{k: v for k, v in device.properties.items() if "." in k}, **(RECORD if device.provider != CPU else {})}
 
     def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
         made = session_options(submodel.folder, options.threads, not submodel.optimized, {**entries, **more})
@@ -67,7 +65,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     context = context_path(kept, submodel, model, device) if kept is not None else None
     if context is not None and context.is_file():
         try:
-            return Session(create_session(str(context), settings(), device), submodel, device)
+            return Session(create_session(str(context), settings(), device), submodel.signature, device)
         except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled anew
             context.unlink(missing_ok=True)
     draft, writes = writing(context) if context is not None else (None, {})
@@ -88,16 +86,16 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         draft.replace(context)
     if kept is not None:
         trim(kept)
-    return Session(session, submodel, device)
+    return Session(session, submodel.signature, device)
 
 
 class Session:
     """One binding of a session: an ``Executable`` and a ``BoundExecutable``."""
 
-    def __init__(self, session: Any, submodel: SubModel, device: Device) -> None:
-        self.session, self.submodel, self.device = session, submodel, device
+    def __init__(self, session: Any, signature: Signature, device: Device) -> None:
+        self.session, self.signature, self.device = session, signature, device
         self._binding = session.io_binding()
-        self._bound: list[Value] = [None] * len(submodel.inputs)
+        self._bound: list[Value] = [None] * len(signature.inputs)
         self._kept: list[Value] = []
         """Outputs of the first run, whose buffers all later runs write to."""
         self._chosen: dict[str, Value] = {}
@@ -118,16 +116,16 @@ class Session:
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
             feeds = {name: as_ort(v) if can_be_ort_value(v) else to_numpy(v)
-                     for name, v in zip(self.submodel.inputs, inputs, strict=True)}
-            return list(self.session.run(list(self.submodel.outputs), feeds))
+                     for name, v in zip(self.signature.inputs, inputs, strict=True)}
+            return list(self.session.run(list(self.signature.outputs), feeds))
         except ExecutionError:
             raise
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            raise ExecutionError(f"{self.submodel.label} on {self.device.name}: {reason_of(error)}") from error
+            raise ExecutionError(f"{self.signature.label} on {self.device.name}: {reason_of(error)}") from error
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
-        return Session(self.session, self.submodel, self.device)
+        return Session(self.session, self.signature, self.device)
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
@@ -146,7 +144,7 @@ class Session:
         if not buffers:
             self._kept, self._may_keep = [], True
         if self._kept:
-            self._kept = [self._chosen.get(name, old) for name, old in zip(self.submodel.outputs, self._kept, strict=True)]
+            self._kept = [self._chosen.get(name, old) for name, old in zip(self.signature.outputs, self._kept, strict=True)]
             self._bind_outputs(self._kept)
 
     def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
@@ -169,13 +167,13 @@ class Session:
         binding = self._binding
         for i, value in enumerate(inputs):
             if value is not self._bound[i]:
-                binding.bind_ortvalue_input(self.submodel.inputs[i], as_ort(value))
+                binding.bind_ortvalue_input(self.signature.inputs[i], as_ort(value))
                 # An array may be copied on the way, so another run must look at it again.
                 self._bound[i] = value if is_ort_value(value) else None
         if self._kept and (results := self._run_kept()):
             return results
         binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
-        for name, on_device in zip(self.submodel.outputs, self._on_device, strict=True):
+        for name, on_device in zip(self.signature.outputs, self._on_device, strict=True):
             if name in self._chosen:
                 binding.bind_ortvalue_output(name, self._chosen[name])
             elif on_device:
@@ -186,10 +184,10 @@ class Session:
             self.session.run_with_iobinding(binding, _RUN_OPTIONS)
         except Exception as error:
             if self._chosen:
-                raise OutputShapeMismatch(f"{self.submodel.label}: {reason_of(error)}") from error
+                raise OutputShapeMismatch(f"{self.signature.label}: {reason_of(error)}") from error
             raise
         results = [self._chosen.get(name, value)
-                   for name, value in zip(self.submodel.outputs, binding.get_outputs(), strict=True)]
+                   for name, value in zip(self.signature.outputs, binding.get_outputs(), strict=True)]
         if self._may_keep:
             self._keep(results)
         return results
@@ -203,19 +201,19 @@ class Session:
                 raise
             self._kept = []
             if self._chosen:
-                raise OutputShapeMismatch(f"{self.submodel.label}: {reason_of(error)}") from error
+                raise OutputShapeMismatch(f"{self.signature.label}: {reason_of(error)}") from error
         return self._kept
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""
         self._may_keep = False
         plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
-        large = sum(nbytes(r) for name, r in zip(self.submodel.outputs, results, strict=True) if name not in self._chosen)
+        large = sum(nbytes(r) for name, r in zip(self.signature.outputs, results, strict=True) if name not in self._chosen)
         if plain and large <= _KEPT_BYTES:
             self._bind_outputs(results)
             self._kept = results
 
     def _bind_outputs(self, values: Sequence[Value]) -> None:
         self._binding.clear_binding_outputs()
-        for name, value in zip(self.submodel.outputs, values, strict=True):
+        for name, value in zip(self.signature.outputs, values, strict=True):
             self._binding.bind_ortvalue_output(name, value)

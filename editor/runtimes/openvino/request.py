@@ -7,7 +7,7 @@ from typing import Any
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.base import CompileOptions, Executable, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.openvino.errors import reason_of
 from editor.runtimes.openvino.model_import import core, read_model
@@ -43,17 +43,17 @@ def compile_model(submodel: SubModel, device: Device, options: CompileOptions, e
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
     if folder is not None:
         trim(folder)
-    return Request(compiled, submodel, device)
+    return Request(compiled, submodel.signature, device)
 
 
 class Request:
     """One infer request of a compiled model."""
 
-    def __init__(self, compiled: Any, submodel: SubModel, device: Device) -> None:
-        self.compiled, self.submodel, self.device = compiled, submodel, device
+    def __init__(self, compiled: Any, signature: Signature, device: Device) -> None:
+        self.compiled, self.signature, self.device = compiled, signature, device
         self.request = compiled.create_infer_request()
         self._held: list[Value] = []
-        self._input_ports = _ports(list(compiled.inputs), submodel.inputs)
+        self._input_ports = _ports(list(compiled.inputs), signature.inputs)
         self._output_ports = list(compiled.outputs)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
@@ -67,11 +67,11 @@ class Request:
             self.request.infer()
             return [self.request.get_tensor(port) for port in self._output_ports]
         except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
-            raise ExecutionError(f"{self.submodel.label} on {self.device.name}: {reason_of(error)}") from error
+            raise ExecutionError(f"{self.signature.label} on {self.device.name}: {reason_of(error)}") from error
 
     def clone(self) -> Executable:
         """Another request on the same compiled model."""
-        return Request(self.compiled, self.submodel, self.device)
+        return Request(self.compiled, self.signature, self.device)
 
 
 def _ports(ports: list[Any], names: Sequence[str]) -> list[Any]:
