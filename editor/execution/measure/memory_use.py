@@ -105,9 +105,9 @@ def _start_runtimes(devices: list[Device], threads: int) -> None:
 
 def _compiled(placement: Placement, threads: int) -> CompiledPlan:
     """As a benchmark compiles it: a plan of one subgraph is the unsplit model."""
-    (first, *rest) = placement.used_devices
-    if not rest and len(placement.subgraphs) == 1 and first.present:
-        return compile_whole(placement.graph, first, threads)
+    used = placement.used_devices
+    if len(used) == len(placement.subgraphs) == 1 and used[0].present:
+        return compile_whole(placement.graph, used[0], threads)
     return compile_placement(placement, threads)
 
 
