@@ -2,9 +2,10 @@
 
     python benchmarks/memory.py [--pack DIR] [--gpu] [--json F]
 
-Prints constants and peak as worked out from the model, what was taken, and the ratio: for the model on each device (the other
-one takes what that device cannot run) and for a plan of six stripes over both, a line for each memory. ``--gpu``: CUDA and
-CPU of ONNX Runtime instead of two runtimes of the CPU.
+Prints constants, what the plan needs, what its runtimes are estimated to take, what they took, and its ratio to the estimate:
+for the model on each device (the other one takes what that device cannot run) and for a plan of six stripes over both, a line
+for each memory. At the end, for each runtime, the ``MemoryOverhead`` that would fit these plans best. ``--gpu``: CUDA and CPU
+of ONNX Runtime instead of two runtimes of the CPU.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from editor.devices.table import load_devices  # noqa: E402
 from editor.errors import EditorError  # noqa: E402
 from editor.execution.measure.figures import MemoryUse  # noqa: E402
 from editor.execution.measure.memory_use import measure_memory  # noqa: E402
+from editor.placement.run_memory import RunMemory  # noqa: E402
 from editor.runtimes.registry import capability  # noqa: E402
 
 EXAMPLES = {"mobilenetv2": {}, "resnet50": {"batch": 1}, "whisper-tiny-decoder": {"batch": 1, "sequence": 64}}
@@ -33,6 +35,10 @@ TABLE = [{"name": "ORT", "backendName": "CPU"}, {"name": "OpenVINO", "backendNam
 GPU_TABLE = [{"name": "GPU", "backendName": "onnxruntime", "provider": "CUDAExecutionProvider"},
              {"name": "CPU", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]
 STRIPES = 6
+LARGE = 1_000_000
+"""Bytes of constants: what smaller models take is not the question."""
+NEAR = 0.15
+_TERMS = ("constants", "tensors", "ops", "subgraphs", "first")
 
 
 def models(pack: Path | None) -> dict[Path, dict[str, int]]:
@@ -54,18 +60,35 @@ def plans(graph: Any, table: list[dict[str, Any]]) -> dict[str, Any]:
             f"{STRIPES} stripes": editor.partition(graph, table, pins=pins)}
 
 
-def measured(graph: Any, table: list[dict[str, Any]]) -> Iterator[tuple[str, MemoryUse | str]]:
-    """Name of the plan with each memory's figures, or with what went wrong."""
+def measured(graph: Any, table: list[dict[str, Any]]) -> Iterator[tuple[str, RunMemory | None, MemoryUse | str]]:
+    """Name of the plan with what it needs and each memory's figures, or with what went wrong."""
     try:
         found = plans(graph, table)
     except EditorError as error:
-        yield "", str(error)
+        yield "", None, str(error)
         return
     for name, plan in found.items():
         try:
-            yield from ((name, use) for use in measure_memory(plan.recipe()))
+            yield from ((name, plan.run_memory, use) for use in measure_memory(plan.recipe()))
         except EditorError as error:
-            yield name, str(error)
+            yield name, None, str(error)
+
+
+def fitted(rows: list[dict[str, Any]], device: str) -> str:
+    """The overhead that fits best what plans took on one device alone, by least squares of the relative errors."""
+    alone = [row for row in rows if row["devices"] == [device]]
+    if len(alone) < len(_TERMS):
+        return "too few plans"
+    terms = np.array([[row[term] for term in _TERMS] for row in alone], float)
+    taken = np.array([row["taken"] for row in alone], float)
+    found, free = np.zeros(len(_TERMS)), np.ones(len(_TERMS), bool)
+    while free.any() and (found[free] <= 0).any():  # terms that came out negative go, until none does
+        found[free] = np.linalg.lstsq((terms / taken[:, None])[:, free], np.ones(len(taken)), rcond=None)[0]
+        free &= found > 0
+        found[~free] = 0
+    off = np.abs(terms @ found / taken - 1)
+    return (", ".join(f"{value:.2f} x {term}" for term, value in zip(_TERMS, found, strict=True))
+            + f"; off by {np.median(off):.0%} (median), {np.quantile(off, 0.9):.0%} (90th percentile) over {len(taken)} plans")
 
 
 def main() -> None:
@@ -76,24 +99,36 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    print(f"{'model':32} {'plan':10} {'memory':15} {'constants':>10} {'peak':>10} {'taken':>10}  taken / peak")
+    table = GPU_TABLE if options.gpu else TABLE
+    print(f"{'model':32} {'plan':10} {'memory':15} {'constants':>10} {'needed':>10} {'estimate':>10} {'taken':>10}  "
+          "taken / estimate")
     for path, define in models(options.pack).items():
         try:
             graph = editor.load_model(path, define)
         except EditorError as error:
             print(f"{path.name:32} not read: {str(error).splitlines()[0]}")
             continue
-        for name, use in measured(graph, GPU_TABLE if options.gpu else TABLE):
-            if isinstance(use, str):
-                print(f"{path.name:32} {name:10} {use.splitlines()[0][:80]}")
+        for name, memory, use in measured(graph, table):
+            if isinstance(use, str) or memory is None:
+                print(f"{path.name:32} {name:10} {str(use).splitlines()[0][:80]}")
                 continue
-            rows.append({"model": path.name, "plan": name, "memory": use.where, "constants": use.constants,
-                         "predicted": use.predicted, "compiled": use.compiled, "taken": use.peak, "kind": "measurement"})
-            print(f"{path.name:32} {name:10} {use.where:15} {use.constants / 1e6:8.1f}MB {use.predicted / 1e6:8.1f}MB "
-                  f"{use.peak / 1e6:8.1f}MB  {use.peak / max(use.predicted, 1):.2f}", flush=True)
-    ratios = [row["taken"] / row["predicted"] for row in rows if row["predicted"]]
-    if ratios:
-        print(f"median {np.median(ratios):.2f}, least {min(ratios):.2f}, most {max(ratios):.2f} over {len(ratios)} plans")
+            mine = [d for d in memory.devices if d.device in use.devices]
+            rows.append({"model": path.name, "plan": name, "memory": use.where, "devices": list(use.devices),
+                         "constants": use.constants, "needed": use.needed, "predicted": use.predicted,
+                         "compiled": use.compiled, "taken": use.peak, "kind": "measurement",
+                         "tensors": use.needed - use.constants, "ops": sum(d.ops for d in mine),
+                         "subgraphs": sum(d.subgraphs for d in mine), "first": 1})
+            print(f"{path.name:32} {name:10} {use.where:15} {use.constants / 1e6:8.1f}MB {use.needed / 1e6:8.1f}MB "
+                  f"{use.predicted / 1e6:8.1f}MB {use.peak / 1e6:8.1f}MB  {use.peak / max(use.predicted, 1):.2f}", flush=True)
+    large = [row for row in rows if row["constants"] >= LARGE]
+    for what in ("needed", "predicted"):
+        ratios = np.array([row["taken"] / row[what] for row in large])
+        if len(ratios):
+            near = float((np.abs(1 / ratios - 1) <= NEAR).mean())
+            print(f"taken / {what}: median {np.median(ratios):.2f}, {ratios.min():.2f} to {ratios.max():.2f}; "
+                  f"{near:.0%} of {len(ratios)} plans with {LARGE / 1e6:.0f} MB of constants or more are within {NEAR:.0%}")
+    for entry in table:
+        print(f"{entry['name']}: {fitted(large, entry['name'])}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -50,6 +50,7 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
         "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
                      "source": d.published.source, "ops": placement.op_counts[d.name],
                      "memory": memory.devices[i].peak, "constants": memory.devices[i].constants, "limit": d.memory,
+                     "taken": memory.taken_by([i]),
                      "at_peak": [{"tensor": t.tensor, "what": t.kind, "bytes": t.bytes} for t in memory.at_peak(i)[:_AT_PEAK]]}
                     for i, d in enumerate(placement.devices)],
         "subgraphs": [{"id": s.id, "device": s.device, "ops": s.size, "inputs": list(s.inputs), "outputs": list(s.outputs),

@@ -17,8 +17,10 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
+from editor.graph.flops import Floats
 from editor.graph.fusible import OVERWRITING_TYPES, RENAMING_TYPES
 from editor.graph.graph import Bools, Graph, Ints, distinct
+from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
 
 INNER, BOUNDARY, COPY, INPUT, OUTPUT = "inside a subgraph", "boundary", "copy of a boundary tensor", "input", "output"
@@ -49,6 +51,24 @@ class DeviceMemory:
     """[moment] tensors beside the constants, while the op of that moment runs"""
     unknown: int
     """Tensors whose size is not known before a run; they count 0."""
+    ops: int
+    subgraphs: int
+    overhead: MemoryOverhead
+    """What the runtime takes beside constants and tensors"""
+
+    @property
+    def at_rest(self) -> int:
+        """What the device's runtime takes before a run: weights as often as it keeps them, compiled ops and subgraphs."""
+        if not self.ops:
+            return 0
+        own = self.overhead
+        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops
+                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes)
+
+    @property
+    def in_run(self) -> Floats:
+        """[moment] what its runtime takes for tensors."""
+        return np.asarray(self.live * self.overhead.tensor_copies, np.float64)
 
     @property
     def moment(self) -> int:
@@ -94,6 +114,14 @@ class RunMemory:
         """Most bytes at once of several devices together, for devices of one memory."""
         live = sum((self.devices[d].live for d in devices), np.zeros(len(self.ops), np.int64))
         return sum(self.devices[d].constants for d in devices) + (int(live.max()) if len(live) else 0)
+
+    def taken_by(self, devices: Sequence[int]) -> int:
+        """Bytes that a process takes for devices of one memory: ``peak_of``, and what runtimes are known to take beside it.
+
+        An estimate, from what they took for other models.
+        """
+        tensors = sum((self.devices[d].in_run for d in devices), np.zeros(len(self.ops)))
+        return sum(self.devices[d].at_rest for d in devices) + (int(tensors.max()) if len(tensors) else 0)
 
     def at_peak(self, device: int) -> tuple[HeldTensor, ...]:
         """The tensors that a device holds at its peak beside its constants, the largest first."""
@@ -156,7 +184,10 @@ class _Timeline:
         np.add.at(live, (held.device, held.last + 1), -np.maximum(held.bytes, 0))
         live = live.cumsum(axis=1)[:, :-1]
         unknown = np.bincount(held.device[held.bytes < 0], minlength=len(self.devices))
-        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]))
+        ops = np.bincount(self.home[self.subgraph_of_op[self.ops]], minlength=len(self.devices))
+        subgraphs = np.bincount(self.home, minlength=len(self.devices))
+        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), int(subgraphs[i]),
+                                   runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
                       for i, d in enumerate(self.devices))
         shared: dict[int, list[int]] = {}
         for i, memory in enumerate(self.memory_of_device):

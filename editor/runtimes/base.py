@@ -119,6 +119,23 @@ class CompileOptions:
 
 
 @dataclass(frozen=True)
+class MemoryOverhead:
+    """What a runtime takes beside one copy of the weights and of the tensors of a run: medians over real models.
+
+    `benchmarks/memory.py` measures and fits them.
+    """
+
+    weight_copies: float = 1.0
+    """How often weights are in memory: as they came, and in the layout of the kernels"""
+    tensor_copies: float = 1.0
+    """Memory for tensors against the most that are needed at once; allocators keep more"""
+    bytes_per_op: int = 0
+    bytes_per_subgraph: int = 0
+    first_bytes: int = 0
+    """When the device is first used"""
+
+
+@dataclass(frozen=True)
 class MemorySpace:
     """The memory of a device's values. Within one space, values need no conversion."""
 
@@ -259,6 +276,10 @@ class Runtime(Protocol):
 
     def memory_space(self, device: Device) -> MemorySpace:
         """The memory space of the device's values."""
+        ...
+
+    def memory_overhead(self, device: Device) -> MemoryOverhead:
+        """What it takes beside weights and tensors, for estimates."""
         ...
 
     def memory_in_use(self, device: Device) -> int | None:

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from editor.devices.device import Device
 from editor.devices.discovery import Target, UnusableRuntime
 from editor.graph.graph import Graph
-from editor.runtimes.base import API_VERSION, Capability, KernelTime, MemorySpace, Runtime, SubModel, Value
+from editor.runtimes.base import API_VERSION, Capability, KernelTime, MemoryOverhead, MemorySpace, Runtime, SubModel, Value
 from editor.runtimes.values import to_numpy
 
 
@@ -55,6 +55,10 @@ class RuntimeDefaults:
     def memory_space(self, device: Device) -> MemorySpace:
         """Host memory."""
         return MemorySpace(self.name)
+
+    def memory_overhead(self, device: Device) -> MemoryOverhead:
+        """Nothing is known."""
+        return MemoryOverhead()
 
     def memory_in_use(self, device: Device) -> int | None:
         """Not known."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from editor.errors import EditorError, WorkspaceError
 from editor.workspace.folders import folder_of, make_private
-from editor.workspace.schema import SCHEMA, metadata
+from editor.workspace.schema import SCHEMA, metadata, steps_applied
 
 LOCK_SECONDS = 2
 """Longest wait for another program that uses the same SQLite file."""
@@ -141,6 +141,12 @@ def _update_schema(engine: sa.Engine, name: str) -> None:
             stamp = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
         if stamp == SCHEMA:
             return
+    if "documents" not in tables:
+        with engine.begin() as connection:
+            metadata.create_all(connection)
+            if connection.execute(sa.select(steps_applied)).first() is None:
+                connection.execute(steps_applied.insert().values(version_num=SCHEMA))
+        return
     from alembic import command
     from alembic.config import Config
     from alembic.util.exc import CommandError
@@ -149,10 +155,6 @@ def _update_schema(engine: sa.Engine, name: str) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        if "documents" not in tables:
-            metadata.create_all(connection)
-            command.stamp(config, SCHEMA)
-            return
         if "alembic_version" not in tables:
             columns = {column["name"] for column in sa.inspect(connection).get_columns("documents")}
             command.stamp(config, _WITH_VERSION if "version" in columns else _FIRST_SCHEMA)

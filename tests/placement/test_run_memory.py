@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import editor
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
-from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT
+from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT, RunMemory
 from editor.runtimes.base import Capability
 
 SIZE = 16
@@ -139,6 +139,18 @@ def test_devices_of_one_memory_are_counted_together(dag: Callable[..., Graph]) -
     apart = editor.partition(graph, APART[:2], pins={"t1": "B", "t3": "B"}, capabilities=[Capability.everything(graph)] * 2)
     assert apart.run_memory.shared == ()
     assert sum(apart.run_memory.peaks.values()) > memory.peak_of((0, 1)), "copies"
+
+
+def test_what_runtimes_take_beside_constants_and_tensors_is_estimated_apart(mobilenet: Graph) -> None:
+    def memory_on(table: list[dict[str, str]]) -> RunMemory:
+        return editor.partition(mobilenet, table, capabilities=[Capability.everything(mobilenet)] * len(table)).run_memory
+    planned, ort, twice = memory_on(APART[:1]), memory_on(TOGETHER[:1]), memory_on([{"name": "O", "backendName": "openvino"}])
+    assert planned.peaks["A"] == ort.peaks["A"] == twice.peaks["O"], "what a plan needs is the same everywhere"
+    assert planned.taken_by([0]) == planned.peaks["A"], "nothing is known of a planned device"
+    assert ort.taken_by([0]) > ort.peaks["A"]
+    assert twice.devices[0].at_rest > 2 * twice.devices[0].constants, "weights as they came, and as its kernels want them"
+    both = memory_on([TOGETHER[0], {"name": "O", "backendName": "openvino"}])
+    assert both.taken_by([0, 1]) == both.taken_by([0]), "a device without ops takes nothing"
 
 
 def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobilenet: Graph) -> None:

@@ -193,13 +193,15 @@ class MemoryUse:
     peak: int
     """most during the runs"""
     predicted: int
+    """what runtimes are known to take for such a plan"""
+    needed: int
+    """what it cannot do without: constants and tensors, once"""
     constants: int
-    """of the prediction"""
 
     def __str__(self) -> str:
         change = f" ({(self.peak / self.predicted - 1) * 100:+.0f} %)" if self.predicted else ""
         return (f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)} (constants "
-                f"{human_bytes(self.constants)}, tensors {human_bytes(self.predicted - self.constants)}), measured "
+                f"{human_bytes(self.constants)}, tensors {human_bytes(self.needed - self.constants)}), measured "
                 f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run")
 
 

@@ -2,7 +2,7 @@
 
 Devices that compute in host memory share the process, and cannot be told apart; what they took together is compared with
 what they need together. Beside constants and tensors, a process holds compiled code, weights packed for kernels beside
-those of the model, and what an allocator keeps: the figure says what the plan takes, the prediction what it cannot do without.
+those of the model, and what an allocator keeps: runtimes say how much that was for other models.
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     if host:
         mine = [numbers[name] for name in host]
         found.append(MemoryUse(tuple(host), "host memory", after - before, max(peaks[""], after) - before,
-                               memory.peak_of(mine), sum(memory.devices[i].constants for i in mine)))
+                               memory.taken_by(mine), memory.peak_of(mine),
+                               sum(memory.devices[i].constants for i in mine)))
     for name in others:
         first, then = others_before[name], others_after[name]
         if first is not None and then is not None:
-            device = memory.devices[numbers[name]]
-            found.append(MemoryUse((name,), f"memory of {name}", then - first, max(peaks[name], then) - first, device.peak,
-                                   device.constants))
+            i = numbers[name]
+            device = memory.devices[i]
+            found.append(MemoryUse((name,), f"memory of {name}", then - first, max(peaks[name], then) - first,
+                                   memory.taken_by([i]), device.peak, device.constants))
     return tuple(found)
 
 

@@ -8,21 +8,16 @@ a whole, which also proves a bound. One thread, a fixed seed and the solver's ow
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from editor.graph.graph import Bools, Ints
 from editor.placement.policies.problem import Problem
 
 BUSIEST, TOTAL = "busiest", "total"
-_UNITS = 10_000_000
-"""The value of the start, in the solver's integers."""
 _FIRST_SIZE, _LEAST_SIZE = 40, 8
 _ROUND_SHARE, _MIN_ROUND = 0.06, 0.15
 """Of the budget, and seconds: the most that one round may take."""
@@ -30,7 +25,6 @@ _WHOLE_CHOICES = 1_200
 """Nodes times devices up to which the whole problem is handed to the solver."""
 _WALL_FACTOR = 1.5
 """A slow machine stops at this multiple of the budget, even where that makes results differ from machine to machine."""
-_ASK_SECONDS = 0.05
 _GOOD_ENOUGH = 1e-4
 """Relative distance from the bound at which the search ends."""
 
@@ -137,156 +131,17 @@ class _Search:
 
     def place_again(self, best: Improved, freed: Bools, seconds: float) -> tuple[Improved, float]:
         """The best placement of the freed nodes, and the seconds that the solver counted."""
-        model = _Model(self.problem, best.label, freed, self.objective, best.value)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.max_deterministic_time = seconds
-        solver.parameters.max_time_in_seconds = _WALL_FACTOR * seconds + 0.1
-        with _stopping(solver, self.should_stop):
-            status = solver.solve(model.model)
-        ended = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-        if not freed.all():
-            self.size = min(self.size * 5 // 4 + 1, len(self.problem)) if ended else max(self.size * 4 // 5, _LEAST_SIZE)
-        took = solver.response_proto.deterministic_time
+        from editor.placement.policies.freed_nodes import FreedNodes
+
+        nodes = FreedNodes(self.problem, best.label, freed, self.objective == BUSIEST, best.value)
+        found = nodes.solve(seconds, _WALL_FACTOR * seconds + 0.1, self.should_stop)
         if freed.all():
-            proved = min(model.seconds(solver.best_objective_bound), best.value)
-            best = Improved(best.label, best.value, max(best.bound, proved))
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            label = model.label(solver)
-            value = value_of(self.problem, label, self.objective)
-            # An equal value with other loads is taken too: it may open a way on.
-            if value <= best.value and self.problem.fits(label):
-                best = Improved(label, value, best.bound)
-        return best, took
-
-
-@contextlib.contextmanager
-def _stopping(solver: cp_model.CpSolver, should_stop: Callable[[], bool]) -> Iterator[None]:
-    """Ends the solver soon after it should stop: a round of a long search takes seconds."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(_ASK_SECONDS):
-            if should_stop():
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
-
-
-class _Model:
-    """The freed nodes as a CP-SAT model; everything else is constant."""
-
-    def __init__(self, problem: Problem, label: Ints, freed: Bools, objective: str, value: float) -> None:
-        self.problem, self.start, self.freed, self.unit = problem, label, freed, value / _UNITS
-        self.model = cp_model.CpModel()
-        devices = problem.time.shape[1]
-        self.on: dict[int, dict[int, cp_model.IntVar]] = {}
-        for v in np.flatnonzero(freed).tolist():
-            choices = np.flatnonzero(problem.allowed[v]).tolist()
-            self.on[v] = {d: self.model.new_bool_var("") for d in choices}
-            self.model.add_exactly_one(self.on[v].values())
-            for d, chosen in self.on[v].items():
-                self.model.add_hint(chosen, d == label[v])
-        self.terms: list[list[cp_model.LinearExprT]] = [[] for _ in range(devices)]
-        self.constant = [0] * devices
-        self._charge_all()
-        self._fit()
-        loads = [sum(terms) + constant for terms, constant in zip(self.terms, self.constant, strict=True)]
-        if objective == BUSIEST:
-            top = self.model.new_int_var(0, 4 * _UNITS, "top")
-            for load in loads:
-                self.model.add(load <= top)
-            self.model.minimize(top)
+            best = Improved(best.label, best.value, max(best.bound, min(found.bound, best.value)))
         else:
-            self.model.minimize(sum(loads))
-
-    def _charge_all(self) -> None:
-        """Every node and every transfer, as terms or constants of the loads."""
-        problem, label, freed = self.problem, self.start, self.freed
-        for v in range(len(problem)):
-            if v not in self.on:
-                self._charge(int(label[v]), problem.time[v, label[v]], None)
-            else:
-                for d, chosen in self.on[v].items():
-                    self._charge(d, problem.time[v, d], chosen)
-        for i, tensor in enumerate(problem.tensors):
-            if freed[tensor.source] or any(freed[r] for r in tensor.readers):
-                self._transfers(tensor.source, tensor.readers, problem.leave[i], problem.enter[i])
-            else:
-                home, targets = int(label[tensor.source]), {int(label[r]) for r in tensor.readers}
-                if targets - {home}:
-                    self._charge(home, problem.leave[i, home], None)
-                for d in targets - {home}:
-                    self._charge(d, problem.enter[i, d], None)
-
-    def seconds(self, objective: float) -> float:
-        """The solver's value in seconds; rounding of every term to integers is taken off."""
-        terms = sum(len(t) for t in self.terms) + len(self.problem)
-        return max(objective - terms, 0.0) * self.unit
-
-    def label(self, solver: cp_model.CpSolver) -> Ints:
-        """[node] device of a solution."""
-        label = self.start.copy()
-        for v, choices in self.on.items():
-            label[v] = next(d for d, chosen in choices.items() if solver.boolean_value(chosen))
-        return label
-
-    def _charge(self, device: int, seconds: float, when: cp_model.IntVar | None) -> None:
-        amount = round(float(seconds) / self.unit)
-        if when is None:
-            self.constant[device] += amount
-        elif amount:
-            self.terms[device].append(when * amount)
-
-    def _transfers(self, source: int, readers: tuple[int, ...], leave: np.ndarray, enter: np.ndarray) -> None:
-        """A tensor leaves its device where some reader is elsewhere, and arrives at each device of a reader once."""
-        leaves: dict[int, cp_model.IntVar] = {}
-        arrives: dict[int, cp_model.IntVar] = {}
-        homes = self._choices(source)
-        for reader in readers:
-            for d, there in self._choices(reader).items():
-                if enter[d]:
-                    arrives.setdefault(d, self.model.new_bool_var(""))
-                    self._if_apart(there, homes.get(d, False), arrives[d])
-            for d, here in homes.items():
-                if leave[d]:
-                    leaves.setdefault(d, self.model.new_bool_var(""))
-                    self._if_apart(here, self._choices(reader).get(d, False), leaves[d])
-        for d, var in leaves.items():
-            self._charge(d, leave[d], var)
-        for d, var in arrives.items():
-            self._charge(d, enter[d], var)
-
-    def _choices(self, node: int) -> dict[int, cp_model.IntVar | bool]:
-        """device -> whether the node is on it; devices that it cannot be on are absent."""
-        return dict(self.on[node]) if node in self.on else {int(self.start[node]): True}
-
-    def _if_apart(self, one: cp_model.IntVar | bool, other: cp_model.IntVar | bool, then: cp_model.IntVar) -> None:
-        """``one`` and not ``other`` imply ``then``."""
-        if other is True:
-            return
-        clause = [then]
-        if not isinstance(one, bool):
-            clause.append(one.negated())
-        if not isinstance(other, bool):
-            clause.append(other)
-        self.model.add_bool_or(clause)
-
-    def _fit(self) -> None:
-        problem = self.problem
-        limited = [d for d in range(problem.time.shape[1]) if np.isfinite(problem.capacity[d])]
-        scale = max(problem.size.max(initial=0.0), 1.0) / 1e9
-        for d in limited:
-            used = float(problem.size[(self.start == d) & ~self.freed].sum())
-            room = int((problem.capacity[d] + 1e-6 - used) / scale)
-            terms = [chosen * int(np.ceil(problem.size[v] / scale)) for v, choices in self.on.items()
-                     for e, chosen in choices.items() if e == d and problem.size[v]]
-            if terms:
-                self.model.add(sum(terms) <= room)
+            self.size = min(self.size * 5 // 4 + 1, len(self.problem)) if found.ended else max(self.size * 4 // 5, _LEAST_SIZE)
+        if found.label is not None:
+            value = value_of(self.problem, found.label, self.objective)
+            # An equal value with other loads is taken too: it may open a way on.
+            if value <= best.value and self.problem.fits(found.label):
+                best = Improved(found.label, value, best.bound)
+        return best, found.took

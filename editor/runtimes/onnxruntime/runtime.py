@@ -16,6 +16,7 @@ from editor.runtimes.base import (
     CompileOptions,
     Executable,
     KernelTime,
+    MemoryOverhead,
     MemorySpace,
     SubModel,
     Value,
@@ -25,6 +26,8 @@ from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
 from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
+
+_CPU_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_op=6_000)
 
 
 class OnnxRuntime(RuntimeDefaults):
@@ -96,6 +99,10 @@ class OnnxRuntime(RuntimeDefaults):
     def memory_space(self, device: Device) -> MemorySpace:
         """The provider's memory where values can stay in it, else host memory."""
         return providers.memory_space(device)
+
+    def memory_overhead(self, device: Device) -> MemoryOverhead:
+        """Of the CPU: arenas double what they have, and a node takes some kilobytes."""
+        return _CPU_OVERHEAD if device.provider == CPU else MemoryOverhead()
 
     def memory_in_use(self, device: Device) -> int | None:
         """Known for CUDA's GPUs."""

@@ -19,6 +19,7 @@ from editor.runtimes.base import (
     CompileOptions,
     Executable,
     KernelTime,
+    MemoryOverhead,
     MemorySpace,
 SubModel,
     Value,
@@ -28,6 +29,7 @@ from editor.runtimes.defaults import RuntimeDefaults
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
+_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.1, bytes_per_op=14_000, first_bytes=5_000_000)
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
 
@@ -95,6 +97,10 @@ class OpenVino(RuntimeDefaults):
     def memory_space(self, device: Device) -> MemorySpace:
         """Tensors of OpenVINO pass between its devices of one kind."""
         return MemorySpace(NAME, device.provider.lower() if device.provider != "CPU" else "cpu")
+
+    def memory_overhead(self, device: Device) -> MemoryOverhead:
+        """Of the CPU: weights as they came beside those in the layout of the kernels, and compiled kernels."""
+        return _CPU_OVERHEAD if device.provider == "CPU" else MemoryOverhead()
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
         """An ``openvino.Tensor``; raises ``TypeError`` for element types that OpenVINO lacks."""

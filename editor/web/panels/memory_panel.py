@@ -10,6 +10,7 @@ from dash import html
 from editor.graph.graph import Ints
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
+from editor.runtimes.base import MemoryOverhead
 from editor.text import counted, human_bytes, shortened
 from editor.web.panels.parts import kind_badge, swatch
 from editor.web.view import colours_of
@@ -17,6 +18,8 @@ from editor.workspace.document import Document
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
+_TAKEN = ("Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
+          "what its allocator keeps")
 
 
 def memory_view(document: Document) -> list[Any]:
@@ -36,7 +39,8 @@ def _shared(memory: RunMemory) -> list[Any]:
         used = [d for d in group if memory.devices[d].peak > 0]
         if len(used) > 1:
             names = ", ".join(memory.devices[d].device for d in used)
-            said.append(f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together. ")
+            said.append(f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together; a process takes "
+                        f"about {human_bytes(memory.taken_by(used))}. ")
     return said
 
 
@@ -49,6 +53,8 @@ def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
         op = int(memory.ops[device.moment])
         words += [f", tensors {human_bytes(device.peak - device.constants)} at ",
                   html.Button(shortened(memory.graph.display_name(op), 40), className="link", **{"data-goto": f"op{op}"})]
+    if device.overhead != MemoryOverhead():
+        words.append(html.Span(f"; a process takes about {human_bytes(memory.taken_by([number]))}", title=_TAKEN))
     if device.unknown:
         words.append(f"; the sizes of {counted(device.unknown, 'tensor')} are known in a run only")
     if over:
