@@ -25,6 +25,7 @@ from editor.placement.placement import Settings
 from editor.workspace.document import first_decisions
 from editor.workspace.history import Store
 
+MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
 
 
@@ -261,7 +262,7 @@ def test_a_postgresql_that_is_gone_is_a_message() -> None:
 def test_what_takes_long_to_load_is_loaded_where_it_is_needed_only(tmp_path: Path) -> None:
     """Alembic for workspaces of older versions, the solver for searches: each would take every start 0.2 to 0.3 s."""
     script = ("import sys, editor; from editor.workspace.history import Store\n"
-              f"Store({str(tmp_path)!r}); editor.partition({str(EXAMPLES / 'models' / 'mobilenetv2.onnx')!r}, 'HETERO:CPU')\n"
+              f"Store({str(tmp_path)!r}); editor.partition(editor.load_model({MODEL!r}), 'HETERO:CPU')\n"
               "print([name for name in ('alembic', 'ortools', 'pandas') if name in sys.modules])")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
