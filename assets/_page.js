@@ -115,6 +115,21 @@
     return window.dash_clientside.no_update;
   }
 
+  /**
+   * What an address shows. The first page was asked for before the scripts were read (`inline_start_scripts.js`).
+   * @param {string} path
+   */
+  async function pageAt(path) {
+    const early = window.heteroFirstPage;
+    window.heteroFirstPage = undefined;
+    try {
+      const answer = (early?.path === path && (await early.answer)) || (await fetch(window.heteroPageAddress(path)));
+      if (answer.ok) return await answer.json();
+    } catch (_error) {} // the server is gone: the connection's own words say that
+    const words = "The server does not answer. Start it again, and reload the page.";
+    return { namespace: "dash_html_components", type: "Div", props: { children: words, className: "empty" } };
+  }
+
   /* The tab, and a run where none is under way. */
   /** @param {number} _clicks @param {boolean} running */
   function openBenchmark(_clicks, running) {
@@ -136,5 +151,5 @@
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
   provide({ page, one, all, targetOf, provide, callbacks, set, byId, short, enable, flash, gridApi });
-  callbacks({ go, openBenchmark });
+  callbacks({ go, openBenchmark, pageAt });
 })();

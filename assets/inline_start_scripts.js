@@ -3,6 +3,11 @@
 (() => {
   "use strict";
 
+  /* The page's components are made while the scripts are read. */
+  window.heteroPageAddress = (path) => `/_page?path=${encodeURIComponent(path)}`;
+  const path = location.pathname;
+  window.heteroFirstPage = { path, answer: fetch(window.heteroPageAddress(path)).catch(() => null) };
+
   const template = /** @type {HTMLTemplateElement} */ (document.getElementById("scripts"));
   const all = [...template.content.querySelectorAll("script")];
   let started = false;

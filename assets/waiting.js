@@ -33,11 +33,11 @@
     words.textContent = "";
   }
 
-  /* Dash says nowhere that it waits for an answer, so its requests are counted here. */
+  /* Dash says nowhere that it waits for an answer, so its requests are counted here, and those for pages. */
   const ask = window.fetch;
   window.fetch = (input, options) => {
     const answer = ask(input, options);
-    if (!String(input instanceof Request ? input.url : input).includes("_dash-update-component")) return answer;
+    if (!/_dash-update-component|\/_page\?/.test(String(input instanceof Request ? input.url : input))) return answer;
     begin();
     answer.then(end, end);
     return answer;

@@ -359,6 +359,8 @@ interface Window {
   heteroMap: Chart;
   heteroPanes: PanesState;
   heteroColours: Record<string, string>;
+  heteroFirstPage?: { path: string; answer: Promise<Response | null> };
+  heteroPageAddress(path: string): string;
   heteroIsFar(zoom: number): boolean;
   heteroWhole(box: Bounds, width: number, height: number): { zoom: number; x: number; y: number };
   heteroFirstView(

@@ -19,6 +19,7 @@ import uvicorn
 from dash import Dash, dcc, html
 from fastapi import HTTPException
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from plotly.io.json import to_json_plotly
 
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
@@ -128,6 +129,11 @@ def create_app(state: AppState) -> Dash:
     device_editing.register(app, state)
     clientside.register(app)
 
+    def show_page(path: str = "/") -> Response:
+        """The components of a page, which the browser asks for while it still reads its scripts."""
+        return Response(to_json_plotly(opening.page_at(state, path)), media_type="application/json",
+                        headers={"cache-control": "no-store"})
+
     async def show_preview() -> Response:
         document = await asyncio.to_thread(state.wait_first)
         return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
@@ -141,6 +147,7 @@ def create_app(state: AppState) -> Dash:
     app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]
     add_upload_routes(app.server, state.uploads)
     app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
+    app.server.add_api_route("/_page", show_page, include_in_schema=False)
     app.server.add_api_route("/_preview", show_preview, include_in_schema=False)
     # Dash 4.4 collects assets on the first request for "/"; pages served before that, at /d/..., would have none.
     app._setup_server()

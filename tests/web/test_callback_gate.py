@@ -45,12 +45,10 @@ def post(server: Server, body: bytes, kind: str = "application/json") -> int:
 @pytest.fixture(scope="module")
 def bodies(server: Server) -> list[dict[str, Any]]:
     """A request for each callback of the server, as the page would make it."""
-    route = {"output": "page.children", "outputs": {"id": "page", "property": "children"}, "changedPropIds": ["url.pathname"],
-             "inputs": [{"id": "url", "property": "pathname", "value": "/"}]}
-    assert post(server, json.dumps(route).encode()) == 200
+    assert json.load(urllib.request.urlopen(server.url + "/_page?path=/"))["props"]["id"] == "editor"
     document = Store(str(server.workspace)).recent()[0].id
     found = json.loads(urllib.request.urlopen(server.url + "/_dash-dependencies").read())
-    return [route, *(_body(each, document) for each in found if not each["clientside_function"])]
+    return [_body(each, document) for each in found if not each["clientside_function"]]
 
 
 def _body(callback: dict[str, Any], document: str) -> dict[str, Any]:

@@ -200,8 +200,8 @@ class MemoryUse:
 
     def __str__(self) -> str:
         change = f" ({(self.peak / self.predicted - 1) * 100:+.0f} %)" if self.predicted else ""
-        return (f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)} (constants "
-                f"{human_bytes(self.constants)}, tensors {human_bytes(self.needed - self.constants)}), measured "
+        return (f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)}, of it constants "
+                f"{human_bytes(self.constants)} and tensors {human_bytes(self.needed - self.constants)}; measured "
                 f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import re
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ _RUNS = 3
 """The second run is the first in which ONNX Runtime knows what memory it needs."""
 _SECONDS = 600.0
 _SAMPLE_SECONDS = 0.002
+_LIBRARY = re.compile(r"\.so(\.|$)|\.py|/bin/|locale")
 _MOST_BYTES = 1 << 50
 """A plan may take what it takes: the figure is what is asked for."""
 
@@ -68,11 +70,13 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     used = {d.name: d if d.present else stand_in() for d in placement.used_devices}
     others = {name: d for name, d in used.items() if not runtime_of(d.runtime).memory_space(d).is_host}
     _start_runtimes(list(used.values()), threads)
+    mapped = _mapped_bytes()
     before, others_before = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
     compiled = _compiled(placement, threads)
     after, others_after = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
     with _peaks(others) as peaks:
         _run(compiled, inputs)
+    peaks[""] += _mapped_bytes() - mapped
     memory, numbers = placement.run_memory, {d.name: i for i, d in enumerate(placement.devices)}
     host = [name for name in used if name not in others]
     found = []
@@ -127,8 +131,22 @@ def _settled_bytes() -> int:
 
 
 def _own_bytes() -> int:
-    """Bytes that would be free if this process ended: libraries that others have loaded do not count."""
-    return int(psutil.Process().memory_full_info().uss)
+    """Bytes that this process has written, as far as they are in memory: pages of libraries do not count, for whether others
+    have loaded them says nothing about the plan."""
+    try:
+        text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
+        return sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Private_Dirty:"))
+    except OSError:  # another system than Linux
+        return int(psutil.Process().memory_full_info().uss)
+
+
+def _mapped_bytes() -> int:
+    """Bytes in memory of mapped files other than libraries: weights that are used where they are."""
+    try:
+        maps = psutil.Process().memory_maps(grouped=True)
+    except (AttributeError, psutil.Error):
+        return 0
+    return sum(m.private_clean for m in maps if m.path.startswith("/") and not _LIBRARY.search(m.path))
 
 
 def _bytes_on(device: Device) -> int | None:

@@ -16,6 +16,7 @@ def register(app: Dash) -> None:
     done = Output("drawn", "data", allow_duplicate=True)
     linked = Output("linked", "data", allow_duplicate=True)
 
+    add("pageAt", Output("page", "children"), Input("url", "pathname"), initial=True)
     add("go", Output("gone", "data"), Input("opened", "data"), initial=True)
     add("go", Output("resized-gone", "data"), Input("resized", "data"))
     add("apply", Output("applied", "data"), Input("view", "data"), initial=True)

@@ -30,23 +30,6 @@ class _Wanted(TypedDict):
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
-    @app.callback(Output("page", "children"), Input("url", "pathname"))
-    async def route(pathname: str | None) -> Any:
-        path = (pathname or "/").rstrip("/")
-        if path.startswith("/d/"):
-            try:
-                document = await asyncio.to_thread(state.document, path.removeprefix("/d/"))
-                return await asyncio.to_thread(_page, state, document)
-            except EditorError as error:
-                return start_page(state, error=str(error))
-        if path:
-            return start_page(state)
-        try:
-            first = await asyncio.to_thread(state.open_first)
-        except EditorError:
-            return start_page(state, state.start)  # which asks for what is missing, or says what is wrong
-        return start_page(state) if first is None else await asyncio.to_thread(_page, state, first)
-
     @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
                   Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("uploaded", "data"),
                   State("path", "value"), State("devices-spec", "value"),
@@ -109,6 +92,23 @@ def register(app: Dash, state: AppState) -> None:
             text = "Nothing was opened." if title == "Cancelled" else str(error)
             return no_update, problem(text, title), None, ""
         return f"/d/{document.id}", None, None, ""
+
+
+def page_at(state: AppState, path: str) -> Any:
+    """What the address shows: a document, the one that was opened first, or the start page."""
+    path = path.rstrip("/")
+    if path.startswith("/d/"):
+        try:
+            return _page(state, state.document(path.removeprefix("/d/")))
+        except EditorError as error:
+            return start_page(state, error=str(error))
+    if path:
+        return start_page(state)
+    try:
+        first = state.open_first()
+    except EditorError:
+        return start_page(state, state.start)  # which asks for what is missing, or says what is wrong
+    return start_page(state) if first is None else _page(state, first)
 
 
 def _page(state: AppState, document: Document) -> Any:
