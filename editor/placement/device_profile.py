@@ -21,7 +21,7 @@ from editor.graph.graph import Graph
 from editor.kinds import Basis, basis_of_costs
 from editor.placement.costs import Costs, estimate, with_wires
 
-_VERSION = 3
+_VERSION = 4
 _DOUBTFUL_PERCENT = 25
 
 
