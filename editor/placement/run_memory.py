@@ -53,6 +53,8 @@ class DeviceMemory:
     """Tensors whose size is not known before a run; they count 0."""
     ops: int
     subgraphs: int
+    apart: int
+    """Most tensors of each subgraph at once, for all subgraphs together"""
     overhead: MemoryOverhead
     """What the runtime takes beside constants and tensors"""
 
@@ -62,13 +64,15 @@ class DeviceMemory:
         if not self.ops:
             return 0
         own = self.overhead
+        tensors = 0 if own.shares_tensors else own.tensor_copies * self.apart
         return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops
-                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes)
+                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes + tensors)
 
     @property
     def in_run(self) -> Floats:
-        """[moment] what its runtime takes for tensors."""
-        return np.asarray(self.live * self.overhead.tensor_copies, np.float64)
+        """[moment] what its runtime takes for tensors beside that."""
+        own = self.overhead
+        return np.asarray(self.live * (own.tensor_copies if own.shares_tensors else 0.0), np.float64)
 
     @property
     def moment(self) -> int:
@@ -186,8 +190,11 @@ class _Timeline:
         unknown = np.bincount(held.device[held.bytes < 0], minlength=len(self.devices))
         ops = np.bincount(self.home[self.subgraph_of_op[self.ops]], minlength=len(self.devices))
         subgraphs = np.bincount(self.home, minlength=len(self.devices))
+        apart = [0] * len(self.devices)
+        for begin, end, home in zip(self.begin.tolist(), self.end.tolist(), self.home.tolist(), strict=True):
+            apart[home] += int(live[home, begin:end + 1].max())
         found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), int(subgraphs[i]),
-                                   runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
+                                   apart[i], runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
                       for i, d in enumerate(self.devices))
         shared: dict[int, list[int]] = {}
         for i, memory in enumerate(self.memory_of_device):

@@ -129,6 +129,8 @@ class MemoryOverhead:
     """How often weights are in memory: as they came, and in the layout of the kernels"""
     tensor_copies: float = 1.0
     """Memory for tensors against the most that are needed at once; allocators keep more"""
+    shares_tensors: bool = True
+    """Whether subgraphs use the same memory for their tensors, one after the other; else each keeps its own"""
     bytes_per_op: int = 0
     bytes_per_subgraph: int = 0
     first_bytes: int = 0

@@ -149,6 +149,12 @@ def test_what_runtimes_take_beside_constants_and_tensors_is_estimated_apart(mobi
     assert planned.taken_by([0]) == planned.peaks["A"], "nothing is known of a planned device"
     assert ort.taken_by([0]) > ort.peaks["A"]
     assert twice.devices[0].at_rest > 2 * twice.devices[0].constants, "weights as they came, and as its kernels want them"
+    assert twice.devices[0].apart == int(twice.devices[0].live.max()), "one subgraph"
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order.tolist() if not mobilenet.op_is_constant[op]]
+    halves = dict.fromkeys(keys[30:60], "O")
+    split = editor.partition(mobilenet, [TOGETHER[0], {"name": "O", "backendName": "openvino"}], pins=halves,
+                             capabilities=[Capability.everything(mobilenet)] * 2).run_memory
+    assert int(split.devices[0].live.max()) < split.devices[0].apart, "before and behind the other device's"
     both = memory_on([TOGETHER[0], {"name": "O", "backendName": "openvino"}])
     assert both.taken_by([0, 1]) == both.taken_by([0]), "a device without ops takes nothing"
 

@@ -29,7 +29,7 @@ from editor.runtimes.defaults import RuntimeDefaults
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
-_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.1, bytes_per_op=14_000, first_bytes=5_000_000)
+_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.1, shares_tensors=False, bytes_per_op=14_000, first_bytes=5_000_000)
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
 
