@@ -122,11 +122,12 @@
   async function pageAt(path) {
     const early = window.heteroFirstPage;
     window.heteroFirstPage = undefined;
+    let words = "The server does not answer. Start it again, and reload the page.";
     try {
       const answer = (early?.path === path && (await early.answer)) || (await fetch(window.heteroPageAddress(path)));
       if (answer.ok) return await answer.json();
-    } catch (_error) {} // the server is gone: the connection's own words say that
-    const words = "The server does not answer. Start it again, and reload the page.";
+      words = `The server could not make this page (${answer.status}); what it printed says why.`;
+    } catch (_error) {} // it is gone
     return { namespace: "dash_html_components", type: "Div", props: { children: words, className: "empty" } };
   }
 

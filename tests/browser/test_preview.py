@@ -117,3 +117,23 @@ def test_static_files_are_compressed_once_and_stay_the_same(page: Page, server: 
     assert len(packed) == len(plain) == 1
     ((small, encoding),), ((large, none),) = packed, plain
     assert encoding == "gzip" and none is None and len(small) * 3 < len(large)
+
+
+def test_the_page_is_asked_for_once_while_its_scripts_are_read(page: Page, server: Server) -> None:
+    asked: list[str] = []
+    page.on("request", lambda r: asked.append(r.url.removeprefix(server.url)))
+    page.goto(server.url)
+    ready(page)
+    pages, scripts = ([i for i, a in enumerate(asked) if a.startswith(name)] for name in ("/_page?", "/assets/_page.js"))
+    assert [asked[i] for i in pages] == ["/_page?path=%2F"] and pages < scripts
+
+
+def test_a_page_that_cannot_be_made_is_said(browser: BrowserContext, server: Server) -> None:
+    page = browser.new_page()
+    page.route(re.compile(r"/_page\?"), lambda route: route.fulfill(status=500))
+    page.goto(server.url)
+    expect(page.locator("#page .empty")).to_contain_text("The server could not make this page (500)")
+    page.unroute(re.compile(r"/_page\?"))
+    page.route(re.compile(r"/_page\?"), lambda route: route.abort())
+    page.goto(server.url)
+    expect(page.locator("#page .empty")).to_contain_text("The server does not answer")
