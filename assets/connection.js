@@ -22,6 +22,8 @@
     banner.hidden = !text;
     if (!text) return;
     const rest = waiting ? ` ${changes(waiting)} and will be sent again by itself.` : "";
+    if (banner.dataset.said === text + rest) return; // a button that is replaced while it is pressed is not clicked
+    banner.dataset.said = text + rest;
     banner.replaceChildren(Object.assign(document.createElement("span"), { textContent: text + rest }));
     if (!waiting) return;
     const discard = Object.assign(document.createElement("button"), {
