@@ -276,7 +276,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
 
         return compile_over_machines(placement, threads, progress, overridden, requests)
     cutter = Cutter.open(placement.graph, overridden)
-    options = CompileOptions(threads, requests, keep=True)
+    options = CompileOptions(threads, keep=True, requests=requests)
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
 
@@ -345,7 +345,7 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
     submodel = cutter.whole(extra_outputs)
     steps = []
     if submodel.outputs:
-        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, requests, keep=True))
+        executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, keep=True, requests=requests))
         steps = [Step(0, submodel.without_weights(), device, device, executable)]
     return CompiledPlan(graph, steps, constant_outputs(graph, cutter), len(steps),
                         lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)

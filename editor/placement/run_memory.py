@@ -52,7 +52,6 @@ class DeviceMemory:
     unknown: int
     """Tensors whose size is not known before a run; they count 0."""
     ops: int
-    subgraphs: int
     apart: int
     """Most tensors of each subgraph at once, for all subgraphs together"""
     overhead: MemoryOverhead
@@ -60,13 +59,13 @@ class DeviceMemory:
 
     @property
     def at_rest(self) -> int:
-        """What the device's runtime takes before a run: weights as often as it keeps them, compiled ops and subgraphs."""
+        """What the device's runtime keeps from run to run: weights as often as it has them, compiled ops, and the tensors
+        of subgraphs that do not share memory."""
         if not self.ops:
             return 0
         own = self.overhead
         tensors = 0 if own.shares_tensors else own.tensor_copies * self.apart
-        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops
-                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes + tensors)
+        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops + own.first_bytes + tensors)
 
     @property
     def in_run(self) -> Floats:
@@ -189,12 +188,11 @@ class _Timeline:
         live = live.cumsum(axis=1)[:, :-1]
         unknown = np.bincount(held.device[held.bytes < 0], minlength=len(self.devices))
         ops = np.bincount(self.home[self.subgraph_of_op[self.ops]], minlength=len(self.devices))
-        subgraphs = np.bincount(self.home, minlength=len(self.devices))
         apart = [0] * len(self.devices)
         for begin, end, home in zip(self.begin.tolist(), self.end.tolist(), self.home.tolist(), strict=True):
             apart[home] += int(live[home, begin:end + 1].max())
-        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), int(subgraphs[i]),
-                                   apart[i], runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
+        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), apart[i],
+                                   runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
                       for i, d in enumerate(self.devices))
         shared: dict[int, list[int]] = {}
         for i, memory in enumerate(self.memory_of_device):

@@ -112,10 +112,10 @@ class CompileOptions:
 
     threads: int = 0
     """Threads per subgraph; 0 leaves the choice to the runtime."""
-    requests: int = 1
-    """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
     keep: bool = False
     """Whether the runtime may keep the compiled model on disk for the next time."""
+    requests: int = 1
+    """Runs in flight at the same time. With several, a thread that waits should leave its core to the others."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,6 @@ class MemoryOverhead:
     shares_tensors: bool = True
     """Whether subgraphs use the same memory for their tensors, one after the other; else each keeps its own"""
     bytes_per_op: int = 0
-    bytes_per_subgraph: int = 0
     first_bytes: int = 0
     """When the device is first used"""
 

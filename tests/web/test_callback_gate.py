@@ -104,6 +104,15 @@ def test_malformed_bodies_are_answered_with_400(server: Server, bodies: list[dic
     assert sum(status == 400 for status in seen.values()) > len(seen) / 2
 
 
+@pytest.mark.parametrize("query", [
+    "", "path=", "path=/d/", "path=/d/none", "path=/d/%00", "path=//d/../../etc/passwd", "path=%ff", "path=/d/" + "x" * 5000,
+    "path=/d/a&path=/d/b", "path=/elsewhere"])
+def test_every_address_has_a_page(server: Server, query: str) -> None:
+    with urllib.request.urlopen(f"{server.url}/_page?{query}", timeout=60) as answer:
+        page = json.load(answer)
+    assert answer.status == 200 and page["namespace"] and page["props"]["children"]
+
+
 @pytest.mark.parametrize(("body", "kind"), [
     (b"", "application/json"), (b"{}", "text/plain"), (b"[" * 100_000, "application/json"), (b"\xff\xfe", "application/json"),
     (b"null", "application/json")])

@@ -142,7 +142,7 @@ class Host:
 
     async def deploy(self, program: str, stages: Sequence[Mapping[str, Any]], threads: int, requests: int) -> Reply:
         """Compiles the subgraphs of a plan that run here."""
-        options = CompileOptions(threads or self.threads, requests)
+        options = CompileOptions(threads or self.threads, requests=requests)
 
         def compiled() -> Program:
             return Program([self._stage(stage, options) for stage in stages])

@@ -378,7 +378,7 @@ def compile_over_machines(placement: Placement, threads: int = 0, progress: Prog
     parts = [Part(subgraph.id, submodel, by_name[subgraph.device],
                   stand_in() if by_name[subgraph.device].planned else by_name[subgraph.device])
              for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True) if submodel and submodel.outputs]
-    return _deployed(graph, parts, cutter, CompileOptions(threads, requests), progress, len(placement.subgraphs),
+    return _deployed(graph, parts, cutter, CompileOptions(threads, requests=requests), progress, len(placement.subgraphs),
                      lambda names: compile_placement(placement, threads, None, False, names, requests), overridden)
 
 
@@ -388,7 +388,7 @@ def compile_whole_on_machine(graph: Graph, device: Device, threads: int, extra_o
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
     parts = [Part(0, submodel, device, device)] if submodel.outputs else []
-    return _deployed(graph, parts, cutter, CompileOptions(threads, requests), None, len(parts),
+    return _deployed(graph, parts, cutter, CompileOptions(threads, requests=requests), None, len(parts),
                      lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)
 
 

@@ -76,7 +76,7 @@ class Benchmark:
             raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
         self.placements, self.seconds, self.mode = dict(placements), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
-        self._options = CompileOptions(threads, self.requests)
+        self._options = CompileOptions(threads, requests=self.requests)
         self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph

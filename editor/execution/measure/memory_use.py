@@ -36,7 +36,8 @@ _RUNS = 3
 """The second run is the first in which ONNX Runtime knows what memory it needs."""
 _SECONDS = 600.0
 _SAMPLE_SECONDS = 0.002
-_LIBRARY = re.compile(r"\.so(\.|$)|\.py|/bin/|locale")
+_LIBRARY = re.compile(r"\.so(\.\d+)*$|/python[\d.]*$|/locale-archive$")
+"""Mapped files that hold code, or what code always needs."""
 _MOST_BYTES = 1 << 50
 """A plan may take what it takes: the figure is what is asked for."""
 
