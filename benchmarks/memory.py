@@ -38,7 +38,7 @@ STRIPES = 6
 LARGE = 1_000_000
 """Bytes of constants: what smaller models take is not the question."""
 NEAR = 0.15
-_TERMS = ("constants", "tensors", "ops", "first")
+_TERMS = ("constants", "tensors", "ops", "subgraphs", "first")
 
 
 def models(pack: Path | None) -> dict[Path, dict[str, int]]:
@@ -116,7 +116,8 @@ def main() -> None:
             rows.append({"model": path.name, "plan": name, "memory": use.where, "devices": list(use.devices),
                          "constants": use.constants, "needed": use.needed, "predicted": use.predicted,
                          "compiled": use.compiled, "taken": use.peak, "kind": "measurement",
-                         "tensors": use.needed - use.constants, "ops": sum(d.ops for d in mine), "first": 1})
+                         "tensors": use.needed - use.constants, "ops": sum(d.ops for d in mine),
+                         "subgraphs": sum(d.subgraphs for d in mine), "first": 1})
             print(f"{path.name:32} {name:10} {use.where:15} {use.constants / 1e6:8.1f}MB {use.needed / 1e6:8.1f}MB "
                   f"{use.predicted / 1e6:8.1f}MB {use.peak / 1e6:8.1f}MB  {use.peak / max(use.predicted, 1):.2f}", flush=True)
     large = [row for row in rows if row["constants"] >= LARGE]

@@ -52,6 +52,7 @@ class DeviceMemory:
     unknown: int
     """Tensors whose size is not known before a run; they count 0."""
     ops: int
+    subgraphs: int
     apart: int
     """Most tensors of each subgraph at once, for all subgraphs together"""
     overhead: MemoryOverhead
@@ -59,13 +60,14 @@ class DeviceMemory:
 
     @property
     def at_rest(self) -> int:
-        """What the device's runtime keeps from run to run: weights as often as it has them, compiled ops, and the tensors
-        of subgraphs that do not share memory."""
+        """What the device's runtime keeps from run to run: weights as often as it has them, compiled ops, what each
+        subgraph has of its own, and the tensors of subgraphs that do not share memory."""
         if not self.ops:
             return 0
         own = self.overhead
         tensors = 0 if own.shares_tensors else own.tensor_copies * self.apart
-        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops + own.first_bytes + tensors)
+        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops
+                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes + tensors)
 
     @property
     def in_run(self) -> Floats:
@@ -106,6 +108,8 @@ class RunMemory:
     devices: tuple[DeviceMemory, ...]
     shared: tuple[tuple[int, ...], ...]
     """Devices (indices) of one memory, where there are several"""
+    host: frozenset[int]
+    """Devices (indices) that compute in host memory"""
     _intervals: _Intervals
 
     @cached_property
@@ -121,10 +125,12 @@ class RunMemory:
     def taken_by(self, devices: Sequence[int]) -> int:
         """Bytes that a process takes for devices of one memory: ``peak_of``, and what runtimes are known to take beside it.
 
-        An estimate, from what they took for other models.
+        An estimate, from what they took for other models. Devices with memory of their own take some of the host's too.
         """
         tensors = sum((self.devices[d].in_run for d in devices), np.zeros(len(self.ops)))
-        return sum(self.devices[d].at_rest for d in devices) + (int(tensors.max()) if len(tensors) else 0)
+        own = sum(self.devices[d].at_rest for d in devices) + (int(tensors.max()) if len(tensors) else 0)
+        of_others = sum(d.overhead.host_bytes for i, d in enumerate(self.devices) if d.ops and i not in self.host)
+        return own + (of_others if self.host.intersection(d for d in devices if self.devices[d].ops) else 0)
 
     def at_peak(self, device: int) -> tuple[HeldTensor, ...]:
         """The tensors that a device holds at its peak beside its constants, the largest first."""
@@ -168,7 +174,7 @@ class _Timeline:
         self.end[number] = np.arange(len(self.ops))
         self.home[number] = device[self.ops]
         self.sizes = [assumed_bytes(graph, d.published.assumes) for d in devices]
-        self.memory_of_device = _memories(devices)
+        self.memory_of_device, self.in_host_memory = _memories(devices)
         producer = graph.tensor_producer
         self.source = np.full(len(graph.tensor_names), -1, np.int64)
         self.source[producer >= 0] = subgraph_of_op[producer[producer >= 0]]
@@ -188,16 +194,18 @@ class _Timeline:
         live = live.cumsum(axis=1)[:, :-1]
         unknown = np.bincount(held.device[held.bytes < 0], minlength=len(self.devices))
         ops = np.bincount(self.home[self.subgraph_of_op[self.ops]], minlength=len(self.devices))
+        subgraphs = np.bincount(self.home, minlength=len(self.devices))
         apart = [0] * len(self.devices)
         for begin, end, home in zip(self.begin.tolist(), self.end.tolist(), self.home.tolist(), strict=True):
             apart[home] += int(live[home, begin:end + 1].max())
-        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), apart[i],
-                                   runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
+        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), int(subgraphs[i]),
+                                   apart[i], runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
                       for i, d in enumerate(self.devices))
         shared: dict[int, list[int]] = {}
         for i, memory in enumerate(self.memory_of_device):
             shared.setdefault(memory, []).append(i)
-        return RunMemory(self.graph, self.ops, found, tuple(tuple(s) for s in shared.values() if len(s) > 1), held)
+        return RunMemory(self.graph, self.ops, found, tuple(tuple(s) for s in shared.values() if len(s) > 1),
+                         self.in_host_memory, held)
 
     def _constants(self, op: Ints, tensor: Ints) -> list[int]:
         """[device] bytes of the constants that its ops read, each once."""
@@ -272,8 +280,9 @@ class _Timeline:
         return produced[~shares[produced]]
 
 
-def _memories(devices: Sequence[Device]) -> Ints:
-    """[device] number of its memory. Devices of this process share the host's; a planned device has one of its own."""
+def _memories(devices: Sequence[Device]) -> tuple[Ints, frozenset[int]]:
+    """[device] number of its memory, and the devices in host memory. Devices of this process share the host's; a planned
+    device has one of its own."""
     numbers: dict[object, int] = {}
     found = []
     for device in devices:
@@ -283,4 +292,5 @@ def _memories(devices: Sequence[Device]) -> Ints:
             space = runtime_of(device.runtime).memory_space(device)
             key = "host" if space.is_host else (space.runtime, space.kind, space.index)
         found.append(numbers.setdefault(key, len(numbers)))
-    return np.array(found, np.int64)
+    host = numbers.get("host", -1)
+    return np.array(found, np.int64), frozenset(i for i, number in enumerate(found) if number == host)

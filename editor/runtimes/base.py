@@ -132,8 +132,11 @@ class MemoryOverhead:
     shares_tensors: bool = True
     """Whether subgraphs use the same memory for their tensors, one after the other; else each keeps its own"""
     bytes_per_op: int = 0
+    bytes_per_subgraph: int = 0
     first_bytes: int = 0
     """When the device is first used"""
+    host_bytes: int = 0
+    """In host memory when the device is first used, where it computes in another memory"""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import editor
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT, RunMemory
-from editor.runtimes.base import Capability
+from editor.runtimes.base import Capability, MemoryOverhead
 
 SIZE = 16
 """Bytes of each tensor of a ``write_dag`` model."""
@@ -157,6 +158,21 @@ def test_what_runtimes_take_beside_constants_and_tensors_is_estimated_apart(mobi
     assert int(split.devices[0].live.max()) < split.devices[0].apart, "before and behind the other device's"
     both = memory_on([TOGETHER[0], {"name": "O", "backendName": "openvino"}])
     assert both.taken_by([0, 1]) == both.taken_by([0]), "a device without ops takes nothing"
+
+
+def test_a_device_with_memory_of_its_own_takes_memory_for_each_subgraph_and_on_the_host(dag: Callable[..., Graph]) -> None:
+    graph = dag([[], [0], [1], [2], [3]], ["Mean"] * 5)
+    table = [{"name": "GPU", "backendName": "GPU"}, TOGETHER[0]]
+    plan = editor.partition(graph, table, pins={"t1": "A", "t3": "A"}, capabilities=[Capability.everything(graph)] * 2)
+    assert [s.device for s in plan.subgraphs] == ["GPU", "A", "GPU", "A", "GPU"]
+    gpu, cpu = plan.run_memory.devices
+    known = replace(plan.run_memory, devices=(replace(gpu, overhead=MemoryOverhead(
+        bytes_per_subgraph=1000, first_bytes=500, host_bytes=70_000)), cpu))
+    assert known.host == frozenset({1}) and known.shared == ()
+    assert known.taken_by([0]) == gpu.peak + 3 * 1000 + 500
+    assert known.taken_by([1]) == plan.run_memory.taken_by([1]) + 70_000
+    alone = replace(known, devices=(known.devices[0], replace(cpu, ops=0)))
+    assert alone.taken_by([1]) < 70_000, "where nothing computes in host memory, it is not what is asked about"
 
 
 def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobilenet: Graph) -> None:

@@ -28,6 +28,10 @@ from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
 _CPU_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_op=6_000)
+_CUDA_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_subgraph=77_000_000, first_bytes=20_000_000,
+                                host_bytes=350_000_000)
+"""On an H100, with one run at a time: each session has a cuBLAS and a cuDNN with workspaces; libraries keep kernels in host
+memory, 100 MB less where nothing needs cuDNN's"""
 
 
 class OnnxRuntime(RuntimeDefaults):
@@ -101,8 +105,8 @@ class OnnxRuntime(RuntimeDefaults):
         return providers.memory_space(device)
 
     def memory_overhead(self, device: Device) -> MemoryOverhead:
-        """Of the CPU: arenas double what they have, and a node takes some kilobytes."""
-        return _CPU_OVERHEAD if device.provider == CPU else MemoryOverhead()
+        """Of the CPU: arenas double what they have, and a node takes some kilobytes. Of CUDA: what a session has of its own."""
+        return {CPU: _CPU_OVERHEAD, CUDA: _CUDA_OVERHEAD}.get(device.provider, MemoryOverhead())
 
     def memory_in_use(self, device: Device) -> int | None:
         """Known for CUDA's GPUs."""

@@ -65,12 +65,13 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     context = context_path(kept, submodel, model, device) if kept is not None else None
     if context is not None and context.is_file():
         try:
-            return Session(create_session(str(context), settings(), device), submodel.signature, device)
+            session = create_session(str(context), settings(), device, requests=options.requests)
+            return Session(session, submodel.signature, device)
         except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled anew
             context.unlink(missing_ok=True)
     draft, writes = writing(context) if context is not None else (None, {})
     try:
-        session = create_session(model, settings(writes), device, kept)
+        session = create_session(model, settings(writes), device, kept, options.requests)
     except ExecutionError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
