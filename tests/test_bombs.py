@@ -26,7 +26,7 @@ from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
-SECONDS = 6
+SECONDS = 4
 """The limit of time in these tests; by default it is 30."""
 MEMORY = 2 << 30
 """What a bomb may take above its size."""
@@ -63,12 +63,12 @@ def bounded(path: Path, seconds: float) -> Iterator[None]:
     assert peak[0] - before < MEMORY + path.stat().st_size, "too much memory"
 
 
-@pytest.mark.parametrize("device", ["CPU", "OpenVINO"])
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, device: str, tmp_path: Path) -> None:
+def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Path) -> None:
+    """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
     with bounded(path, SECONDS + 30):
-        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", f"HETERO:{device}", "--out",
+        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:OpenVINO,CPU", "--out",
                                str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
     assert done.returncode == 0 or done.stderr.startswith("error: "), done.stderr
