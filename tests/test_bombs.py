@@ -68,8 +68,8 @@ def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Pat
     """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
     with bounded(path, SECONDS + 30):
-        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:OpenVINO,CPU", "--out",
-                               str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:OpenVINO,CPU",
+                               "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
     assert done.returncode == 0 or done.stderr.startswith("error: "), done.stderr
 
