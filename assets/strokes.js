@@ -53,11 +53,15 @@
     }, retryAfter);
   }
 
-  /** @param {Messages.Confirmed | null} confirmed */
-  function strokesConfirmed(confirmed) {
+  /**
+   * @param {Messages.Confirmed | null} confirmed
+   * @param {Messages.View | null} view
+   */
+  function strokesConfirmed(confirmed, view) {
     if (confirmed?.page === PAGE_ID) {
       pending = pending.filter((each) => (each.sequence || 0) > confirmed.sequence);
       editor.showUnstored(confirmed.problem);
+      if (view && !confirmed.problem && !pending.length) showAutomatic(view);
     }
     if (!pending.length) clearTimeout(retry);
     return window.dash_clientside.no_update;
@@ -93,6 +97,20 @@
     return window.dash_clientside.no_update;
   }
 
+  /** @type {{ document: string, policy: string, grouping: string, costs: string, codegen: string } | null} */
+  let asked = null; // the automatic mode that the lists had last: the server's, or a later choice of the person
+
+  /**
+   * The lists show what the server has, unless a choice that is newer than its answer waits. The server's callback does not
+   * set them: Dash would keep a choice back until that callback is done, and then replace it.
+   * @param {Messages.View} view
+   */
+  function showAutomatic(view) {
+    asked = { document: view.document, policy: view.policy, grouping: view.grouping, costs: view.costs, codegen: view.codegen };
+    for (const list of /** @type {const} */ (["policy", "grouping", "costs", "codegen"]))
+      editor.set(list, { value: view[list] });
+  }
+
   /**
    * A change of the automatic mode is a stroke; an answer of the server that sets the lists is not.
    * @param {string} policy
@@ -102,9 +120,12 @@
    */
   function setAutomatic(policy, grouping, costs, codegen) {
     const view = page.view;
-    const same =
-      !view || (policy === view.policy && grouping === view.grouping && costs === view.costs && codegen === view.codegen);
-    if (!same) stroke({ do: "automatic", policy, grouping, costs, codegen });
+    const was = view && asked?.document === view.document ? asked : view;
+    const same = !was || (policy === was.policy && grouping === was.grouping && costs === was.costs && codegen === was.codegen);
+    if (view && !same) {
+      asked = { document: view.document, policy, grouping, costs, codegen };
+      stroke({ do: "automatic", policy, grouping, costs, codegen });
+    }
     return window.dash_clientside.no_update;
   }
 

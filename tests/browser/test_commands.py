@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages import Server, act, node_at, ready, until, wait_for_figure
+from pages import Server, act, hold, node_at, ready, until, wait_for_figure
 from playwright.sync_api import Page, Route, expect
 
 
@@ -120,3 +120,19 @@ def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
     expect(page.locator("#notice")).to_contain_text("Paint anyway")
     page.keyboard.press("2")
     expect(page.locator("#notice")).to_be_empty()
+
+
+def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh: Page) -> None:
+    page = fresh
+    let_go = hold(page, "**/_dash-update-component*")
+    for label in ("Optimal: least latency", "Pipeline: one stage each"):
+        page.click("#policy")
+        page.get_by_role("option", name=label).click()
+    expect(page.locator("#policy")).to_have_value("Pipeline: one stage each")
+    let_go()
+    until(page, "hetero.waitingStrokes() === 0 && hetero.page.view.policy === 'pipeline'")
+    page.wait_for_timeout(500)
+    assert page.evaluate("hetero.page.view.policy") == "pipeline"
+    expect(page.locator("#policy")).to_have_value("Pipeline: one stage each")
+    act(page, "hetero.commandOf('undo').run()")
+    expect(page.locator("#policy")).to_have_value("Optimal: least latency")

@@ -22,7 +22,7 @@ def register(app: Dash) -> None:
     add("apply", Output("applied", "data"), Input("view", "data"), initial=True)
     add("select", Output("linked", "data"), Input("selection", "data"), initial=True)
     add("strokeFromServer", done, Input("next-stroke", "data"))
-    add("strokesConfirmed", done, Input("confirmed", "data"))
+    add("strokesConfirmed", done, Input("confirmed", "data"), State("view", "data"))
     add("setAutomatic", done, Input("policy", "value"), Input("grouping", "value"), Input("costs", "value"),
         Input("codegen", "value"))
     add("colourBy", Output("applied", "data", allow_duplicate=True), Input("colour-by", "value"))

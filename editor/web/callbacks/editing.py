@@ -28,7 +28,7 @@ from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import apply
 from editor.web.validation import require
-from editor.web.view import codegen_value, colours_of, costs_value, figures_of, policy_value, view_of
+from editor.web.view import colours_of, figures_of, view_of
 from editor.workspace.author import Author, acting_as
 from editor.workspace.document import Document, Refusal
 from editor.workspace.history import Change
@@ -42,8 +42,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("view", "data"), Output("devices", "children"), Output("pins", "children"),
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
-                  Output("policy", "value"), Output("grouping", "value"), Output("costs", "value"),
-                  Output("codegen", "value"), Output("outcome", "children"),
+                  Output("outcome", "children"),
                   Output("bench-stale", "children"), Output("history", "children"), Output("confirmed", "data"),
                   Input("strokes", "data"), State("doc", "data"), prevent_initial_call=True)
     async def strokes(message: Strokes | None, document_id: str) -> tuple[Any, ...]:
@@ -124,18 +123,16 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
             answers = page.apply(message["strokes"],
                                  lambda stroke: _applied(state, document, page, message["page"], stroke, others))
             confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
-            settings = document.placement.settings
             return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
                     transfer_rows(document), status(document, before), _notice(state, document, answers, others),
                     _selection(answers),
-                    policy_value(settings), settings.subgraphs, costs_value(settings), codegen_value(settings),
                     outcome(document), stale(state.benchmarks.get(document.id), document), history_list(document), confirmed)
     except WorkspaceError as error:
         log.warning("a stroke waits: %s", error)
         waiting: Confirmed = {"page": str(message.get("page")), "sequence": 0, "problem": str(error)}
-        return (*[no_update] * 15, waiting)
+        return (*[no_update] * 11, waiting)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 9)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 5)
 
 
 def _applied(state: AppState, document: Document, page: PageStrokes, page_id: str, stroke: Mapping[str, Any],
