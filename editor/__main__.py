@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return launch(given[1:])
     options = _parser().parse_args(given)
+    if arguments is None:
+        warnings.showwarning = _print_warning  # type: ignore[assignment]  # mypy wants all of its optional parameters by name
     try:
         limits.from_options(vars(options))
         if options.command not in _NO_SCHEDULER and options.scheduler:
@@ -52,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` closed the pipe; nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _print_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    text = f"note: {message}" if category is UserWarning else warnings.formatwarning(message, category, filename, lineno)
+    print(text.rstrip(), file=sys.stderr)
 
 
 def _use_scheduler(options: argparse.Namespace) -> None:

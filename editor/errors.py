@@ -51,6 +51,10 @@ class PlanError(EditorError):
     """A plan file is damaged, of another version, or does not fit its model."""
 
 
+class NoProfileError(EditorError):
+    """Measured costs are asked for, and a device has no profile of the model."""
+
+
 class ExecutionError(EditorError):
     """A runtime failed to compile or run a subgraph."""
 

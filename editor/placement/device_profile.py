@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from editor.devices.device import Device
-from editor.errors import EditorError
+from editor.errors import EditorError, NoProfileError
 from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Graph
+from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
 from editor.placement.costs import Costs, estimate, with_wires
 
@@ -106,7 +107,8 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
         source: ``estimate`` or ``measured``. Planned devices without an imported profile are estimated.
 
     Raises:
-        EditorError: the source is unknown, or a real device has not been profiled.
+        EditorError: the source is unknown.
+        NoProfileError: a real device has not been profiled.
     """
     if source == "estimate":
         return with_wires(graph, devices, estimate(graph, devices))
@@ -115,7 +117,8 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     profiles = [load_profile(graph, d) for d in devices]
     missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
     if missing:
-        raise EditorError(f"no profile of this model on {', '.join(missing)} yet: press Profile, or run "
+        sizes = f" at {sizes_text(graph.define)}" if graph.define else ""
+        raise NoProfileError(f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile, or run "
                           "`python -m editor profile PLAN`, or import one of another machine")
     return with_wires(graph, devices, measured(graph, devices, profiles))
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
-from editor.errors import EditorError, PlanError
+from editor.errors import EditorError, NoProfileError, PlanError
 from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.placement.device_profile import save_profile
+from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import parse_rules
@@ -371,26 +371,46 @@ def _with_sizes(graph: Graph) -> Graph:
 def load_plan(path: str | Path) -> Plan:
     """Reads ``plan.json``, finds its model and solves again.
 
+    Where solving gives other devices than the file has, those of the file are kept as pins, with a warning: another machine,
+    another profile or a search that ended earlier decided differently, and the placement of the file is what was seen.
+
     Raises:
         PlanError: the file is damaged, of another version, its model is gone or changed, or this
-            machine's runtimes give other affinities than the plan has.
+            machine's runtimes cannot run ops where the plan has them.
     """
     path = Path(path)
     document = plan_file.read(path)
     graph, devices, settings = plan_file.parts(document, path)
+    settings = _with_costs_of_here(graph, devices, settings, path)
     plan = Plan(solve(graph, devices, settings))
-    changed = plan_file.changed_affinities(document, plan.affinity)
+    part = plan.placement.division.subgraph_of_op
+    runs = {key for key, op in graph.key_index.items() if part[op] >= 0}  # constants follow their readers
+    stored = {key: str(device) for key, device in document["affinities"].items() if key in runs}
+    changed = plan_file.changed_affinities(document, plan.affinity).keys() & runs
     if not changed:
         return plan
-    # Another machine may have made it: what it decided is what the user saw, so it is kept as pins.
-    pins = dict(settings.pins)
-    for key, device in changed.items():
-        if key in graph.key_index and bool(plan.placement.division.subgraph_of_op[graph.key_index[key]] >= 0):
-            label_mask(device, devices)
-            pins[key] = device
-    kept = replace(settings, pins=pins)
+    for kept in (changed, runs):  # first what differs; where that moves others, everything
+        pins = {**settings.pins, **{key: stored[key] for key in kept if key in stored}}
+        try:
+            for device in set(pins.values()):
+                label_mask(device, devices)
+            plan = Plan(solve(graph, devices, replace(settings, pins=pins)))
+        except Exception as error:
+            raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
+                            ) from error
+        if all(plan.affinity[key] == device for key, device in stored.items()):
+            break
+    warnings.warn(f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
+                  "the placement of the file is kept, as pins", stacklevel=2)
+    return plan
+
+
+def _with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:
+    """Settings that ask for measured costs, which this machine may not have: then estimates stand in."""
     try:
-        return Plan(solve(graph, devices, kept))
-    except Exception as error:
-        raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
-                        ) from error
+        if settings.policy_options.get("costs") == "measured":
+            costs_of(graph, devices, "measured")
+    except NoProfileError as error:
+        warnings.warn(f"{path}: its times are from a profile; {error}. Times are estimates until then", stacklevel=3)
+        return replace(settings, policy_options={**settings.policy_options, "costs": "estimate"})
+    return settings

@@ -74,7 +74,7 @@ def _header(document: Document) -> html.Header:
         dcc.Link([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")], href="/open",
                  className="home", title="Open another model"),
         html.Div([html.H1(document.title, className="model-name"),
-                  html.Div([f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants",
+                  html.Div([html.Span(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"),
                             *_sizes(graph.define)], className="model-what")], className="model", title=str(graph.path)),
         html.Span(className="spring"),
         html.Div([dmc.TextInput(id="find", placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8", size="xs",
@@ -98,7 +98,7 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     text = ", ".join(f"{name}={size}" for name, size in define.items())
     form = [dmc.NumberInput(id={"type": "size", "name": name}, label=name, value=size, min=0, step=1, size="xs",
                             allowDecimal=False) for name, size in define.items()]
-    return [" · ", dmc.Popover([
+    return [html.Span("·"), dmc.Popover([
         dmc.PopoverTarget(html.Button(text, className="link", title="Change the input sizes", id="sizes-open")),
         dmc.PopoverDropdown([*form, html.P("Opens the model with these sizes; pins and kept layouts come along.",
                                            className="hint"), dmc.Button("Apply", id="sizes-apply", size="xs")])],

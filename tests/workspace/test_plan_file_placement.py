@@ -1,0 +1,61 @@
+"""A plan that is read has the placement that it was saved with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES, ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import editor
+from editor.graph.graph import Graph
+
+TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}, {"name": "C", "backendName": "CPU"}]
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_what_the_policy_would_decide_otherwise_is_kept_as_pins(mobilenet: Graph, tmp_path_factory: pytest.TempPathFactory,
+                                                               data: st.DataObject) -> None:
+    plan = editor.partition(mobilenet, TABLE, policy=data.draw(st.sampled_from(["priority", "optimal", "memory"])))
+    path = plan.save(tmp_path_factory.mktemp("plan") / "plan.json")
+    document = json.loads(path.read_text())
+    placed = [key for op, key in enumerate(mobilenet.op_keys) if plan.placement.division.subgraph_of_op[op] >= 0]
+    keys = data.draw(st.lists(st.sampled_from(placed), min_size=1, max_size=8, unique=True))
+    for key in keys:
+        document["affinities"][key] = data.draw(st.sampled_from("ABC"))
+    wanted = {key: document["affinities"][key] for key in placed}
+    differs = any(plan.affinity[key] != device for key, device in wanted.items())
+    path.write_text(json.dumps(document))
+    if differs:
+        with pytest.warns(UserWarning, match=r"the placement of the file is kept, as pins"):
+            read = editor.load_plan(path)
+    else:
+        read = editor.load_plan(path)
+    assert {key: read.affinity[key] for key in placed} == wanted
+
+
+def test_a_plan_with_measured_costs_is_read_where_there_is_no_profile(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, TABLE, policy="optimal", pins={"mean": "C"})
+    path = plan.save(tmp_path / "plan.json")
+    document = json.loads(path.read_text())
+    document["policy"]["options"]["costs"] = "measured"
+    path.write_text(json.dumps(document))
+    with pytest.warns(UserWarning, match=r"no profile of this model on A, B, C yet.*Times are estimates until then"):
+        read = editor.load_plan(path)
+    assert read.affinity == plan.affinity and read.pins == plan.pins
+    done = subprocess.run([sys.executable, "-m", "editor", "check", str(path), "--max-subgraphs", "100"], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("note: ") and "no profile of this model" in done.stderr
+
+
+def test_the_message_about_a_missing_profile_names_the_sizes() -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 3})
+    with pytest.raises(editor.EditorError, match=r"no profile of this model at batch=3 on CPU yet"):
+        editor.partition(graph, "HETERO:CPU", policy="optimal", policy_options={"costs": "measured"})
