@@ -216,6 +216,16 @@
     });
   }
 
+  /**
+   * Four letters of each; their ends where they begin alike. As `_brief_names` of drawing/preview.py.
+   * @param {string[]} names
+   */
+  function briefNames(names) {
+    const brief = names.map((name) => name.slice(0, 4).trim());
+    if (new Set(brief).size === names.length) return brief;
+    return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
+  }
+
   /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
   /**
    * @param {CyNode} node
@@ -250,10 +260,11 @@
     const many = [...devices].sort((a, b) => b[1] - a[1]);
     /** @param {number} n */
     const share = (n) => `${Math.round((100 * n) / total)}%`;
+    const brief = briefNames(many.map(([d]) => view.devices[d].name));
     const words =
       many.length === 1
         ? `${total} ${total === 1 ? "op" : "ops"} on ${view.devices[many[0][0]].name}`
-        : many.map(([d, n]) => (many.length > 2 ? "" : `${view.devices[d].name.slice(0, 4).trim()} `) + share(n)).join(" · ");
+        : many.map(([, n], i) => (many.length > 2 ? "" : `${brief[i]} `) + share(n)).join(" · ");
     node.data({
       fill: parts[0].look.fill,
       ink: parts[0].look.ink,

@@ -83,3 +83,13 @@ def test_usage_errors_have_status_two() -> None:
     run("partition", status=2)
     run("partition", "m.onnx", "--devices", "HETERO:CPU", "--out", "x", "--pin", "novalue", status=2)
     run("frobnicate", status=2)
+
+
+def test_a_device_that_is_over_its_memory_is_named(tmp_path: Path) -> None:
+    table = tmp_path / "devices.yaml"
+    table.write_text("- {name: NPU, memory: 2MB}\n- {name: CPU}\n")
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    done = subprocess.run([sys.executable, "-m", "editor", "partition", model, "--devices", str(table), "--out", str(tmp_path)],
+                          cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "warning: NPU is over its memory by " in done.stderr and "of 2 MB); the policy memory keeps within it" in done.stderr

@@ -122,9 +122,15 @@ def _print_summary(plan: Plan) -> None:
             Kind.ESTIMATE if assignment.estimated else Kind.PREDICTION)
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
-    moved = plan.placement.division.bytes_moved
-    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}, "
-          f"{human_bytes(moved)} moved per run")
+    division = plan.placement.division
+    transfers = sum(len(b.to_devices) for b in division.boundaries)
+    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, "
+          f"{human_bytes(division.bytes_moved)} moved per run")
+    for memory in plan.run_memory.devices:
+        if memory.limit is not None and memory.peak > memory.limit:
+            print(f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
+                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}); the policy memory keeps within it",
+                  file=sys.stderr)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -37,7 +37,7 @@ from editor.web.view import view_of
 from editor.workspace import plan_file
 from editor.workspace.document import Document, first_decisions
 from editor.workspace.history import Store
-from editor.workspace.plan import Plan
+from editor.workspace.plan import Plan, with_costs_of_here
 from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes
 
 log = logging.getLogger(__name__)
@@ -333,7 +333,7 @@ class AppState:
         document = plan_file.read(path)
         self._check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
-        return self._create(graph, [dict(d.entry) for d in devices], settings)
+        return self._create(graph, [dict(d.entry) for d in devices], with_costs_of_here(graph, devices, settings, path))
 
     def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "") -> Document:
         answers = self._ask(graph, devices)

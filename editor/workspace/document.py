@@ -372,7 +372,7 @@ class Document:
         """Stores a benchmark of the document."""
         self.store.keep_run(self.id, {
             "layout": layout, "median": result.total.median, "p99": result.total.p99, "throughput": result.throughput,
-            "subgraphs": len(result.subgraphs), "estimated": result.estimated,
+            "subgraphs": len(result.subgraphs), "estimated": result.estimated, "mode": result.mode, "requests": result.requests,
             "baselines": {b.device: b.time.median for b in result.baselines if b.time is not None}})
 
     def runs(self) -> list[Run]:

@@ -381,7 +381,7 @@ def load_plan(path: str | Path) -> Plan:
     path = Path(path)
     document = plan_file.read(path)
     graph, devices, settings = plan_file.parts(document, path)
-    settings = _with_costs_of_here(graph, devices, settings, path)
+    settings = with_costs_of_here(graph, devices, settings, path)
     plan = Plan(solve(graph, devices, settings))
     part = plan.placement.division.subgraph_of_op
     runs = {key for key, op in graph.key_index.items() if part[op] >= 0}  # constants follow their readers
@@ -405,8 +405,8 @@ def load_plan(path: str | Path) -> Plan:
     return plan
 
 
-def _with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:
-    """Settings that ask for measured costs, which this machine may not have: then estimates stand in."""
+def with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:
+    """Settings of a plan's file; where they ask for measured costs that this machine lacks, with estimates and a warning."""
     try:
         if settings.policy_options.get("costs") == "measured":
             costs_of(graph, devices, "measured")

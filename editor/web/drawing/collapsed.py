@@ -221,6 +221,7 @@ def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str
                 "classes": "op", "position": position}
     name, note = name_of(unit)
     shown = _block_name(name, _NAME)
+    note = "" if "1 of" in note and name[-1:].isdigit() else note  # "layers.8 (1 of 31)" reads like a number
     note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
                      "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}

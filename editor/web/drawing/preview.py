@@ -158,10 +158,16 @@ def _brief(x: float, y: float, ink: str, line: str) -> str:
     return f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
 
 
+def _brief_names(names: list[str]) -> list[str]:
+    """Four letters of each; their ends where they begin alike."""
+    brief = [name[:4].strip() for name in names]
+    return brief if len(set(brief)) == len(names) else [name if len(name) <= 5 else f"…{name[-3:]}" for name in names]
+
+
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
         return shortened(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
-    names = [f"{name[:4].strip()} " if len(devices) == 2 else "" for name, _ in devices]
+    names = [f"{name} " if len(devices) == 2 else "" for name in _brief_names([name for name, _ in devices])]
     shares = [f"{name}{int(100 * n / total + 0.5)}%" for name, (_, n) in zip(names, devices, strict=True)]
     return shortened(" · ".join(shares), _WORDS)

@@ -90,11 +90,18 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
             html.Td(f["layout"]), html.Td(run.when[:19].replace("T", " ") + " UTC"),
             html.Td([html.B(human_seconds(f["median"])) if f["median"] == best else human_seconds(f["median"]),
                      " ", kind_badge(kind_of_run(f["estimated"]))]),
-            html.Td(human_seconds(f["p99"])), html.Td(f"{f['throughput']:.1f}"), html.Td(str(f["subgraphs"])),
+            html.Td(human_seconds(f["p99"])), html.Td(_in_flight(f)), html.Td(f"{f['throughput']:.1f}"),
+            html.Td(str(f["subgraphs"])),
             html.Td(", ".join(f"{name} {human_seconds(value)}" for name, value in f["baselines"].items()) or "—")]))
-    head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "Requests/s", "Subgraphs", "Unsplit in the same run")]
+    head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "In flight", "Requests/s", "Subgraphs",
+                                 "Unsplit in the same run")]
     return [html.H3("Benchmarks so far"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table")]
+
+
+def _in_flight(figures: dict[str, Any]) -> str:
+    """Requests at the same time, which benchmarks of earlier versions did not keep."""
+    return str(figures["requests"] if figures["mode"] == "throughput" else 1) if "mode" in figures else "—"
 
 
 def _cards(result: BenchmarkResult) -> html.Div:

@@ -156,7 +156,8 @@ def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: 
 def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     """Repaints worth making, each with a button that makes it."""
     if not hints:
-        return [html.P("No repaint of one side of a transfer saves time by the present costs.", className="hint wide")]
+        return [html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many ops at once: "
+                       "see least latency in the table above.", className="hint wide")]
     graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []

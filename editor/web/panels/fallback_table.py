@@ -57,8 +57,9 @@ def _none(document: Document) -> str:
 def _row(number: int, fallback: Fallback, colours: dict[str, str]) -> html.Tr:
     why: Any = fallback.reason
     if fallback.source.startswith("https://"):
-        why = [fallback.reason, " ", html.A("document", href=fallback.source, target="_blank", rel="noreferrer noopener",
-                                            title=f"Where this is published: {fallback.source}")]
+        why = [fallback.reason.replace(f" ({fallback.source})", ""), " ",
+               html.A("document", href=fallback.source, target="_blank", rel="noreferrer noopener",
+                      title=f"Where this is published: {fallback.source}")]
     ops = ",".join(map(str, fallback.ops))
     devices = [html.Span([swatch(colours[name]), f"{name} "]) for name in fallback.devices]
     return html.Tr([
