@@ -330,3 +330,28 @@ def test_rules_choose_the_device_throughput_the_unit_and_each_subgraph_its_codeg
     assert entry[pinned.affinity[convs[0]]].codegen == "cuda"
     with pytest.raises(editor.EditorError, match="choose one of: op, subgraph"):
         editor.partition(mobilenet, table, policy_options={"codegen": "model"})
+
+
+@pytest.mark.parametrize("refused", ["Clip", "Add", "Conv"])
+def test_throughput_starts_from_the_best_placement_that_is_known(mobilenet: Graph, refused: str) -> None:
+    table = [{"name": "NPU", "nonSupportedNodes": refused}, {"name": "CPU"}]
+    search = {"objective": "throughput", "search": 0}
+    best = editor.partition(mobilenet, table, policy="optimal", policy_options=search).placement
+    problem = Problem.of(mobilenet, estimate(mobilenet, best.devices), best.constraints.allowed,
+                         np.flatnonzero(best.constraints.placed))
+    for policy in ("optimal", "pipeline", "priority"):
+        other = editor.partition(mobilenet, table, policy=policy).placement
+        label = other.assignment.device[other.constraints.placed]
+        assert best.assignment.objective is not None
+        assert best.assignment.objective <= problem.loads(label).max() * (1 + 1e-9), policy
+
+
+def test_within_memory_nothing_is_slower_than_stages_that_fit(mobilenet: Graph) -> None:
+    table = [{"name": "GPU.0", "memory": "10MB"}, {"name": "GPU.1", "memory": "10MB"}, {"name": "CPU", "memory": "64MB"}]
+    stages = editor.partition(mobilenet, table, policy="pipeline")
+    assert all(stages.run_memory.peaks[d.name] <= (d.memory or 0) for d in stages.devices), "they fit"
+    placed = np.flatnonzero(stages.placement.constraints.placed)
+    total = price(mobilenet, estimate(mobilenet, stages.devices), stages.placement.assignment.device, placed).total
+    within = editor.partition(mobilenet, table, policy="memory")
+    assert within.placement.assignment.objective is not None
+    assert within.placement.assignment.objective <= total * (1 + 1e-9)

@@ -12,6 +12,7 @@ from editor.placement.costs import Costs, price
 from editor.placement.device_memory import heaviest, weight_bytes, weight_shrinkage
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.optimal import candidates, lower_bound
+from editor.placement.policies.pipeline import pipeline
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import RunMemory, run_memory
@@ -26,8 +27,8 @@ def memory(task: Task) -> Assignment:
     """The cheapest of several candidate placements that fit.
 
     Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other
-    candidates fill one device after the other in topological order. Beside its weights, a device must
-    hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
+    candidates fill one device after the other in topological order, or are the stages of `pipeline`. Beside its
+    weights, a device must hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
 
     Raises:
         EditorError: nothing fits; the message names the excess bytes per device and the largest constants.
@@ -36,7 +37,8 @@ def memory(task: Task) -> Assignment:
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
-    room, allowed, best, over = limits * shrinkage, constraints.allowed, None, np.zeros(len(limits))
+    room, allowed, over = limits * shrinkage, constraints.allowed, np.zeros(len(limits))
+    best = _stages(task, costs, limits)
     for _ in range(_ROUNDS):
         problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
         fitting = []
@@ -72,6 +74,19 @@ def memory(task: Task) -> Assignment:
         bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
         return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory", costs.estimated)
     raise EditorError(_too_large(task, placed, size, limits, over, shrinkage))
+
+
+def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
+    """Price and devices of contiguous pipeline stages, where they fit."""
+    constraints, placed = task.constraints, task.placed
+    try:
+        device = pipeline(task).device
+    except EditorError:
+        return None
+    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, placed))
+    if any(needed.peaks[d.name] > limit for d, limit in zip(constraints.devices, limits.tolist(), strict=True)):
+        return None
+    return price(constraints.graph, costs, device, placed).total, device
 
 
 def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats) -> Bools | None:

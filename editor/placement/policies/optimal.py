@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -76,17 +77,17 @@ def _least_latency(task: Task) -> Assignment:
 
 
 def _least_busy(task: Task, start: Assignment) -> Assignment:
-    """Least load of the busiest device: contiguous pipeline stages, improved by large neighbourhood search.
+    """Least load of the busiest device: the best known placement, improved by large neighbourhood search.
 
-    Where the constraints allow no contiguous stages, the search starts from the placement of least latency.
+    Known are contiguous pipeline stages, where the constraints allow them, the placement of least latency, and its candidates.
     """
     costs, placed = task.costs(), task.placed
     problem = Problem.of(task.constraints.graph, costs, task.constraints.allowed, placed)
-    try:
-        start = pipeline(task)
-    except EditorError:
-        pass  # no contiguous stages
-    found = Improved(start.device[placed], value_of(problem, start.device[placed], BUSIEST), busiest_bound(problem))
+    known = [start.device[placed], *candidates(problem, costs)]
+    with contextlib.suppress(EditorError):  # no contiguous stages
+        known.insert(0, pipeline(task).device[placed])
+    value, first = min((value_of(problem, label, BUSIEST), number) for number, label in enumerate(known))
+    found = Improved(known[first], value, busiest_bound(problem))
     if len(problem) <= _MAX_SEARCHED_OPS:
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
