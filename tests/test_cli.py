@@ -92,4 +92,4 @@ def test_a_device_that_is_over_its_memory_is_named(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "editor", "partition", model, "--devices", str(table), "--out", str(tmp_path)],
                           cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert "warning: NPU is over its memory by " in done.stderr and "of 2 MB); the policy memory keeps within it" in done.stderr
+    assert "warning: NPU is over its memory by " in done.stdout and "of 2 MB); the policy memory keeps within it" in done.stdout

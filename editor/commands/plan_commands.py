@@ -129,8 +129,7 @@ def _print_summary(plan: Plan) -> None:
     for memory in plan.run_memory.devices:
         if memory.limit is not None and memory.peak > memory.limit:
             print(f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
-                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}); the policy memory keeps within it",
-                  file=sys.stderr)
+                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}); the policy memory keeps within it")
 
 
 def run(options: argparse.Namespace) -> int:
