@@ -85,6 +85,8 @@ class Graph:
 
     op_keys: tuple[str, ...]
     op_names: tuple[str, ...]
+    op_modules: tuple[str, ...]
+    """[op] path of the module that it comes from, with dots, or nothing where no exporter recorded it"""
     op_types: tuple[str, ...]
     op_domains: tuple[str, ...]
     op_attributes: tuple[Attributes, ...]

@@ -16,6 +16,7 @@ from editor.graph.bodies import bodies_of, captured_names
 from editor.graph.constants import constant_ops
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
 from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, read_model
+from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.types import Shape, byte_size, element_name
@@ -88,7 +89,8 @@ class _Builder:
             name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
             sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
-            op_keys=keys, op_names=tuple(n.name for n in proto.node), op_types=op_types, op_domains=domains,
+            op_keys=keys, op_names=tuple(n.name for n in proto.node), op_modules=tuple(_intern(map(module_of, proto.node))),
+            op_types=op_types, op_domains=domains,
             op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),
             op_is_constant=constant, op_reads=read_rows, op_inputs=Rows.of(arguments), op_outputs=result_rows, order=order,
             tensor_names=tuple(self.names), tensor_types=tuple(types), tensor_shapes=tuple(shapes),

@@ -102,7 +102,7 @@ def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]
         return lambda op: int(placement.assignment.device[op]) in chosen
     if field in ("in", "scope", "block"):
         scopes = scopes_of(graph)
-        return lambda op: value in scopes.path_of(op).lower()
+        return lambda op: value in _searched_path(scopes.path_of(op))
     close = difflib.get_close_matches(field, _WORD_FIELDS, 1)
     hint = f"; did you mean {close[0]}: ?" if close else f"; choose one of: {', '.join(f'{f}:' for f in _WORD_FIELDS)}"
     raise EditorError(f"there is no field {field!r}{hint}")
@@ -115,21 +115,28 @@ _WORD_FIELDS = ("layer", "op", "device", "in")
 def _searched_text(graph: Graph) -> list[str]:
     """[op] everything that a word may be found in, in lower case."""
     scopes = scopes_of(graph)
-    return [" ".join([graph.type_label(op), graph.op_names[op], scopes.path_of(op),
+    return [" ".join([graph.type_label(op), graph.op_names[op], _searched_path(scopes.path_of(op)),
                       *(graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0)]).lower()
             for op in range(len(graph))]
 
 
 def _blocks(scopes: Scopes, words: list[str], keep: Callable[[int], bool] | None) -> list[Found]:
-    """Blocks whose own name has a word, and whose path has all of them; the outermost first."""
+    """Blocks whose own name has a word, and whose path has all of them; what is called so comes first, then the outermost."""
     found = []
     for scope in scopes.scopes[1:]:
-        path, own = "/".join(scope.path).lower(), scope.path[-1].lower()
-        if all(w in path for w in words) and any(w in own or w in scope.label.lower() for w in words):
+        path, label = _searched_path("/".join(scope.path)), scope.label.lower()
+        own = (scope.path[-1].lower(), label)
+        ends = any(each.endswith(w) for w in words for each in path.split())
+        if all(w in f"{path} {label}" for w in words) and (ends or any(w in name for w in words for name in own)):
             ops = tuple(op for op in scope.ops if keep is None or keep(op))
             if len(ops) > 1:
-                found.append((len(scope.path), Found("block", scope.label, f"{len(ops)} ops", ops)))
+                found.append(((label not in words, len(scope.path)), Found("block", scope.label, f"{len(ops)} ops", ops)))
     return [each for _, each in sorted(found, key=lambda item: item[0])]
+
+
+def _searched_path(path: str) -> str:
+    """A path as people write it: layers/9, and layers.9 as the block is labelled."""
+    return f"{path} {path.replace('/', '.')}".lower()
 
 
 def _best(graph: Graph, ops: list[int], words: list[str]) -> list[int]:

@@ -42,6 +42,13 @@ def test_layers_are_found_by_number(placement: Placement) -> None:
     assert {placement.graph.op_types[op] for op in search(placement, f"layer:2-4 op:{kind}").ops} == {kind}
 
 
+@pytest.mark.parametrize("text", ["layers.9", "model.layers.9", "model/layers.9"])
+def test_a_block_is_found_by_its_name_before_those_that_only_begin_with_it(placement: Placement, text: str) -> None:
+    found = [f for f in search(placement, text).found if f.kind == "block"]
+    assert found[0].title == "layers.9" and len(found[0].ops) == 25
+    assert search(placement, "layers.1").found[0].title == "layers.1", "not layers.10"
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("layr:3", "did you mean layer"), ("layer:x", "write layer:8"), ("foo:bar", "choose one of")])
 def test_an_unknown_field_is_named(placement: Placement, text: str, said: str) -> None:

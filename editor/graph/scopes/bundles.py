@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from editor.graph.graph import Graph
@@ -23,13 +24,20 @@ def repeated_blocks(sizes: Mapping[Path, int], total: int) -> set[Path]:
     for path in sizes:
         if path and is_numbered(path[-1]):
             lists.setdefault(pattern_of(path), []).append(path)
+    inner = Counter(path[:depth] for paths in lists.values() for path in paths for depth in range(1, len(path)))
     repeated: set[Path] = set()
     for members in sorted(lists.values(), key=lambda paths: len(paths[0])):
         counts = [sizes[path] for path in members]
-        if (len(members) >= _MIN_MEMBERS and min(counts) >= _MIN_MEMBER_OPS and max(counts) <= _MAX_SIZE_RATIO * min(counts)
+        if (len(members) >= _MIN_MEMBERS and not _are_stages([inner[path] for path in members])
+                and min(counts) >= _MIN_MEMBER_OPS and max(counts) <= _MAX_SIZE_RATIO * min(counts)
                 and not any(path[:depth] in repeated for path in members for depth in range(len(path)))):
             repeated.update(members)
     return repeated if sum(sizes[path] for path in repeated) >= _LEAST_SHARE * total else set()
+
+
+def _are_stages(lengths: Sequence[int]) -> bool:
+    """Whether blocks of a list are lists themselves, of different lengths: 3, 4, 6 and 3 blocks in the stages of a ResNet."""
+    return min(lengths) > 1 and len(set(lengths)) > 1
 
 
 def bundled(graph: Graph, placed: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Path]:

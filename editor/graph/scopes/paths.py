@@ -1,4 +1,4 @@
-"""The block of each op, as a path: from its name, the weights that it reads, or its neighbours."""
+"""The block of each op, as a path: from the module that the exporter recorded, its name, its weights, or its neighbours."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def _are_sufficient(traces: list[Path]) -> bool:
 
 
 def _trace(graph: Graph, op: int) -> Path:
+    if graph.op_modules[op]:
+        return tuple(part for part in graph.op_modules[op].split(".") if part)
     name = graph.op_names[op].strip("/")
     if "/" in name:
         return tuple(part for part in name.split("/")[:-1] if part)

@@ -40,6 +40,8 @@ class Scope:
     children: list[int] = field(default_factory=list)
     identical: tuple[int, ...] = ()
     """Blocks of the same op types in the same order whose paths differ only in numbers, itself included."""
+    inside: str = ""
+    """What tells it from blocks of the same name elsewhere: "encoder" where the decoder has layers too."""
 
     @property
     def pattern(self) -> str:
@@ -49,11 +51,20 @@ class Scope:
     @property
     def label(self) -> str:
         """The block's name after that of the nearest enclosing numbered block: "layers.3", "layers.3 / attention"."""
-        if not self.path:
-            return "model"
-        own, rest = _named(self.path)
-        depth = next((i for i in range(len(rest), 0, -1) if is_numbered(rest[i - 1])), 0)
-        return f"{_named(rest[:depth])[0]} / {own}" if depth else own
+        name = _short_name(self.path)[0]
+        return f"{self.inside}.{name}" if self.inside else name
+
+
+def _short_name(path: Path) -> tuple[str, Path]:
+    """(label without what tells it from others, the path before what the label contains)."""
+    if not path:
+        return "model", ()
+    own, rest = _named(path)
+    depth = next((i for i in range(len(rest), 0, -1) if is_numbered(rest[i - 1])), 0)
+    if not depth:
+        return own, rest
+    above, before = _named(rest[:depth])
+    return f"{above} / {own}", before
 
 
 def _named(path: Path) -> tuple[str, Path]:
@@ -194,6 +205,7 @@ def scopes_of(graph: Graph) -> Scopes:
     tree = _Tree()
     tree.add((), -1, [(op, paths[op][:_MAX_DEPTH]) for op in placed])
     _set_identical(graph, tree.scopes)
+    _tell_apart(tree.scopes)
     return Scopes(tuple(tree.scopes), tree.of_op, graph.op_types)
 
 
@@ -243,3 +255,16 @@ def _set_identical(graph: Graph, scopes: list[Scope]) -> None:
     for numbers in groups.values():
         for number in numbers:
             scopes[number].identical = tuple(numbers)
+
+
+def _tell_apart(scopes: list[Scope]) -> None:
+    """Blocks of lists that are called the same are labelled with what contains the list: "encoder.layers.0"."""
+    named: dict[str, list[tuple[Scope, Path]]] = {}
+    for scope in scopes[1:]:
+        if any(map(is_numbered, scope.path)):
+            name, before = _short_name(scope.path)
+            named.setdefault(name, []).append((scope, before))
+    for group in named.values():
+        if len({before for _, before in group}) > 1:
+            for scope, before in group:
+                scope.inside = ".".join(before[-1:])
