@@ -16,7 +16,8 @@
     if (refused(data) || typing()) return;
     drawn = text;
     const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
-      focus = /** @type {HTMLInputElement | null} */ (document.activeElement);
+      focus = /** @type {HTMLInputElement | null} */ (document.activeElement),
+      restore = rememberFocus();
     drawing = true; // what is taken away loses its focus, which is no doing of a person
     list.textContent = "";
     drawing = false;
@@ -33,7 +34,22 @@
     }
     list.append(...unfinished); // a line that is still being written stays, with the cursor in it
     if (focus && unfinished.some((row) => row.contains(focus))) focus.focus();
+    restore();
     number();
+  }
+
+  /* Who has just gone into a field types there next; letters without a field are keys that paint. */
+  function rememberFocus() {
+    const fields = () => editor.all("#rules-list > .rule:not([data-fresh]) :is(input, select, button)"),
+      place = fields().indexOf(/** @type {HTMLElement} */ (document.activeElement)),
+      before = /** @type {HTMLInputElement} */ (document.activeElement),
+      range = place >= 0 && before.matches("input") ? [before.selectionStart, before.selectionEnd] : null;
+    return () => {
+      const field = /** @type {HTMLInputElement | undefined} */ (fields()[place]);
+      if (!field || field.className !== before.className) return;
+      field.focus();
+      if (range) field.setSelectionRange(range[0], range[1]);
+    };
   }
 
   /* Something was typed into an older line and not sent yet: an answer that comes meanwhile must not take it away. */

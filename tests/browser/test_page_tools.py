@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
-from pages import Server, act, figure, fills, node_at, ready, until, wait_for_figure
+from pages import Server, act, figure, fills, hold, node_at, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 import editor
@@ -56,6 +56,25 @@ def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_pat
     rows.locator("[data-rules=remove]").click()
     wait_for_figure(page, "subgraphs", 4)
     expect(page.locator("#rules-list")).to_contain_text("No rules")
+
+
+def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Page) -> None:
+    """The list was drawn anew, the field lost its focus, and letters were keys that paint."""
+    page = fresh
+    tab(page, "Rules")
+    page.click("[data-rules=add]")
+    page.keyboard.type("Conv")
+    page.keyboard.press("Enter")
+    row = page.locator("#rules-list > .rule")
+    expect(row.locator(".rule-count")).to_have_text("52 matches")
+    let_go = hold(page, "**/_dash-update-component*")
+    row.locator(".rule-kind").select_option("name")
+    row.locator(".rule-text").click()
+    page.keyboard.press("End")
+    let_go()
+    expect(row.locator(".rule-count")).to_have_text("0 matches")
+    page.keyboard.type("_1*")
+    expect(row.locator(".rule-text")).to_have_value("Conv_1*")
 
 
 def test_affinities_of_other_tools_are_imported_with_what_was_left_out(fresh: Page, tmp_path: Path) -> None:
