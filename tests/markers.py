@@ -66,8 +66,15 @@ LARGE_MODELS = ("chain_20k", "wide_5k")
 """A test that is parametrised with one of these models is slow for it, and for it only."""
 
 
+LONG_FILES = ("browser/test_page_tools.py", "browser/test_page.py", "test_bombs.py", "browser/test_connection.py",
+              "browser/test_story.py", "execution/test_machine_faults.py", "execution/test_measure.py")
+"""Files of a minute or more, which come first: at the end one process would run the last of them while the others wait."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of the list, and every test of the folder `browser`."""
+    """Marks the tests of the list, and every test of the folder `browser`; the long files first."""
+    rank = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.nodeid.removeprefix("tests/").partition("::")[0], len(rank)))
     for item in items:
         name, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
         if name in SLOW or name.partition("::")[0] in SLOW or any(model in parameters for model in LARGE_MODELS):
