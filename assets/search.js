@@ -12,6 +12,8 @@
   let found = null;
   /** @type {{ kind: string; title: string; detail: string; run(): void }[]} */
   let rows = [];
+  /** What was asked of the results while they were on their way. @type {((ops: number[]) => void) | null} */
+  let waiting = null;
 
   const field = () => /** @type {HTMLInputElement | null} */ (editor.byId("find"));
   const box = () => editor.byId("search-box");
@@ -26,7 +28,7 @@
   /** @param {string} text */
   function ask(text) {
     clearTimeout(timer);
-    found = null;
+    found = waiting = null;
     if (!text.trim()) {
       close();
       return;
@@ -96,7 +98,17 @@
     note.textContent = noteOf(data);
     note.classList.toggle("bad", data.problem !== "");
     element.hidden = false;
+    const act = waiting;
+    waiting = null;
+    if (act && data.ops.length) act(editor.opsIn(data.ops));
     return window.dash_clientside.no_update;
+  }
+
+  /* Does something with all ops that the text finds, now or when they are there. */
+  /** @param {(ops: number[]) => void} act */
+  function withFound(act) {
+    if (found === null) waiting = act;
+    else if (found.ops.length) act(editor.opsIn(found.ops));
   }
 
   /** @param {{ kind: string; title: string; detail: string }} row @param {number} k */
@@ -158,10 +170,19 @@
       move(event.key === "ArrowDown" ? 1 : -1);
       return true;
     }
-    if (event.altKey && /^[1-9]$/.test(event.key) && page.view && Number(event.key) <= page.view.devices.length && ops.length) {
+    if (
+      event.altKey &&
+      /^[1-9]$/.test(event.key) &&
+      page.view &&
+      Number(event.key) <= page.view.devices.length &&
+      text.trim()
+    ) {
+      const device = Number(event.key) - 1;
       event.preventDefault();
-      close();
-      editor.paint(ops, Number(event.key) - 1);
+      withFound((all) => {
+        close();
+        editor.paint(all, device);
+      });
       return true;
     }
     if (event.key === "Escape" && box()?.hidden === false) {
@@ -169,9 +190,11 @@
       return true;
     }
     if (event.key !== "Enter") return false;
-    if (event.shiftKey && ops.length) {
-      close();
-      selectOps(ops);
+    if (event.shiftKey && (ops.length || (text.trim() && found === null))) {
+      withFound((all) => {
+        close();
+        selectOps(all);
+      });
     } else if (chosen >= 0) run(chosen);
     else {
       close();

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from conftest import EXAMPLES, write_dag
-from pages import Serve, Server, act, ready, until, wait_for_figure
+from pages import Serve, Server, act, hold, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
 MOBILENET = str(EXAMPLES / "models" / "mobilenetv2.onnx")
@@ -143,10 +143,26 @@ def test_alt_and_a_number_paint_what_was_found(opened: Page) -> None:
     page = opened
     page.locator("#find").click()
     page.keyboard.type("layer:2")
+    expect(page.locator("#search-note")).to_contain_text("25 ops")
     expect(page.locator("#search-note")).to_contain_text("Alt+1 to 2")
-    count = int(page.locator("#search-note").inner_text().split()[0])
     page.keyboard.press("Alt+2")
-    wait_for_figure(page, "pins", count)
+    wait_for_figure(page, "pins", 25)
+
+
+def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_are(opened: Page) -> None:
+    """Painted what was found for the letters before, or nothing."""
+    page = opened
+    page.locator("#find").click()
+    page.keyboard.type("layer:2")
+    expect(page.locator("#search-note")).to_contain_text("25 ops")
+    let_go = hold(page, "**/_dash-update-component*")
+    page.keyboard.type("0 left")
+    page.keyboard.press("Alt+2")
+    let_go()
+    wait_for_figure(page, "pins", 12)
+    page.locator("#find").fill("layer:21")
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator("#inspector")).to_contain_text("25 ops selected")
 
 
 def test_a_device_of_the_list_selects_its_ops_and_pins_can_be_removed_one_by_one(fresh: Page) -> None:
