@@ -40,3 +40,14 @@ def constant_ops(op_types: tuple[str, ...], op_domains: tuple[str, ...], reads: 
             constant[op] = True
             constant_tensor[outputs_of_op] = True
     return constant
+
+
+def read_by(readers: Bools, constant: Bools, reads: Rows, order: Ints, tensor_producer: Ints) -> Bools:
+    """[op] whether it is constant and one of the readers needs its result, directly or through constant ops."""
+    needed = np.zeros(len(constant), bool)
+    for op in order[::-1]:
+        if readers[op] or needed[op]:
+            before = tensor_producer[reads[op]]
+            before = before[before >= 0]
+            needed[before[constant[before]]] = True
+    return needed

@@ -69,8 +69,9 @@ class Graph:
     """One ONNX main graph.
 
     ``op_reads[op]`` are the tensors that an op reads, without duplicates: its inputs without the omitted
-    ones, then the captures of its bodies (If, Loop, Scan). ``op_inputs[op]`` and ``op_outputs[op]`` are
-    the inputs and outputs of the node by position, with -1 for an omitted one.
+    ones, then the captures of its bodies (If, Loop, Scan); a Shape of a fixed size reads nothing.
+    ``op_inputs[op]`` and ``op_outputs[op]`` are the inputs and outputs of the node by position, with -1
+    for an omitted one.
     """
 
     name: str
@@ -94,6 +95,8 @@ class Graph:
     """[op] whether it has bodies (If, Loop, Scan), which are never cut"""
     op_is_constant: Bools
     """[op] whether it reads only constants and is cheap to repeat: it follows its consumers"""
+    op_is_size: Bools
+    """[op] whether it reads only a size that is fixed (see ``fixed_sizes``); such an op is constant"""
     op_reads: Rows
     op_inputs: Rows
     op_outputs: Rows

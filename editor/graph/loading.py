@@ -13,12 +13,14 @@ from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
-from editor.graph.constants import constant_ops
+from editor.graph.constants import constant_ops, read_by
+from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
 from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, read_model
 from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.shapes import bind_symbols, infer_shapes
+from editor.graph.static_values import is_static
 from editor.graph.types import Shape, byte_size, element_name
 
 
@@ -81,9 +83,19 @@ class _Builder:
         op_types = tuple(_intern(n.op_type for n in proto.node))
         domains = tuple(_intern(n.domain for n in proto.node))
         order = self._topological_order(read_rows, producer)
-        types, shapes, note = self._types_and_shapes(order)
-        constant = constant_ops(op_types, domains, read_rows, result_rows, order, producer,
-                                kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
+        types, shapes, note, sizes = self._types_and_shapes(order, overridable_names)
+        is_atomic = np.array([bool(bodies_of(n)) for n in proto.node], bool)
+        is_size = np.array([bool(n.output) and n.output[0] in sizes for n in proto.node], bool)
+
+        def constants() -> tuple[Rows, Bools]:
+            rows = Rows.of([[] if fixed else row for row, fixed in zip(reads, is_size.tolist(), strict=True)])
+            return rows, constant_ops(op_types, domains, rows, result_rows, order, producer,
+                                      kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
+
+        read_rows, constant = constants()
+        if is_size.any() and (in_bodies := is_size & read_by(is_atomic, constant, read_rows, order, producer)).any():
+            is_size &= ~in_bodies  # runtimes would put a branch in the place of an If, and are stricter about what is in it
+            read_rows, constant = constants()
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
         return Graph(
             name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
@@ -91,8 +103,9 @@ class _Builder:
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_modules=tuple(_intern(map(module_of, proto.node))),
             op_types=op_types, op_domains=domains,
-            op_attributes=self._attributes(), op_is_atomic=np.array([bool(bodies_of(n)) for n in proto.node], bool),
-            op_is_constant=constant, op_reads=read_rows, op_inputs=Rows.of(arguments), op_outputs=result_rows, order=order,
+            op_attributes=self._attributes(), op_is_atomic=is_atomic,
+            op_is_constant=constant, op_is_size=is_size, op_reads=read_rows,
+            op_inputs=Rows.of(arguments), op_outputs=result_rows, order=order,
             tensor_names=tuple(self.names), tensor_types=tuple(types), tensor_shapes=tuple(shapes),
             tensor_bytes=np.array([byte_size(t, s) for t, s in zip(types, shapes, strict=True)], np.int64),
             tensor_kind=kind, tensor_producer=producer, tensor_overridable=self._mask(overridable_names),
@@ -141,7 +154,8 @@ class _Builder:
         self.producer.append(producer)
         return self.index[name]
 
-    def _types_and_shapes(self, order: Ints) -> tuple[list[str], list[Shape | None], str]:
+    def _types_and_shapes(self, order: Ints, overridable: set[str]) -> tuple[list[str], list[Shape | None], str, set[str]]:
+        """(types, shapes, note on faults, outputs of the ops that read fixed sizes)."""
         model = self.model
         if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
             model = ModelProto()
@@ -150,7 +164,8 @@ class _Builder:
             model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
         values, note = infer_shapes(model)
         typed = [self.declared.get(i) or values.get(name, ("", None)) for i, name in enumerate(self.names)]
-        return [kind for kind, _ in typed], [shape for _, shape in typed], note
+        known = {name for name in fixed_sizes(model, overridable) if is_static(values.get(name))}
+        return [kind for kind, _ in typed], [shape for _, shape in typed], note, known
 
     def _tensor(self, name: str, reader: str) -> int:
         try:

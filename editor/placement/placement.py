@@ -104,7 +104,17 @@ class Placement:
             key = self.graph.op_keys[op]
             if key in first:
                 device[op] = device_of_subgraph[first[key]]
+        for op in reversed(self.graph.order.tolist()):  # what only ops of fixed sizes read, which read nothing in a run
+            if self.division.subgraph_of_op[op] < 0 and self.graph.op_keys[op] not in first and op in self._size_readers:
+                device[op] = device[self._size_readers[op]]
         return device
+
+    @cached_property
+    def _size_readers(self) -> dict[int, int]:
+        """Op -> an op that reads only the size of its result, where that is fixed."""
+        operands = {op: int(self.graph.op_inputs[op][0]) for op in np.flatnonzero(self.graph.op_is_size).tolist()}
+        return {int(self.graph.tensor_producer[tensor]): op for op, tensor in operands.items()
+                if self.graph.tensor_producer[tensor] >= 0}
 
     @cached_property
     def affinity(self) -> dict[str, str]:
@@ -188,8 +198,9 @@ class Placement:
             verdicts = tuple(DeviceVerdict(d.name, True, "") for d in self.devices)
             device = self.devices[self.device_of_op[op]].name
             readers = [s.id for s in self.subgraphs if graph.op_keys[op] in s.ops]
-            because = (f"a constant: it follows its consumers (subgraph {', '.join(map(str, readers))})" if readers
-                       else "a constant that nothing reads")
+            what = "a constant, because the size that it reads is fixed" if graph.op_is_size[op] else "a constant"
+            because = (f"{what}: it follows its consumers (subgraph {', '.join(map(str, readers))})" if readers
+                       else f"{what}: nothing reads it in a run" if graph.op_is_size[op] else "a constant that nothing reads")
             return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), device, because, None,
                                False, None, verdicts)
         verdicts = tuple(DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))

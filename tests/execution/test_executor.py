@@ -158,7 +158,8 @@ def test_only_values_determined_by_static_shapes_are_folded(tmp_path: Path) -> N
     }
     """
     onnx.save(onnx.parser.parse_model(text), tmp_path / "some.onnx")
-    for define, expected in (({"n": 5}, {"shape": [5, 2, 3], "a": [-5, -2, -3], "tail": [2, 3]}), ({}, {})):
+    sizes = {"shape": [5, 2, 3], "a": [-5, -2, -3], "tail": [2, 3]}
+    for define, expected in (({"n": 5}, {"one": [1], **sizes}), ({}, {"one": [1]})):
         known = Cutter.open(editor.load_model(tmp_path / "some.onnx", define)).known
         assert {name: onnx.numpy_helper.to_array(t).tolist() for name, t in known.items()} == expected
 

@@ -6,14 +6,15 @@ differently: OpenVINO's 32-bit ``Mod`` is off by 1e-4, and a weight computed wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from editor.graph.bodies import op_reads
-from editor.graph.graph import Graph
+from editor.graph.fixed_sizes import size_of
+from editor.graph.graph import Graph, Ints
 from editor.runtimes.onnxruntime.evaluate import evaluate
-from editor.runtimes.probe import MAX_IR_VERSION
+from editor.runtimes.probe import MAX_IR_VERSION, make_value_info
 
 MAX_FOLDED_BYTES = 1 << 30
 """Larger constants stay ops, which each runtime evaluates."""
@@ -36,12 +37,15 @@ def fold_constants(graph: Graph, source: ModelProto,
     sizes = graph.tensor_bytes[[t for op in ops for t in graph.op_outputs[op].tolist() if t >= 0]]
     if not outputs or (sizes < 0).any() or int(sizes.sum()) > MAX_FOLDED_BYTES:
         return frozenset(), {}
-    model = _model_of(graph, source, ops, outputs)
+    known = {graph.tensor_names[int(graph.op_outputs[op][0])]: size_of(graph, source, op) for op in ops if graph.op_is_size[op]}
+    computed = [name for name in outputs if name not in known]
+    model = _model_of(graph, source, [op for op in ops if not graph.op_is_size[op]], computed, known)
     try:
-        values = evaluate(model, outputs, graph.folder)
+        values = evaluate(model, computed, graph.folder, known) if computed else []
     except Exception:  # noqa: BLE001  # the runtimes then evaluate the ops, and report a real fault
         return frozenset(), {}
-    return frozenset(ops), {name: numpy_helper.from_array(value, name) for name, value in zip(outputs, values, strict=True)}
+    results = {**known, **dict(zip(computed, values, strict=True))}
+    return frozenset(ops), {name: numpy_helper.from_array(results[name], name) for name in outputs}
 
 
 def _ops(graph: Graph, overridden: Iterable[str]) -> list[int]:
@@ -66,8 +70,10 @@ def _outputs_of(graph: Graph, ops: list[int]) -> list[str]:
     return outputs
 
 
-def _model_of(graph: Graph, source: ModelProto, ops: list[int], outputs: list[str]) -> ModelProto:
+def _model_of(graph: Graph, source: ModelProto, ops: list[int], outputs: list[str], sizes: Mapping[str, Ints]) -> ModelProto:
+    """The constant ops; sizes are inputs, as in the model itself, because runtimes are stricter about constants."""
     folded = GraphProto(name="constants")
+    folded.input.extend(make_value_info(name, "int64", value.shape) for name, value in sizes.items())
     needed: set[str] = set()
     for op in ops:
         node = folded.node.add()

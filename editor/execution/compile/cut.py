@@ -6,16 +6,19 @@ names that the ONNX checker accepts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.errors import ExecutionError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.execution.compile.shape_values import shape_values
 from editor.graph.bodies import op_reads
+from editor.graph.constants import read_by
+from editor.graph.fixed_sizes import node_of
 from editor.graph.graph import Graph, TensorKind
 from editor.graph.model_file import file_sha256, read_model
 from editor.graph.shapes import bind_symbols
@@ -74,14 +77,25 @@ class Cutter:
         """Values that static shapes determine, by tensor name."""
         return shape_values(self.graph, self.source, {**self.initializers, **self.folded})
 
+    @cached_property
+    def _ops_of_sizes(self) -> frozenset[int]:
+        """Constant ops that depend on fixed sizes, and those that they read; the unsplit model has them as the file does."""
+        graph = self.graph
+        constants = graph.order[graph.op_is_constant[graph.order]]
+        depends = graph.op_is_size.copy()
+        for op in constants.tolist():
+            depends[op] |= depends[graph.predecessors[op]].any()
+        needed = read_by(depends, graph.op_is_constant, graph.op_reads, graph.order, graph.tensor_producer)
+        return frozenset(np.flatnonzero((depends | needed) & graph.op_is_constant).tolist())
+
     def whole(self, extra_outputs: Sequence[str] = ()) -> SubModel:
         """The unsplit model, prepared like a sub-model; ``extra_outputs`` are further tensors to return."""
         graph = self.graph
         inputs = [graph.tensor_names[t] for t in graph.inputs]
         outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._has_no_op(t)]
         outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
-        ops = [op for op in graph.order.tolist() if op not in self.folded_ops]
-        return self._model(ops, inputs, outputs, "the unsplit model")
+        ops = [op for op in graph.order.tolist() if op not in self.folded_ops or op in self._ops_of_sizes]
+        return self._model(ops, inputs, outputs, "the unsplit model", as_in_file=True)
 
     def submodel(self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False) -> SubModel:
         """The sub-model of one subgraph.
@@ -103,13 +117,16 @@ class Cutter:
     def _has_no_op(self, tensor: int) -> bool:
         return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
-    def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str) -> SubModel:
-        live = self._live(ops, outputs)
+    def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str,
+               as_in_file: bool = False) -> SubModel:
+        """``as_in_file``: ops that read a fixed size read it from their tensor, which must be among the others'."""
+        nodes = {op: self.source.graph.node[op] if as_in_file else node_of(self.graph, self.source, op) for op in ops}
+        live = _live(nodes, outputs)
         graph = GraphProto(name=self.source.graph.name or self.graph.name)
         needed: dict[str, None] = {}
         for op in live:
             node = graph.node.add()
-            node.CopyFrom(self.source.graph.node[op])
+            node.CopyFrom(nodes[op])
             node.name = f"op{op}"
             needed.update(dict.fromkeys(op_reads(node)))
         used = [name for name in (*inputs, *self.overridden) if name in needed]
@@ -135,17 +152,6 @@ class Cutter:
             model.ir_version = max(model.ir_version, 8)
         return SubModel(model, tuple(used), tuple(outputs), self.graph.folder, label)
 
-    def _live(self, ops: Sequence[int], outputs: Iterable[str]) -> list[int]:
-        """Ops that the outputs depend on; runtimes refuse models without outputs."""
-        wanted = set(outputs)
-        live = []
-        for op in reversed(ops):
-            node = self.source.graph.node[op]
-            if any(name in wanted for name in node.output):
-                live.append(op)
-                wanted.update(op_reads(node))
-        return live[::-1]
-
     def _value_info(self, name: str) -> ValueInfoProto:
         tensor = self.graph.tensor_index[name]
         kind, shape = self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor]
@@ -160,7 +166,7 @@ class Cutter:
             ExecutionError: ONNX Runtime does not know them either.
         """
         model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
-                            "types").model
+                            "types", as_in_file=True).model
         try:
             types = output_types(model, self.graph.folder)
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
@@ -168,6 +174,17 @@ class Cutter:
                                  f"there; assign the ops that produce and read it to one device "
                                  f"({reason_of(error)})") from error
         self.inferred_types.update((name, type_proto(text)) for name, text, _ in types)
+
+
+def _live(nodes: Mapping[int, NodeProto], outputs: Iterable[str]) -> list[int]:
+    """Ops that the outputs depend on, given in topological order; runtimes refuse models without outputs."""
+    wanted = set(outputs)
+    live = []
+    for op, node in reversed(list(nodes.items())):
+        if any(name in wanted for name in node.output):
+            live.append(op)
+            wanted.update(op_reads(node))
+    return live[::-1]
 
 
 def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list[SubModel | None]:

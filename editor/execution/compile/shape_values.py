@@ -28,7 +28,7 @@ def shape_values(graph: Graph, source: ModelProto,
     dense = {name: tensor for name, tensor in constants.items() if isinstance(tensor, TensorProto)}
     values = StaticValues(source, types, dense, EXACT_TYPES)
     result: dict[str, TensorProto] = {}
-    for op in graph.order[~graph.op_is_constant[graph.order]].tolist():
+    for op in graph.order.tolist():
         value = values.compute(source.graph.node[op])
         if value is not None:
             name = source.graph.node[op].output[0]

@@ -16,10 +16,10 @@ from editor.runtimes.onnxruntime.options import session_options
 from editor.runtimes.onnxruntime.providers import CPU
 
 
-def evaluate(model: ModelProto, outputs: Sequence[str], folder: Path) -> list[Any]:
-    """Outputs of a model without inputs, as numpy arrays; raises whatever ONNX Runtime raises."""
+def evaluate(model: ModelProto, outputs: Sequence[str], folder: Path, feeds: Mapping[str, Any]) -> list[Any]:
+    """Outputs of a model, as numpy arrays; raises whatever ONNX Runtime raises."""
     session = ort.InferenceSession(model.SerializeToString(), session_options(folder), providers=[CPU])
-    return list(session.run(list(outputs), {}))
+    return list(session.run(list(outputs), dict(feeds)))
 
 
 def run_once(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
