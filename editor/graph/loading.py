@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,8 @@ from editor.graph.bodies import bodies_of, captured_names
 from editor.graph.constants import constant_ops, read_by
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
-from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, read_model
+from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, missing_data, read_model
+from editor.graph.model_notes import note_on_missing, note_on_sizes
 from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.shapes import bind_symbols, infer_shapes
@@ -50,13 +51,14 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 
 def _graph_of(model: ModelProto, path: Path, define: Mapping[str, int]) -> Graph:
+    missing = missing_data(model, path)
     drop_weights(model)
     try:
         unbound = bind_symbols(model, define)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     builder = _Builder(model, path)
-    return builder.graph(define, unbound)
+    return builder.graph(define, unbound, missing)
 
 
 class _Builder:
@@ -71,8 +73,8 @@ class _Builder:
         self.kinds: list[int] = []
         self.producer: list[int] = []
 
-    def graph(self, define: Mapping[str, int], unbound: tuple[str, ...]) -> Graph:
-        """Builds the graph."""
+    def graph(self, define: Mapping[str, int], unbound: tuple[str, ...], missing: Sequence[str]) -> Graph:
+        """Builds the graph; ``missing`` are files of weights that are not there."""
         proto = self.model.graph
         inputs, overridable_names = self._add_inputs_and_initializers()
         reads, arguments, results = self._add_ops()
@@ -97,10 +99,11 @@ class _Builder:
             is_size &= ~in_bodies  # runtimes would put a branch in the place of an If, and are stricter about what is in it
             read_rows, constant = constants()
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
+        notes = (note, note_on_missing(missing), note_on_sizes(proto, dict(zip(self.names, shapes, strict=True))))
         return Graph(
             name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
             sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
-            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=(note,) if note else (),
+            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=tuple(filter(None, notes)),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_modules=tuple(_intern(map(module_of, proto.node))),
             op_types=op_types, op_domains=domains,
             op_attributes=self._attributes(), op_is_atomic=is_atomic,

@@ -171,6 +171,13 @@ def external_data_folder(model: ModelProto, path: Path) -> Path:
     return link_folder if only_beside_link else target_folder
 
 
+def missing_data(model: ModelProto, path: Path) -> list[str]:
+    """Files of weights that the model refers to and that are not there."""
+    folder = external_data_folder(model, path)
+    locations = dict.fromkeys(_entries(tensor).get("location", "") for tensor in _external_tensors(model))
+    return [location for location in locations if not (folder / location).exists()]
+
+
 def _check_external_data(model: ModelProto, path: Path) -> None:
     """Refuses external data outside the model's folder, and resolves the symbolic links of model caches.
 

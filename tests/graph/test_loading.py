@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from bombs import BOMBS
-from conftest import EXAMPLES, MANIFEST, ODDITIES
+from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT
 from onnx import TensorProto, helper
 
 import editor
@@ -174,3 +176,27 @@ def test_models_that_any_process_may_read_are_told_from_others() -> None:
     assert plain == {"fcn-resnet101": True, "mobilenetv2": True, "resnet50": True, "whisper-tiny-decoder": False}
     refused = {"far_opset", "many_dims"}  # before anybody asks whether they are plain
     assert not [name for name, make in BOMBS.items() if name not in refused and is_plain(make())]
+
+
+def test_sizes_that_leave_nothing_for_a_convolution_are_noted(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    weight = onnx.numpy_helper.from_array(np.ones((4, 3, 16, 16), np.float32), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["patches"], "embed", strides=[16, 16])
+    graph = helper.make_graph([node], "m", [value("x", TensorProto.FLOAT, [1, 3, "height", 64])],
+                              [value("patches", TensorProto.FLOAT, None)], [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert editor.load_model(tmp_path / "m.onnx", {"height": 32}).notes == ()
+    assert editor.load_model(tmp_path / "m.onnx", {"height": 10}).notes == (
+        "Conv embed cannot read 1x3x10x64: these sizes are too small for the model",)
+
+
+def test_weights_that_are_not_there_are_noted(tmp_path: Path) -> None:
+    model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=16)
+    assert editor.load_model(tmp_path / "m.onnx").notes == ()
+    (tmp_path / "weights.bin").unlink()
+    (note,) = editor.load_model(tmp_path / "m.onnx").notes
+    assert note.startswith("the weights in weights.bin are not here")
+    done = subprocess.run([sys.executable, "-m", "editor", "partition", str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU",
+                           "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "note: the weights in weights.bin are not here" in done.stderr
