@@ -70,6 +70,17 @@ class Costs:
     """Between machines, beyond what leaving and entering a device takes; None where all devices are on one."""
 
 
+def processors(devices: Sequence[Device]) -> Ints:
+    """[device] number of the processor that it runs on: all runtimes of a machine's CPU share one, and take turns on it."""
+    hosts = {d.machine for d in devices if _is_host(d)}
+    known = {machine: number for number, machine in enumerate(sorted(hosts))}
+    return np.array([known[d.machine] if _is_host(d) else len(known) + i for i, d in enumerate(devices)], np.int64)
+
+
+def _is_host(device: Device) -> bool:
+    return device.link is None and _ASSUMED.get(device.device, _ACCELERATOR) is _HOST
+
+
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009).
 

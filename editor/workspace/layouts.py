@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from editor.errors import EditorError
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, processors
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.problem import Problem
@@ -53,11 +53,15 @@ def kept(now: Placement, decisions: Mapping[str, Settings]) -> list[Layout]:
 
 
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
-    """Figures of a layout: seconds by the given costs, bytes, counts; ``busiest`` bounds the time between two requests."""
+    """Figures of a layout: seconds by the given costs, bytes, counts.
+
+    ``busiest`` is the load of the busiest processor, the least time between two requests.
+    """
     division = placement.division
     placed = placement.placed_ops
     problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
-    busiest = float(problem.loads(placement.assignment.device[placed]).max(initial=0.0))
+    loads = np.bincount(processors(placement.devices), problem.loads(placement.assignment.device[placed]))
+    busiest = float(loads.max(initial=0.0))
     return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),

@@ -392,6 +392,7 @@ def test_a_benchmark_measures_subgraphs_transfers_and_baselines(mobilenet: Graph
     assert result.difference is not None and result.difference.within_tolerance
     assert sum(s.share for s in result.subgraphs) + sum(t.share for t in result.transfers) <= 1.0001
     assert result.runs >= (5 if mode == "latency" else 2) and result.throughput > 0
+    assert (result.predicted is None) == (mode == "throughput"), "the prediction is of one request alone"
     samples = [e for e in events if e["kind"] == "sample"]
     assert {e["name"] for e in samples} == {"p", "ov", "ort"}
     text = result.text()
@@ -413,6 +414,17 @@ def test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline(mobilenet
     assert results[0].total == results[2].total != results[1].total
     samples = [(e["name"], e["plan"]) for e in events if e["kind"] == "sample"]
     assert {("ort", 0), ("again", 2), ("ort", None), ("ov", 1), ("ov", None)} == set(samples), "the live page hears of all"
+
+
+def test_a_slow_baseline_does_not_make_a_short_benchmark_long(mobilenet: Graph) -> None:
+    """Three seconds took 36: the Interpreter ran the whole model in every round."""
+    convs = [key for op, key in enumerate(mobilenet.op_keys) if mobilenet.op_types[op] == "Conv"]
+    plan = editor.partition(mobilenet, REAL, pins=dict.fromkeys(convs[::4], "ref"))
+    events: list[dict[str, Any]] = []
+    (result,) = Benchmark({"p": plan.placement}, 0.5, on_event=events.append).run()
+    slow, fast = ({b.device: b for b in result.baselines}[name].time for name in ("ref", "ort"))
+    assert slow is not None and fast is not None and slow.median > 1.5 * result.total.median > fast.median
+    assert "ref" not in {e["name"] for e in events if e["kind"] == "sample"} and result.runs >= 6
 
 
 def test_a_baseline_that_cannot_run_the_model_has_a_reason() -> None:

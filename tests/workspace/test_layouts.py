@@ -33,6 +33,19 @@ def latency(placement: Placement) -> float:
                  np.flatnonzero(placement.constraints.placed)).total
 
 
+def test_runtimes_of_one_processor_take_turns_on_it(mobilenet: Graph) -> None:
+    """Two halves on two runtimes of one CPU promised twice the requests; each device of its own keeps its promise."""
+    half = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]][:50]
+    for second, shared in (("openvino", True), ("GPU", False)):
+        table = [{"name": "a", "backendName": "CPU"}, {"name": "b", "backendName": second}]
+        placement = editor.partition(mobilenet, table, pins=dict.fromkeys(half, "b")).placement
+        costs = estimate(mobilenet, placement.devices)
+        parts = placement.price(costs)
+        work = parts.compute + parts.transfers
+        assert (figures(placement, costs)["busiest"] == pytest.approx(work)) == shared
+        assert shared or figures(placement, costs)["busiest"] < 0.9 * work
+
+
 def test_every_hint_saves_the_stated_time(painted: Placement) -> None:
     found = hints(painted)
     assert found and [h.seconds for h in found] == sorted((h.seconds for h in found), reverse=True)

@@ -53,6 +53,8 @@ _NARROW_CHECKS = 2
 """Checks in a row at which all intervals must be narrow: who looks often enough sees a narrow one by chance."""
 SLOW_FACTOR = 10
 """A baseline slower than the plan by this factor is measured once instead of in every round."""
+_CLEARLY_SLOWER = 1.5
+"""Times the plan; the same for a baseline that would take all the time."""
 _SLICE_SECONDS = 0.5
 """Length of the turns that contenders take in throughput mode."""
 
@@ -200,11 +202,15 @@ class Benchmark:
             contender.run_seconds = min(spent)
             if contender.plan is not None:
                 self.plan_seconds = max(self.plan_seconds, min(spent))
-            elif times.total > SLOW_FACTOR * self.plan_seconds:
+            elif times.total > SLOW_FACTOR * self.plan_seconds or self._takes_all_time(times.total):
                 contender.times.append(times)  # one run suffices: the others would wait for it in every round
                 contender.finished, contender.busy_seconds, contender.too_slow = 1, times.total, True
                 break
         return result
+
+    def _takes_all_time(self, seconds: float) -> bool:
+        """Whether a baseline alone would fill the time for measuring, and is slower without a second look."""
+        return seconds * MIN_ROUNDS > self.seconds and seconds > _CLEARLY_SLOWER * self.plan_seconds
 
     def _measure_latency(self, contenders: Sequence[Contender]) -> None:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
@@ -308,15 +314,16 @@ class Benchmark:
 
     def _prediction(self, placement: Placement, contender: Contender,
                     baselines: Mapping[str, Contender]) -> dict[str, Any]:
-        """What was predicted, by profiles where they exist, and why it came otherwise."""
+        """What was predicted, by profiles where they exist, and why it came otherwise.
+
+        Nothing for several requests in flight: the prediction is of one that has the devices for itself.
+        """
+        if self.mode != "latency":
+            return {"predicted": None, "predicted_basis": None, "surprise": ""}
         costs, basis = costs_by_best_source(placement)
-        predicted = placement.price(costs).total
-        why = ""
-        if self.mode == "latency":
-            unsplit = {name: median_seconds(c) for name, c in baselines.items()
-                       if c.times and name not in self.baseline_problems}
-            why = surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
-        return {"predicted": predicted, "predicted_basis": basis, "surprise": why}
+        unsplit = {name: median_seconds(c) for name, c in baselines.items() if c.times and name not in self.baseline_problems}
+        why = surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
+        return {"predicted": placement.price(costs).total, "predicted_basis": basis, "surprise": why}
 
     def _disturbed(self, contender: Contender) -> tuple[str, ...]:
         totals = [t.total for t in contender.times]

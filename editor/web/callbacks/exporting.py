@@ -42,6 +42,10 @@ MAX_DOWNLOAD_BYTES = 256 << 20
 """Above this a browser chokes on a download that goes through the page."""
 
 
+_WEIGHTS_BYTES = 1 << 20
+"""Larger files are weights, which take seconds to compress and hardly shrink."""
+
+
 def _bundle(document: Document, form: str) -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates."""
     with tempfile.TemporaryDirectory() as name:
@@ -57,7 +61,8 @@ def _bundle(document: Document, form: str) -> dict[str, Any]:
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(paths):
                 entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
-                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+                how = zipfile.ZIP_STORED if path.stat().st_size > _WEIGHTS_BYTES else zipfile.ZIP_DEFLATED
+                archive.writestr(entry, path.read_bytes(), how)
         return dict(dcc.send_bytes(packed.getvalue(), f"{safe_stem(document.graph.name)}_{form}.zip"))
 
 

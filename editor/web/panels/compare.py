@@ -108,7 +108,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                              _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
                              html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 _latency(basis), "Max requests/s", "Pins")]
+                                 _latency(basis), "Pins")]
+    head.insert(-1, html.Th("Max requests/s", title="By the busiest processor, with a request for each device in flight; "
+                            "runtimes on one CPU take turns on it"))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
@@ -135,7 +137,7 @@ def _tick(name: str) -> html.Button:
 
 
 def _per_second(row: Mapping[str, Any]) -> float:
-    """Requests that the busiest device can finish in a second."""
+    """Requests that the busiest processor can finish in a second."""
     return 1 / max(float(row["busiest"]), 1e-12)
 
 
