@@ -13,6 +13,7 @@ from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
+from editor.placement.throughput import aims_at_throughput, busiest_seconds
 
 _MAX_TRANSFERS, _MAX_TRIALS, _MAX_REPEATED_OPS = 6, 48, 500
 _LEAST_SAVING = 1e-3
@@ -28,12 +29,14 @@ class Hint:
     ops: tuple[int, ...]
     device: str
     seconds: float
-    """Seconds saved per run."""
+    """Seconds saved: per run, or between two requests."""
     subgraphs: int
     """Subgraphs saved."""
     bytes: int
     """Transferred bytes saved per run."""
     estimated: bool
+    throughput: bool = False
+    """Whether ``seconds`` are between two requests, because the policy aims at throughput."""
 
 
 def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list[Hint]:
@@ -46,7 +49,12 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
     """
     graph, devices = placement.graph, placement.devices
     costs = costs_of(graph, devices, source)
-    now = placement.price(costs).total
+    throughput = aims_at_throughput(placement.settings)
+
+    def value(one: Placement) -> float:
+        return busiest_seconds(one, costs) if throughput else one.price(costs).total
+
+    now = value(placement)
     best: dict[bytes, Hint] = {}
     for trial, (boundary, ops, device) in enumerate(_candidates(placement, costs)):
         if trial >= _MAX_TRIALS:
@@ -56,11 +64,11 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
             after = solve(graph, devices, replace(placement.settings, pins=pins), placement.constraints.capabilities)
         except EditorError:
             continue
-        saved = now - after.price(costs).total
+        saved = now - value(after)
         if saved > max(1e-9, _LEAST_SAVING * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
                         len(placement.subgraphs) - len(after.subgraphs),
-                        placement.division.bytes_moved - after.division.bytes_moved, costs.estimated)
+                        placement.division.bytes_moved - after.division.bytes_moved, costs.estimated, throughput)
             best.setdefault(after.assignment.device.tobytes(), hint)
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
 
@@ -87,7 +95,8 @@ def _candidates(placement: Placement, costs: Costs) -> Iterator[tuple[Boundary, 
             sides += [*adjacent, *whole]
             for ops, device in sides:
                 able = bool(placement.constraints.able[ops, device].all())
-                if ops and able and (tuple(ops), device) not in seen:
+                moves = bool((placement.assignment.device[ops] != device).any()) if ops else False
+                if moves and able and (tuple(ops), device) not in seen:
                     seen.add((tuple(ops), device))
                     yield boundary, ops, device
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from editor.errors import EditorError
-from editor.placement.costs import Costs, processors
+from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
-from editor.placement.policies.problem import Problem
+from editor.placement.throughput import busiest_seconds
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),
@@ -58,11 +58,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     ``busiest`` is the load of the busiest processor, the least time between two requests.
     """
     division = placement.division
-    placed = placement.placed_ops
-    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
-    loads = np.bincount(processors(placement.devices), problem.loads(placement.assignment.device[placed]))
-    busiest = float(loads.max(initial=0.0))
-    return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest,
+    return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest_seconds(placement, costs),
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
             "memory": placement.run_memory.peaks,

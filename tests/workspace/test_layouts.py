@@ -16,6 +16,7 @@ from editor.placement.costs import estimate, price
 from editor.placement.device_profile import DeviceProfile, basis_of, best_source, costs_of, save_profile
 from editor.placement.hints import hints
 from editor.placement.placement import Placement, solve
+from editor.placement.throughput import busiest_seconds
 from editor.web.panels.compare import _named
 from editor.workspace.layouts import READY_MADE, differing, figures, ready_made
 
@@ -31,6 +32,21 @@ def painted(mobilenet: Graph) -> Placement:
 def latency(placement: Placement) -> float:
     return price(placement.graph, estimate(placement.graph, placement.devices), placement.assignment.device,
                  np.flatnonzero(placement.constraints.placed)).total
+
+
+def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph) -> None:
+    """They shortened one run, by moving everything to one device."""
+    table = [{"name": "A", "backendName": "GPU"}, {"name": "B", "backendName": "GPU"}]
+    stages = editor.partition(mobilenet, table, policy="pipeline").placement
+    costs = estimate(mobilenet, stages.devices)
+    for_one_run = solve(mobilenet, stages.devices, replace(stages.settings, policy="priority", pins={
+        mobilenet.op_keys[op]: stages.devices[stages.assignment.device[op]].name for op in stages.placed_ops}))
+    assert hints(for_one_run) and not hints(for_one_run)[0].throughput
+    for hint in hints(stages):
+        pins = {mobilenet.op_keys[op]: hint.device for op in hint.ops}
+        after = solve(mobilenet, stages.devices, replace(stages.settings, pins=pins))
+        saved = busiest_seconds(stages, costs) - busiest_seconds(after, costs)
+        assert hint.throughput and saved == pytest.approx(hint.seconds) and saved > 0
 
 
 def test_runtimes_of_one_processor_take_turns_on_it(mobilenet: Graph) -> None:

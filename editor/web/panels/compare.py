@@ -164,8 +164,9 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in hints:
-        what = graph.display_name(hint.ops[0]) if len(hint.ops) == 1 else _named(graph, hint.ops)
-        changes = [(-hint.seconds, human_seconds(abs(hint.seconds)))]
+        moved = [op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]]
+        what = graph.display_name(moved[0]) if len(moved) == 1 else _named(graph, moved)
+        changes = [(-hint.seconds, human_seconds(abs(hint.seconds)) + (" between requests" if hint.throughput else ""))]
         if hint.subgraphs:
             changes.append((-hint.subgraphs, counted(abs(hint.subgraphs), "subgraph")))
         if hint.bytes:
