@@ -46,6 +46,8 @@ START_SECONDS = 90
 """Longest wait for a worker or process to start, in addition to the time that a model may take."""
 PAGE_SECONDS = 20
 """Longest wait for the page to be shown, before the worker of later jobs starts and takes a processor."""
+CALM_SECONDS = 10
+"""Wait after that, in which people look and paint; a job that comes earlier starts the worker."""
 _MAX_OPEN = 64
 _MAX_OPEN_OPS = 500_000
 """Of all open documents together; one is kept whatever its size."""
@@ -104,7 +106,7 @@ class AppState:
         self._first: Future[Document] | None = None
         self._opening: set[Job] = set()
         self._shown = threading.Event()
-        self._closed = False
+        self._closing = threading.Event()
 
     def limit_paths(self, roots: Sequence[str]) -> None:
         """From now on pages open files below these folders only, and examples, uploads and what the command line named."""
@@ -134,12 +136,13 @@ class AppState:
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
                     self._shown.wait(PAGE_SECONDS)
+                    self._closing.wait(CALM_SECONDS)
                 except Exception as error:  # noqa: BLE001  # whoever waits for the first document gets the error
                     first.set_exception(error)
-            if not self._closed:
+            if not self._closing.is_set():
                 self.jobs.run(tasks.warm_up)
         except Exception as error:  # noqa: BLE001  # a thread of its own: nobody else would see it
-            log.log(logging.DEBUG if self._closed else logging.WARNING, "%s", error)
+            log.log(logging.DEBUG if self._closing.is_set() else logging.WARNING, "%s", error)
 
     def page_shown(self) -> None:
         """A page has drawn its graph: from now on others may have the processors."""
@@ -250,7 +253,7 @@ class AppState:
 
     def close(self) -> None:
         """Ends all jobs."""
-        self._closed = True
+        self._closing.set()
         self._shown.set()
         if self._head_start is not None:
             self._head_start.cancel()

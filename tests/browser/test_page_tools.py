@@ -265,6 +265,7 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
 def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Benchmark]")
+    page.fill("#bench-seconds", "1")
     page.click("#bench-profile")
     expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
     expect(page.locator("#status")).to_contain_text("prediction from profile")
