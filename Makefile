@@ -29,8 +29,9 @@ test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs:
 test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own
 	.ci/optional
 
-fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60; those that do harm are kept in build/fuzz
+fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60 (those that do harm are kept in build/fuzz) and all bombs
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+	HETERO_ALL_BOMBS=1 $(BIN)/python -m pytest -q tests/test_bombs.py
 
 lint: $(VENV)/.installed-dev ## Lint, types, patterns of insecure code, locks and licences
 	$(BIN)/ruff check .

@@ -17,6 +17,8 @@ from editor.devices.vocabulary import OpName, op_name
 from editor.graph.graph import Graph, Ints
 from editor.graph.types import bits_of
 
+ASSUMABLE = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
+"""Types to plan a float model in; the first of those that a device takes is proposed."""
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 _KEEP_TYPE = frozenset({"Relu", "Clip"})
 """Ops between a quantised op and its QuantizeLinear, which compilers fuse."""
@@ -88,7 +90,7 @@ class Published:
         fields = OpFields(graph, op, types)
         dtype = _dtype(graph, op, types)
         if self.dtypes and dtype and dtype not in self.dtypes:
-            return f"{dtype}; this device takes {_or(self.dtypes)}"
+            return f"{dtype}; this device takes {_or(self.dtypes)}{self._way_out(dtype)}"
         if self.static and (tensor := _open_tensor(graph, op)) >= 0:
             return f"the size of {graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) is not fixed before a run; " \
                    f"this device takes static sizes"
@@ -98,6 +100,10 @@ class Published:
             said = any(entry.reason == need for entry, need in zip(named, needs, strict=True))
             return f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}{self._link}"
         return ""
+
+    def _way_out(self, dtype: str) -> str:
+        possible = [] if self.assumes or dtype not in FLOATS else [t for t in self.dtypes if t in ASSUMABLE]
+        return f"; “assumes: {possible[0]}” plans the model as if it were converted" if possible else ""
 
     @property
     def _link(self) -> str:

@@ -10,14 +10,13 @@ from urllib.parse import urlsplit
 
 from editor.devices.expressions import Expression
 from editor.devices.op_fields import FIELDS
-from editor.devices.published import Published, Supported
+from editor.devices.published import ASSUMABLE, Published, Supported
 from editor.devices.vocabulary import op_name
 from editor.errors import DeviceTableError, EditorError
 from editor.graph.attribute_values import all_attribute_names, attribute_names
 from editor.graph.types import bits_of
 
 KEYS = ("supported", "dtypes", "static", "assumes", "source", "published", "preset")
-ASSUMABLE = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
 _MAX_OPS = 2000
 _ENTRY_KEYS = ("op", "where", "reason")
 

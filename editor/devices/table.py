@@ -1,6 +1,7 @@
 """Reads device tables: YAML (Glow's layout included), ``HETERO:`` strings and lists of mappings.
 
-An entry may name a preset, whose keys are its defaults; ``HETERO:NPU(edgetpu),CPU`` does so in one line.
+An entry may name a preset, whose keys are its defaults; ``HETERO:NPU(edgetpu),CPU`` does so in one line,
+and ``HETERO:NPU(edgetpu as int8),CPU`` plans a float model as if it were quantised.
 
 Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"key" : "value"`` lines
 (Glow ``lib/Runtime/RuntimeTypes``, ``docs/Partitioner.md``).
@@ -40,7 +41,7 @@ _KEYS = ("name", "backendName", "runtime", "provider", "library", "parameters", 
 _IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "sparseNNOptimize", "availableMemory",
                        "peakDramBw", "peakCompute")
 _WITH_PRESET = re.compile(r"([^()]*)\(([^()]*)\)")
-"""``NPU(edgetpu)``"""
+"""``NPU(edgetpu)``, ``NPU(edgetpu as int8)``"""
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 Spec = str | Path | Sequence[Mapping[str, Any]]
@@ -84,9 +85,13 @@ def _from_hetero(text: str) -> tuple[Device, ...]:
 
 
 def _named(text: str) -> dict[str, Any]:
-    """The entry of ``GPU`` or ``NPU(preset)``."""
+    """The entry of ``GPU``, ``NPU(preset)`` or ``NPU(preset as int8)``."""
     match = _WITH_PRESET.fullmatch(text)
-    return {"name": match[1].strip(), "preset": match[2].strip()} if match else {"name": text}
+    if not match:
+        return {"name": text}
+    preset_name, _, assumes = match[2].strip().partition(" as ")
+    entry = {"name": match[1].strip(), "preset": preset_name.strip()}
+    return {**entry, "assumes": assumes.strip()} if assumes else entry
 
 
 def _read(path: Path) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from editor.errors import ExportError
 from editor.exports.formats import FORMATS, WRITERS
+from editor.exports.notes import export_notes
 from editor.placement.placement import Placement
 
 Writer = Callable[..., list[Path]]
@@ -44,6 +46,8 @@ def export(placement: Placement, form: str, out_dir: Path, stamp: str = "", **op
     for name in options:
         if name not in known:
             raise ExportError(f"{form} has no option {name!r}; {_choice(known)}")
+    for note in export_notes(placement, form):
+        warnings.warn(note, stacklevel=2)
     return writer(placement, out_dir, stamp=stamp, **options)
 
 

@@ -93,6 +93,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list
              f"{counted(totals['transfers'], 'transfer')}, "
              f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
              f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
+             f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).", "",
              "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
     for d in report["devices"]:
         where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]

@@ -175,7 +175,7 @@ def missing_data(model: ModelProto, path: Path) -> list[str]:
     """Files of weights that the model refers to and that are not there."""
     folder = external_data_folder(model, path)
     locations = dict.fromkeys(_entries(tensor).get("location", "") for tensor in _external_tensors(model))
-    return [location for location in locations if not (folder / location).exists()]
+    return [location for location in locations if not _links(folder / location)]
 
 
 def _check_external_data(model: ModelProto, path: Path) -> None:

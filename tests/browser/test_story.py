@@ -206,6 +206,21 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     ready(page)
     expect(page.locator("#fallbacks")).to_contain_text("this device takes int8")
     expect(page.locator("#fallbacks a").first).to_have_attribute("href", re.compile("^https://"))
+    expect(page.locator("#fallbacks")).to_contain_text("“assumes: int8” plans the model")
+
+    # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
+    page.click("role=tab[name=Devices]")
+    form = page.locator(".device-form").first
+    form.get_by_label("Model planned as").click()
+    page.get_by_role("option", name="int8", exact=True).click()
+    expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
+    expect(page.locator("[data-device='NPU']")).to_contain_text("as if int8")
+    form.get_by_label("Preset").click()
+    page.get_by_role("option", name="hailo8", exact=True).click()
+    expect(form.get_by_label("Runs on")).to_have_value("Hailo")
+    form.get_by_label("Name", exact=True).fill("Board")
+    form.get_by_label("Name", exact=True).press("Enter")
+    expect(form.locator("legend b")).to_have_text("Board")
 
 
 def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:

@@ -91,7 +91,8 @@ def test_conditions_see_attributes_with_defaults_and_shapes(convs: Graph, where:
 
 
 def test_element_types_are_a_reason_and_an_assumption_lifts_it(convs: Graph) -> None:
-    assert reasons(convs, "  dtypes: [int8, uint8]")["plain"] == "float32; this device takes int8 or uint8"
+    assert reasons(convs, "  dtypes: [int8, uint8]")["plain"] == (
+        "float32; this device takes int8 or uint8; “assumes: int8” plans the model as if it were converted")
     assert not any(reasons(convs, "  dtypes: [int8, uint8]\n  assumes: int8").values())
 
 
@@ -157,7 +158,14 @@ def test_a_float_mobilenet_falls_off_an_int8_device_because_of_its_type(mobilene
     plan = editor.partition(mobilenet, "HETERO:NPU(edgetpu),CPU")
     assert plan.placement.op_counts["NPU"] == 0
     why = plan.placement.constraints.inability(mobilenet.op_types.index("Conv"), 0)
-    assert why == "float32; this device takes int8 or uint8"
+    assert why.startswith("float32; this device takes int8 or uint8; “assumes: int8” plans")
+
+
+def test_one_line_plans_a_float_model_as_if_it_were_quantised(mobilenet: Graph) -> None:
+    plan = editor.partition(mobilenet, "HETERO:NPU(edgetpu as int8),CPU")
+    assert plan.placement.op_counts["NPU"] == 100 and "as if int8" in plan.devices[0].description
+    with pytest.raises(editor.DeviceTableError, match="assumes must be one of"):
+        editor.load_devices("HETERO:NPU(edgetpu as int9),CPU")
 
 
 def test_as_if_int8_most_of_it_stays_and_the_rest_says_why(mobilenet: Graph) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,3 +146,12 @@ def test_colours_are_distinct_and_readable() -> None:
     chain = {i: (i - 1,) for i in range(1, 40)}
     colours = subgraph_colours(40, chain)
     assert all(a != b for a, b in itertools.pairwise(colours))
+
+
+@pytest.mark.parametrize("form", ["onnxruntime", "openvino"])
+def test_an_export_for_a_device_that_the_tool_does_not_know_says_so(mobilenet: Graph, form: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"knows no device Hailo: where these files are used, the ops of NPU run on another"):
+        editor.partition(mobilenet, "HETERO:NPU(hailo8),CPU").export(form, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        editor.partition(mobilenet, "HETERO:GPU,CPU").export(form, tmp_path)

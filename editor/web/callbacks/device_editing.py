@@ -47,9 +47,10 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("device-forms", "children"), Input("view", "data"), State("doc", "data"),
                   State({"type": "device-field", "index": ALL, "field": ALL}, "value"),
-                  State({"type": "device-field", "index": ALL, "field": ALL}, "id"), prevent_initial_call=True)
-    async def redraw(_view: Any, document_id: str, values: list[Any], fields: list[dict[str, Any]]) -> Any:
-        return await asyncio.to_thread(_forms, state, document_id, values, fields)
+                  State({"type": "device-field", "index": ALL, "field": ALL}, "id"),
+                  State({"type": "device-heading", "index": ALL}, "children"), prevent_initial_call=True)
+    async def redraw(_view: Any, document_id: str, values: list[Any], fields: list[dict[str, Any]], headings: list[str]) -> Any:
+        return await asyncio.to_thread(_forms, state, document_id, values, fields, headings)
 
 
 def _table(state: AppState, document_id: str, changed: Any) -> tuple[Any, Any]:
@@ -98,17 +99,18 @@ def _added(entries: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return [*entries, entry]
 
 
-def _forms(state: AppState, document_id: str, values: list[Any], fields: list[dict[str, Any]]) -> Any:
-    """New forms where the table is another one than they show: after undo, by another tab, or another order."""
+def _forms(state: AppState, document_id: str, values: list[Any], fields: list[dict[str, Any]], headings: list[str]) -> Any:
+    """New forms where the table is another one than they show: after undo, by another tab, another order or preset."""
     try:
         document: Document = state.document(document_id)
     except EditorError:
         raise PreventUpdate from None
     shown = {(int(f["index"]), str(f["field"])): value for f, value in zip(fields, values, strict=True)}
     names = [str(shown.get((i, "name"))) for i in range(len(document.devices))]
-    same = names == [d.name for d in document.devices] and (len(document.devices), "name") not in shown
+    same = names == headings == [d.name for d in document.devices] and (len(document.devices), "name") not in shown
     texts = all(text_of(d.entry, key) == (shown.get((i, key)) or "") for i, d in enumerate(document.devices)
-                for key in ("memory", "peakCompute", "peakDramBw", "bandwidth", "latency", "wireType", "properties", "preset"))
-    if same and texts:
+                for key in ("memory", "peakCompute", "peakDramBw", "bandwidth", "latency", "wireType", "properties", "preset",
+                            "assumes"))
+    if same and texts and all(shown.get((i, "backendName")) == d.backend for i, d in enumerate(document.devices)):
         raise PreventUpdate
     return device_forms(document)

@@ -15,6 +15,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, ExportError
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.glow_log import partition_log
+from editor.exports.notes import export_notes
 from editor.files import safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
@@ -33,7 +34,9 @@ def register(app: Dash, state: AppState) -> None:
         what = ctx.triggered_id["what"]
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            return await asyncio.to_thread(_content, document, what), no_update
+            content = await asyncio.to_thread(_content, document, what)
+            notes = export_notes(document.placement, what.removeprefix("bundle:"))
+            return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
 

@@ -13,6 +13,7 @@ from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.names import known_names
 from editor.devices.presets import preset_names
+from editor.devices.published import ASSUMABLE
 from editor.devices.vocabulary import onnx_op_types
 from editor.web.panels.parts import icon, planned_badge, swatch
 from editor.web.view import colours_of
@@ -74,7 +75,8 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     known = {i["value"] for group in ops for i in group["items"]}
     more = [{"group": "In the table", "items": [{"value": n, "label": n} for n in excluded if n not in known]}]
     return html.Fieldset([
-        html.Legend([swatch(colour), html.B(device.name), planned_badge() if device.planned else None,
+        html.Legend([swatch(colour), html.B(device.name, id={"type": "device-heading", "index": number}),
+                     planned_badge() if device.planned else None,
                      _move("up", number, number == 0, device.name), _move("down", number, last, device.name),
                      html.Button("Remove", className="tool small", id=_moving("remove", number),
                                  title=f"Remove {device.name}; pins to it go with it")]),
@@ -82,7 +84,9 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
                   dmc.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, searchable=True,
                              size="xs", w=170, allowDeselect=False),
                   dmc.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(), clearable=True,
-                             searchable=True, size="xs", w=170), *texts], className="device-fields"),
+                             searchable=True, size="xs", w=170),
+                  dmc.Select(id=field("assumes"), label="Model planned as", value=entry.get("assumes"), data=list(ASSUMABLE),
+                             clearable=True, placeholder="it is", size="xs", w=132), *texts], className="device-fields"),
         dmc.MultiSelect(id=field("nonSupportedNodes"), label="Excluded ops", value=excluded, searchable=True, size="xs",
                         data=[*ops, *(more if more[0]["items"] else [])], clearable=True, hidePickedOptions=True,
                         placeholder="Ops that this device must not take; those of this model come first")],
