@@ -62,10 +62,7 @@
   /** @type {Hetero["enable"]} */
   function enable(id, on) {
     const button = /** @type {HTMLButtonElement | null} */ (byId(id));
-    if (button) {
-      button.disabled = !on;
-      button.toggleAttribute("data-disabled", !on);
-    }
+    if (button) button.disabled = !on;
   }
 
   /** @type {Hetero["flash"]} */
@@ -83,30 +80,6 @@
     }
   }
 
-  function sendScheme() {
-    const scheme = document.documentElement.getAttribute("data-mantine-color-scheme");
-    if (!scheme || scheme === page.scheme || !window.dash_clientside || !window.dash_clientside.set_props || !byId("page"))
-      return;
-    page.scheme = scheme;
-    document.body.dataset.agThemeMode = scheme;
-    setTimeout(() => {
-      window.heteroMap.draw();
-      window.hetero.panesRedraw();
-    }, 50); // a canvas does not follow style sheets
-    try {
-      set("scheme", { data: scheme });
-    } catch (_error) {
-      page.scheme = null;
-    }
-  }
-
-  new MutationObserver(sendScheme).observe(document.documentElement, { attributes: true });
-
-  const waiting = setInterval(() => {
-    sendScheme();
-    if (page.scheme) clearInterval(waiting);
-  }, 50);
-
   /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
@@ -115,17 +88,45 @@
     return window.dash_clientside.no_update;
   }
 
+  /** @param {Shown} shown */
+  function expected(shown) {
+    window.hetero.expectGraph(shown);
+    return shown;
+  }
+
+  /** Dash's layout has the first page already. */
+  let placed = false;
+
+  /* The first page was asked for before the scripts were read (`inline_start_scripts.js`). Where it has come, it is a part of Dash's
+     layout, which otherwise would be drawn without it first. */
+  /** @type {Hetero["placeFirstPage"]} */
+  function placeFirstPage(layout) {
+    const first = window.heteroFirstPage,
+      place = layout.props.children.find((each) => each.props.id === "page");
+    if (!first?.page || !place || first.path !== window.location.pathname) return;
+    window.heteroFirstPage = undefined;
+    placed = true;
+    place.props.children = first.page;
+    window.hetero.expectGraph(first.page);
+  }
+
   /**
-   * What an address shows. The first page was asked for before the scripts were read (`inline_start_scripts.js`).
+   * What an address shows.
    * @param {string} path
    */
   async function pageAt(path) {
+    if (placed) {
+      placed = false;
+      return window.dash_clientside.no_update;
+    }
     const early = window.heteroFirstPage;
     window.heteroFirstPage = undefined;
     let words = "The server does not answer. Start it again, and reload the page.";
     try {
-      const answer = (early?.path === path && (await early.answer)) || (await fetch(window.heteroPageAddress(path)));
-      if (answer.ok) return await answer.json();
+      if (early?.path === path) await early.ready;
+      if (early?.path === path && early.page) return expected(early.page);
+      const answer = await fetch(window.heteroPageAddress(path));
+      if (answer.ok) return expected(await answer.json());
       words = `The server could not make this page (${answer.status}); what it printed says why.`;
     } catch (_error) {} // it is gone
     return { namespace: "dash_html_components", type: "Div", props: { children: words, className: "empty" } };
@@ -151,6 +152,6 @@
 
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
-  provide({ page, one, all, targetOf, provide, callbacks, set, byId, short, enable, flash, gridApi });
+  provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, enable, flash, gridApi });
   callbacks({ go, openBenchmark, pageAt });
 })();

@@ -37,7 +37,6 @@
 
   function endTool() {
     if (editor.closeContextMenu() || editor.closePanes()) return;
-    if (document.querySelector(".mantine-Menu-dropdown")) return; // Escape closes that menu
     editor.toggleHelp(false);
     editor.closeNotice();
     page.region = null;
@@ -169,7 +168,7 @@
     { id: "picture-png", words: "Picture of the view, PNG", run: () => editor.picture("png") },
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
-    { id: "light-or-dark", words: "Light or dark", run: () => click("scheme-toggle") },
+    { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
     { id: "show-export", words: "Export …", run: () => click("export") },
     {
       id: "context-menu",

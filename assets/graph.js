@@ -112,10 +112,16 @@
     });
   }
 
+  /* The picture that came before has the same nodes at the same places; Cytoscape would measure every name for it. */
+  function pictureBox() {
+    const data = editor.byId("preview")?.querySelector("svg")?.dataset;
+    return data ? { x1: Number(data.x0), x2: Number(data.x1), y1: Number(data.y0), y2: Number(data.y1) } : null;
+  }
+
   /** @param {Cy} cy */
   function firstView(cy) {
     const sources = cy.nodes().not(".frame").roots(),
-      box = cy.elements().boundingBox();
+      box = pictureBox() ?? cy.elements().boundingBox();
     const first = sources.nonempty() ? sources[0].position("x") : (box.x1 + box.x2) / 2;
     const change = page.view.change,
       node = change < 0 ? null : editor.nodesOf([change]),
@@ -124,9 +130,32 @@
     cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
   }
 
+  /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
+  let early = null;
+
+  /* The plan of a new page is drawn when its graph is made: by the time Dash comes to the page's callbacks, Cytoscape would have
+     drawn the graph once without it. */
+  /** @type {Hetero["expectGraph"]} */
+  function expectGraph(shown) {
+    const parts = shown.props?.children,
+      view = Array.isArray(parts) && parts.find((each) => each?.props?.id === "view")?.props.data;
+    if (!view) return;
+    const watch = new MutationObserver(() => {
+      const cy = liveGraph();
+      if (!cy || cy === page.cy) return;
+      watch.disconnect();
+      apply(view);
+      early = view;
+    });
+    watch.observe(document.body, { childList: true, subtree: true });
+  }
+
   /** @param {Messages.View} view */
   function apply(view) {
     if (!view) return window.dash_clientside.no_update;
+    const same = early?.document === view.document && early.version === view.version && liveGraph() === page.cy;
+    early = null;
+    if (same) return view.version;
     page.view = view;
     const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
@@ -135,11 +164,15 @@
     const cy = liveGraph();
     if (!cy) {
       if (editor.byId("graph")) setTimeout(() => apply(page.view), 30);
+      else window.heteroGraphShown();
     } else {
-      if (cy !== page.cy) attach(cy);
       colour(cy, view);
+      if (cy !== page.cy) attach(cy); // after the colours, so that styles are worked out once
       const look = editor.byId("preview");
-      if (look) whenSeen(() => look.remove());
+      whenSeen(() => {
+        look?.remove();
+        requestIdleCallback(window.heteroGraphShown, { timeout: 400 });
+      });
     }
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {
@@ -150,7 +183,6 @@
       editor.recall();
       editor.openLink();
       setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
-      whenSeen(() => editor.showTables());
     }
     editor.all("[data-hint]").forEach((element) => {
       const button = /** @type {HTMLButtonElement} */ (element);
@@ -163,12 +195,17 @@
       note.hidden = note.dataset.stepOf === view.step;
     });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
-    editor.drawRules(view.rules);
+    panelsShown();
     editor.legend();
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
     editor.showMode();
     return view.version;
+  }
+
+  /* What scripts draw into the panels, once they are there. */
+  function panelsShown() {
+    if (page.view) editor.drawRules(page.view.rules);
   }
 
   /* Once what is drawn now has been painted. */
@@ -289,9 +326,11 @@
     whenDrawn(elements, (cy) => {
       if (!page.view) return;
       page.groupOf = null;
-      if (cy !== page.cy) attach(cy);
-      colour(cy, page.view);
-      tune(cy);
+      if (before || cy !== page.cy) {
+        colour(cy, page.view);
+        if (cy !== page.cy) attach(cy);
+        tune(cy);
+      }
       if (page.hold) {
         cy.viewport({ zoom: page.hold.zoom, pan: page.hold.pan });
         page.hold = null;
@@ -387,7 +426,7 @@
     cy.animate({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y }, duration: 160 });
   }
 
-  editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit });
+  editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit, expectGraph, panelsShown });
   /* The page comes with the light style; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme

@@ -2,14 +2,6 @@
 (() => {
   "use strict";
 
-  const root = document.documentElement;
-  let scheme = null;
-  try {
-    scheme = localStorage.getItem("mantine-color-scheme-value");
-  } catch (_error) {} // storage is forbidden in some private windows
-  if (scheme !== "light" && scheme !== "dark") scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  root.setAttribute("data-mantine-color-scheme", scheme);
-
   /** @type {Hetero["fit"]} */
   function fit() {
     const preview = document.getElementById("preview"),

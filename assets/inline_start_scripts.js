@@ -6,7 +6,17 @@
   /* The page's components are made while the scripts are read. */
   window.heteroPageAddress = (path) => `/_page?path=${encodeURIComponent(path)}`;
   const path = location.pathname;
-  window.heteroFirstPage = { path, answer: fetch(window.heteroPageAddress(path)).catch(() => null) };
+  /** @type {NonNullable<Window["heteroFirstPage"]>} */
+  const first = { path, page: null, ready: Promise.resolve() };
+  first.ready = fetch(window.heteroPageAddress(path))
+    .then((answer) => (answer.ok ? answer.json() : null))
+    .then(
+      (page) => {
+        first.page = page;
+      },
+      () => {}, // it is asked for again, and said
+    );
+  window.heteroFirstPage = first;
 
   const template = /** @type {HTMLTemplateElement} */ (document.getElementById("scripts"));
   const all = [...template.content.querySelectorAll("script")];
@@ -16,6 +26,24 @@
     if (address)
       document.head.append(Object.assign(document.createElement("link"), { rel: "preload", as: "script", href: address }));
   }
+
+  /* Scripts of what is not on the first screen, fetched once they are needed. */
+  /** @type {Record<string, Promise<unknown>>} */
+  const fetched = {};
+  window.heteroScripts = (name) => {
+    const waiting = /** @type {HTMLTemplateElement} */ (document.getElementById(`scripts-${name}`));
+    fetched[name] ??= Promise.all(
+      [...waiting.content.querySelectorAll("script")].map(
+        (each) =>
+          new Promise((done) => {
+            document.body.append(
+              Object.assign(document.createElement("script"), { src: each.getAttribute("src"), onload: done }),
+            );
+          }),
+      ),
+    );
+    return fetched[name];
+  };
 
   /** @param {number} from */
   function run(from) {
@@ -27,7 +55,8 @@
       const beforeInline = i + 1 < all.length && !all[i + 1].hasAttribute("src"); // which needs all before it
       document.body.append(script);
       if (beforeInline && script.src) {
-        script.onload = script.onerror = () => run(i + 1);
+        const patience = new Promise((done) => setTimeout(done, 400)); // large models take longer
+        script.onload = script.onerror = () => Promise.race([first.ready, patience]).then(() => run(i + 1));
         return;
       }
     }

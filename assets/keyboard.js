@@ -14,15 +14,10 @@
   }
 
   /**
-   * The field that is typed in; a closed list is none.
+   * The field that takes the keys.
    * @param {HTMLElement} target
    */
-  function fieldOf(target) {
-    const field = /** @type {HTMLInputElement | null} */ (
-      target.closest?.("input, textarea, select, [contenteditable=true]") ?? null
-    );
-    return field && !(field.readOnly && field.getAttribute("aria-expanded") !== "true") ? field : null;
-  }
+  const fieldOf = (target) => target.closest?.("input, textarea, select, [contenteditable=true]") ?? null;
 
   /** @param {HTMLElement} target */
   const inGraph = (target) =>
@@ -105,13 +100,16 @@
   });
 
   /* After the mouse has chosen from a list over the graph, the keys belong to the graph again. */
-  document.addEventListener("click", (event) => {
-    const option = event.detail && /** @type {HTMLElement} */ (event.target).closest("[role=option]");
-    if (!option) return;
-    setTimeout(() => {
-      const list = /** @type {HTMLElement | null} */ (document.activeElement);
-      if (list && LIST_IDS.includes(list.id)) list.blur();
-    }, 0);
+  let byMouse = false;
+  document.addEventListener("pointerdown", () => {
+    byMouse = true;
+  });
+  document.addEventListener("keydown", () => {
+    byMouse = false;
+  });
+  document.addEventListener("change", (event) => {
+    const list = /** @type {HTMLElement} */ (event.target);
+    if (byMouse && LIST_IDS.includes(list.id)) list.blur();
   });
 
   /** @type {Hetero["closeNotice"]} */

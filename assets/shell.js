@@ -28,16 +28,6 @@
     });
   }
 
-  /* The tables come after the graph; once seen, they stay as they are when another tab is looked at. */
-  function showTables() {
-    if (!document.querySelector('#tabs [role="tab"][data-active]')) editor.set("tabs", { value: "fallbacks" });
-  }
-  /**
-   * @param {string} shown
-   * @param {string} own
-   */
-  const keepTable = (shown, own) => (shown === own ? true : window.dash_clientside.no_update);
-
   /* Dash's upload fields have no labels of their own. */
   function labelFields() {
     document
@@ -48,29 +38,6 @@
       if (handle) handle.setAttribute("aria-valuenow", String(Math.round(sizeOf(name))));
     });
   }
-
-  /* Mantine says on a box around a button what the button opens, where no reader looks for it. */
-  function stateOnButtons() {
-    editor.all("#header div[aria-expanded]").forEach((box) => {
-      const button = box.querySelector("button");
-      if (!button) return;
-      for (const name of ["aria-expanded", "aria-haspopup", "aria-controls"]) {
-        const value = box.getAttribute(name);
-        if (value !== null) button.setAttribute(name, value);
-        else if (name === "aria-controls") button.removeAttribute(name);
-        box.removeAttribute(name);
-      }
-    });
-    // where the focus rests before an item has it
-    for (const rest of editor.all('[role="menu"] > div[tabindex="-1"]:not([role], [aria-hidden])'))
-      rest.setAttribute("aria-hidden", "true");
-  }
-  new MutationObserver(stateOnButtons).observe(document.body, {
-    subtree: true,
-    childList: true,
-    attributes: true,
-    attributeFilter: ["aria-expanded"],
-  });
 
   /* Whatever the window, the graph stays visible. */
   /**
@@ -260,6 +227,6 @@
     return window.dash_clientside.no_update;
   }
 
-  editor.provide({ labelFields, remember, recall, restorePanels, showTables, openLink, showLink, copy, copyLink, togglePanel });
-  editor.callbacks({ keepTable, intoView });
+  editor.provide({ labelFields, remember, recall, restorePanels, openLink, showLink, copy, copyLink, togglePanel });
+  editor.callbacks({ intoView });
 })(window.hetero);

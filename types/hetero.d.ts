@@ -302,6 +302,12 @@ interface Hetero {
   fitPanes(): void;
 
   picture(form: string): void;
+  /** A page's components have come. */
+  expectGraph(shown: Shown): void;
+  /** Puts the first page into Dash's layout, where it has come. */
+  placeFirstPage(layout: { props: { children: { props: { id?: string; children?: unknown } }[] } }): void;
+  /** Panels have been made: scripts draw into them. */
+  panelsShown(): void;
   drawRules(data: Messages.RulesData): void;
   rulesButton(what: string, pressed: HTMLElement): void;
   ruleOps(pressed: HTMLElement): void;
@@ -339,11 +345,16 @@ interface Hetero {
   remember(what: Remembered): void;
   recall(): void;
   restorePanels(): void;
-  showTables(): void;
+  toggleScheme(): void;
   openLink(): void;
   showLink(ops: number[]): void;
   copy(text: string, message?: string): void;
   copyLink(): void;
+}
+
+/** A component as Dash describes it. */
+interface Shown {
+  props?: { children?: unknown };
 }
 
 /** How a document was looked at, kept for the session of the browser. */
@@ -359,8 +370,11 @@ interface Window {
   heteroMap: Chart;
   heteroPanes: PanesState;
   heteroColours: Record<string, string>;
-  heteroFirstPage?: { path: string; answer: Promise<Response | null> };
+  heteroFirstPage?: { path: string; page: Shown | null; ready: Promise<void> };
   heteroPageAddress(path: string): string;
+  heteroScripts(name: "after-graph" | "tables"): Promise<unknown>;
+  /** The graph is on the screen: what waited for it may come. */
+  heteroGraphShown(): void;
   heteroIsFar(zoom: number): boolean;
   heteroWhole(box: Bounds, width: number, height: number): { zoom: number; x: number; y: number };
   heteroFirstView(
@@ -375,12 +389,20 @@ interface Window {
     set_props(id: string, props: Record<string, unknown>): void;
     hetero: Record<string, unknown>;
   };
+  dash_component_api: { stringifyId(id: Controls.Id): string };
+  hetero_controls: Record<string, (props: never) => unknown>;
   dash_cytoscape?: { Cytoscape: { defaultProps: { wheelSensitivity?: number } } };
-  dash_ag_grid: { getApi(id: string): GridApi };
+  dash_ag_grid: { AgGrid(props: never): unknown; getApi(id: string): GridApi };
   // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show
   dashAgGridFunctions: Record<string, (value: any, id: string) => unknown>;
   dashAgGridComponentFunctions: Record<string, (props: { value: string }) => unknown>;
 }
 
 /** Of Dash: a small part of React. */
-declare const React: { createElement(type: string, props: Record<string, unknown>, ...children: unknown[]): unknown };
+declare const React: {
+  // biome-ignore lint/suspicious/noExplicitAny: components of any properties
+  createElement(type: string | ((props: any) => unknown), props: Record<string, unknown>, ...children: unknown[]): unknown;
+  useState<T>(first: T): [T, (next: T) => void];
+  useRef<T>(first: T): { current: T };
+  useEffect(run: () => undefined | (() => void), after: unknown[]): void;
+};

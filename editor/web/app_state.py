@@ -156,8 +156,14 @@ class AppState:
         """
         if self.start is None:
             return None
-        first, self._first = self._first, None
-        return self.open(self.start) if first is None else first.result()
+        first = self._first
+        if first is None:
+            return self.open(self.start)
+        try:
+            return self.document(first.result().id)
+        except Exception:
+            self._first = None  # whoever asks again has mended it
+            raise
 
     @property
     def opening_first(self) -> bool:

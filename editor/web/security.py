@@ -17,7 +17,7 @@ _POLICY = ("default-src 'self'; script-src 'self'%s; style-src 'self' 'unsafe-in
            "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
            "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 """Nothing from other hosts, and no other site may frame the page. Of inline scripts only those with these hashes run.
-Styles may stand in the page: Mantine, the grids and Plotly write their own at run time, without a nonce."""
+Styles may stand in the page: the grids and Plotly write their own at run time, without a nonce."""
 _HEADERS = ((b"x-frame-options", b"DENY"), (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import dash_mantine_components as dmc
 import uvicorn
 from dash import Dash, dcc, html
 from fastapi import HTTPException
@@ -27,6 +26,7 @@ from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
 from editor.web.access import Access
 from editor.web.app_state import AppState
+from editor.web.bundles import BUNDLED, Bundles
 from editor.web.callback_gate import CallbackGate
 from editor.web.callbacks import (
     benchmarking,
@@ -56,24 +56,25 @@ _FASTAPI_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openap
 # Dash's own, with a language, and without a footer that screen readers would announce. Scripts wait in a template.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
-<head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
+<head>{%metas%}<!--scheme--><title>{%title%}</title>{%favicon%}{%css%}</head>
 <body>{%app_entry%}<!--preview--><div hidden>{%config%}</div>
-<template id="scripts">{%scripts%}{%renderer%}</template><!--starter--></body>
+<template id="scripts">{%scripts%}{%renderer%}</template><!--later--><!--starter--></body>
 </html>"""
 _INLINE = re.compile(r"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.S)
-_THEME = {"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 8}, "defaultRadius": "sm",
-          "fontFamily": "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"}
 
 
 class _Page(Dash):
     """Dash with a picture of the graph in the frame that it sends before its scripts."""
 
     state: AppState
+    bundles: Bundles
     script_hashes: set[str]
     """Of the scripts in the page itself, as a content security policy writes them."""
 
     def interpolate_index(self, **parts: str) -> str:
         """The page's HTML, for the address that is asked for."""
+        parts["scripts"], later = self.bundles.divide(parts["scripts"])
+        parts["css"] += self.bundles.styles_element()
         frame = str(super().interpolate_index(**parts))
         request = self.backend.request_adapter()
         path = request.path if request else "/"
@@ -84,9 +85,11 @@ class _Page(Dash):
             log.warning("no preview: %s", error)
             picture = ""
         script = self._inline("_first_view.js", "inline_preview.js") if picture else ""
-        starter = self._inline("inline_start_scripts.js")
-        self.script_hashes.update(map(_hash, _INLINE.findall(frame + script + starter)))  # not what is in the picture
-        return frame.replace("<!--preview-->", picture + script, 1).replace("<!--starter-->", starter, 1)
+        starter, scheme = self._inline("inline_start_scripts.js"), self._inline("inline_scheme.js")
+        self.script_hashes.update(map(_hash, _INLINE.findall(frame + scheme + script + starter)))  # not what is in the picture
+        return (frame.replace("<!--scheme-->", scheme, 1).replace("<!--preview-->", picture + script, 1)
+                .replace("<!--later-->", later, 1)
+                .replace("<!--starter-->", starter, 1))
 
     def _inline(self, *names: str) -> str:
         """Scripts of the assets as an element of the page: what must run before any file has been fetched."""
@@ -107,17 +110,15 @@ def _tell(error: Exception) -> None:
 
 def create_app(state: AppState) -> Dash:
     """The page and its callbacks."""
-    dmc.pre_render_color_scheme()
     app = _Page("hetero_editor", backend="fastapi", assets_folder=str(resource_dir("assets")), title="Hetero Editor",
                 update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True,
-                on_error=_tell, assets_ignore=r"^inline_")  # these stand in the page itself
-    app.state = state
+                on_error=_tell, assets_ignore=BUNDLED)
+    app.state, app.bundles = state, Bundles(resource_dir("assets"))
     app.script_hashes = {_hash(script) for hook in app._hooks.get_hooks("index") for script in _INLINE.findall(hook(_INDEX))}
     app.index_string = _INDEX
-    app.layout = dmc.MantineProvider([
-        dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
-        html.Div(html.Div("Opening …", className="empty"), id="page")],
-        defaultColorScheme="auto", theme=_THEME)
+    app.renderer = "new DashRenderer({ layout_post: (layout) => window.hetero.placeFirstPage(layout) });"
+    app.layout = html.Div([dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
+                           html.Div(html.Div("Opening …", className="empty"), id="page")])
     opening.register(app, state)
     comparing.register(app, state)
     detail.register(app, state)
@@ -145,6 +146,7 @@ def create_app(state: AppState) -> Dash:
 
     # FastAPI's own pages about its routes load scripts from other hosts.
     app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]
+    app.bundles.serve(app.server)
     add_upload_routes(app.server, state.uploads)
     app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
     app.server.add_api_route("/_page", show_page, include_in_schema=False)

@@ -12,7 +12,7 @@ from editor.web.security import Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
-_KEPT = ("/_dash-component-suites/", "/assets/")
+_KEPT = ("/_dash-component-suites/", "/assets/", "/_bundle/")
 _MOST = 300
 """Answers; whoever makes up addresses cannot fill the memory."""
 _LINK = re.compile(r'(?:src|href)="(/[^"]+)"')

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
+from editor.placement.device_profile import best_source
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
@@ -98,8 +99,10 @@ def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None
         options["objective"] = objective
     if stroke["codegen"] == "subgraph":
         options["codegen"] = "subgraph"
-    if stroke["costs"] == "measured" and policy in COST_POLICIES:
-        options["costs"] = "measured"
+    # What holds by itself is not stored: some policies decide by estimates, figures of others come from profiles, if any.
+    other = "measured" if policy in COST_POLICIES else "estimate"
+    if stroke["costs"] == other and (policy in COST_POLICIES or best_source(document.graph, document.devices) == "measured"):
+        options["costs"] = other
     document.set_automatic(policy, options, stroke["grouping"])
 
 
@@ -140,7 +143,8 @@ def _show_layout(state: AppState, document: Document, stroke: m.Layout) -> Outco
 
 def _use_layout(state: AppState, document: Document, stroke: m.Layout) -> None:
     layout = _layout(document, stroke["name"])
-    document.adopt(layout.name, layout.settings)
+    devices = layout.placement.devices if layout.other_devices and layout.placement is not None else None
+    document.adopt(layout.name, layout.settings, devices)
 
 
 def _adopt(state: AppState, document: Document, stroke: m.Layout) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
+from editor.workspace.layouts import Layout
 
 
 def view_of(document: Document) -> View:
@@ -50,7 +51,7 @@ def view_of(document: Document) -> View:
         "heat": _steps(seconds), "weight": _steps(weights),
         "scales": {"heat": _scale(seconds, human_seconds, f"per op, {basis}"),
                    "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
-        "policy": policy_value(placement.settings), "costs": costs_value(placement.settings),
+        "policy": policy_value(placement.settings), "costs": costs_value(document),
         "codegen": codegen_value(placement.settings),
         "grouping": placement.settings.subgraphs, "rules": rules_data(document),
         "step": step_of(document, basis), "undo": document.can_undo, "redo": document.can_redo,
@@ -80,14 +81,14 @@ def policy_value(settings: Settings) -> str:
     return f"optimal:{objective}" if settings.policy == "optimal" else settings.policy
 
 
-def costs_value(settings: Settings) -> str:
-    """Where the policy's costs come from."""
-    return str(settings.policy_options.get("costs", "estimate"))
+def costs_value(document: Document) -> str:
+    """Where the costs of the figures come from, and of the decisions where the policy decides by costs."""
+    return chosen_costs(document.placement.settings) or source_of(document)
 
 
 def chosen_costs(settings: Settings) -> str:
-    """The costs that a policy decides by; "" for one that needs none."""
-    return costs_value(settings) if settings.policy in COST_POLICIES else ""
+    """The costs that were chosen, or that a policy decides by; "" where neither is."""
+    return str(settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else ""))
 
 
 def codegen_value(settings: Settings) -> str:
@@ -134,6 +135,16 @@ def op_costs(document: Document) -> tuple[Costs, Basis]:
     return known.costs, basis_of(known.costs, known.source)
 
 
+def layout_costs(document: Document, layout: Layout) -> tuple[Costs, Basis]:
+    """Costs of a layout: those of the plan, or of the devices that it was kept with."""
+    if not layout.other_devices or layout.placement is None:
+        return op_costs(document)
+    graph, devices = document.graph, layout.placement.devices
+    source = "estimate" if chosen_costs(document.placement.settings) == "estimate" else best_source(graph, devices)
+    costs = costs_of(graph, devices, source)
+    return costs, basis_of(costs, source)
+
+
 def source_of(document: Document) -> str:
     """Source of the costs that figures are worked out from: ``measured`` (by a profile) or ``estimate``."""
     return _costs(document).source
@@ -144,14 +155,14 @@ def has_profile(document: Document) -> bool:
     return best_source(document.graph, document.devices) == "measured"
 
 
-def colours_of(document: Document) -> dict[str, str]:
+def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, str]:
     """Colour of each device by name: by its place in the table as first opened, which no reordering changes.
 
-    Devices that were added later follow, in the order of the table.
+    Devices that were added later follow, in the order of the table; then ``others``, of layouts with other devices.
     """
     names = [str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries]
-    names += [d.name for d in document.devices if d.name not in names]
-    return {name: device_colour(i) for i, name in enumerate(names)}
+    names += [d.name for d in [*document.devices, *others] if d.name not in names]
+    return {name: device_colour(i) for i, name in enumerate(dict.fromkeys(names))}
 
 
 COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})

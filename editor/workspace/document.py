@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
-from editor.errors import PinError
+from editor.errors import EditorError, PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools, Graph
 from editor.imports.device_figures import ProfileReport
@@ -27,7 +27,7 @@ from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
-from editor.workspace.layouts import Layout, kept, ready_made
+from editor.workspace.layouts import Layout, layout_of, ready_made
 from editor.workspace.plan import ImportReport, Plan
 
 
@@ -332,14 +332,15 @@ class Document:
             return report
 
     @_on_latest
-    def adopt(self, label: str, settings: Settings) -> None:
-        """Replaces all decisions, for example by those of a tuning; the order of devices stays.
+    def adopt(self, label: str, settings: Settings, devices: Sequence[Device] | None = None) -> None:
+        """Replaces all decisions, for example by those of a tuning; the devices and their order stay unless some are given.
 
         Raises:
             EditorError: the decisions are not valid for this document.
         """
         with self._lock:
-            decisions = first_decisions(settings, self._decisions["devices"])
+            entries = self._decisions["devices"] if devices is None else [d.entry for d in devices]
+            decisions = first_decisions(settings, entries)
             if decisions != self._decisions:
                 self._apply(label, decisions)
 
@@ -380,10 +381,23 @@ class Document:
         return self.store.runs(self.id)
 
     def layouts(self) -> list[Layout]:
-        """The current plan, stored layouts and ready-made ones."""
-        now = self._placement
-        stored = {name: settings_of(decisions) for name, decisions in self.store.layouts(self.id).items()}
-        return [Layout("this plan", now.settings, now, ""), *kept(now, stored), *ready_made(now)]
+        """The current plan, stored layouts and ready-made ones.
+
+        A stored layout has the devices that it was kept with, in the present order where they are the present ones.
+        """
+        now, kept = self._placement, self.store.layouts(self.id)
+        return [Layout("this plan", now.settings, now, ""), *(self._stored_layout(name, kept[name]) for name in kept),
+                *ready_made(now)]
+
+    def _stored_layout(self, name: str, decisions: Mapping[str, Any]) -> Layout:
+        devices, settings = load_devices(decisions["devices"]), settings_of(decisions)
+        if sorted(map(_identity, devices)) == sorted(map(_identity, self.devices)):
+            return layout_of(name, settings, self._placement)
+        try:
+            answers = [self._capability(d) for d in devices]
+        except EditorError as error:
+            return Layout(name, settings, None, str(error).splitlines()[0], True)
+        return layout_of(name, settings, self._placement, devices, answers)
 
     @_on_latest
     def undo(self) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import busiest_seconds
+from editor.runtimes.base import Capability
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),
@@ -33,23 +35,20 @@ class Layout:
     placement: Placement | None
     problem: str
     """Why there is no placement; "" when there is."""
+    other_devices: bool = False
+    """It was kept with another device table than that of the plan, and is solved for that one."""
 
 
 def ready_made(now: Placement) -> list[Layout]:
     """Layouts of other tools and policies for the same model and devices; with measured costs where profiles exist."""
     source = best_source(now.graph, now.devices)
-    return [_layout(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
+    return [layout_of(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
 
 
 def _with_costs(settings: Settings, source: str) -> Settings:
     if settings.policy == "priority" or source == "estimate":
         return settings
     return replace(settings, policy_options={**settings.policy_options, "costs": source})
-
-
-def kept(now: Placement, decisions: Mapping[str, Settings]) -> list[Layout]:
-    """Stored layouts, solved for the current order of devices."""
-    return [_layout(name, settings, now) for name, settings in decisions.items()]
 
 
 def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
@@ -66,13 +65,18 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
 
 
 def differing(a: Placement, b: Placement) -> list[int]:
-    """Ops that two layouts of one device table assign to different devices."""
-    placed = a.constraints.placed
-    return np.flatnonzero(placed & (a.assignment.device != b.assignment.device)).tolist()
+    """Ops that two layouts of one model assign to devices of different names."""
+    names = [np.array([d.name for d in each.devices])[each.assignment.device] for each in (a, b)]
+    return np.flatnonzero(a.constraints.placed & (names[0] != names[1])).tolist()
 
 
-def _layout(name: str, settings: Settings, now: Placement) -> Layout:
+def layout_of(name: str, settings: Settings, now: Placement, devices: Sequence[Device] | None = None,
+              answers: Sequence[Capability] | None = None) -> Layout:
+    """Decisions solved for the devices of a placement, or for others and what those can run."""
+    other = devices is not None
     try:
-        return Layout(name, settings, solve(now.graph, now.devices, settings, now.constraints.capabilities), "")
+        if devices is None:
+            devices, answers = now.devices, now.constraints.capabilities
+        return Layout(name, settings, solve(now.graph, devices, settings, answers), "", other)
     except EditorError as error:
-        return Layout(name, settings, None, str(error).splitlines()[0])
+        return Layout(name, settings, None, str(error).splitlines()[0], other)

@@ -155,7 +155,7 @@ def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
     page.click("#export")
     page.get_by_role("menuitem", name="Report, Markdown").click()
     expect(bar).to_be_visible()
-    expect(page.locator("#export")).to_have_attribute("data-loading", "true")
+    expect(page.locator("#export")).to_have_attribute("aria-busy", "true")
     with page.expect_download():
         let_go()
     expect(bar).to_be_hidden()

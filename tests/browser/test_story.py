@@ -198,8 +198,7 @@ def test_panels_can_be_hidden_and_a_narrow_window_stays_usable(fresh: Page) -> N
 def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     for wanted in ("NPU: edgetpu", "CPU"):
-        page.click("#devices-choice")
-        page.get_by_role("option", name=wanted, exact=True).click()
+        page.select_option("#devices-choice", label=wanted)
     expect(page.locator("#devices-spec")).to_have_value("HETERO:NPU(edgetpu),CPU")
     page.fill("#path", MOBILENET)
     page.click("#open-path")
@@ -211,12 +210,10 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
     page.click("role=tab[name=Devices]")
     form = page.locator(".device-form").first
-    form.get_by_label("Model planned as").click()
-    page.get_by_role("option", name="int8", exact=True).click()
+    form.get_by_label("Model planned as").select_option("int8")
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     expect(page.locator("[data-device='NPU']")).to_contain_text("as if int8")
-    form.get_by_label("Preset").click()
-    page.get_by_role("option", name="hailo8", exact=True).click()
+    form.get_by_label("Preset").select_option("hailo8")
     expect(form.get_by_label("Runs on")).to_have_value("Hailo")
     form.get_by_label("Name", exact=True).fill("Board")
     form.get_by_label("Name", exact=True).press("Enter")
@@ -228,8 +225,7 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     page.click("role=tab[name=Devices]")
     forms = page.locator(".device-form")
     expect(forms).to_have_count(3)
-    page.click("#device-add")
-    page.get_by_role("option", name="NPU: edgetpu", exact=True).click()
+    page.select_option("#device-add", label="NPU: edgetpu")
     expect(forms).to_have_count(4)
     expect(page.locator("[data-device='NPU']")).to_have_count(1)
     forms.nth(3).get_by_role("button", name="Raise the priority of NPU").click()

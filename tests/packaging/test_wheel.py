@@ -108,8 +108,8 @@ def address(installed: Path, tmp_path: Path) -> Iterator[str]:
 def test_the_page_and_its_files_are_served(address: str) -> None:
     page = _get(address + "/", seconds=60)
     assert "Hetero Editor" in page
-    assets = re.findall(r'(?:src|href)="(/assets/[^"]+)"', page)
-    assert assets, "the page names none of its own scripts"
+    assets = re.findall(r'(?:src|href)="(/_bundle/[^"]+)"', page)
+    assert {path[-3:] for path in assets} == {".js", "css"}, "the page names its own scripts and styles"
     for path in assets:
         assert _get(address + path.replace("&amp;", "&"), seconds=10)
 

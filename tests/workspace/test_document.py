@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,17 @@ import pytest
 
 import editor
 from editor.graph.graph import Graph
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
 from editor.runtimes.base import Capability
+from editor.web.drawing.panes import panes_data
+from editor.web.messages import Automatic, Layout
+from editor.web.panels.compare import compare_view
+from editor.web.strokes import _automatic, _use_layout
+from editor.web.view import costs_value, layout_costs, op_costs
 from editor.workspace.document import Document, first_decisions
 from editor.workspace.history import Store
+from editor.workspace.layouts import differing
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
 
@@ -106,3 +114,58 @@ def test_the_same_model_and_table_reopen_the_same_document(mobilenet: Graph, tmp
 def test_an_unusable_workspace_is_an_error() -> None:
     with pytest.raises(editor.EditorError, match="cannot be opened"):
         Store("nosuchdatabase://x/y")
+
+
+def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, tmp_path: Path) -> None:
+    """Two accelerators could not be compared: a layout was solved again for whatever devices came later."""
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.keep_layout("with OpenVINO")
+    before = document.placement.affinity
+    document.set_devices([{"name": "NPU", "preset": "hailo8"}, {"name": "A", "backendName": "CPU"}])
+    layouts = {layout.name: layout for layout in document.layouts()}
+    kept = layouts["with OpenVINO"]
+    assert kept.other_devices and kept.placement is not None and kept.placement.affinity == before
+    now = layouts["this plan"].placement
+    assert now is not None
+    different = {mobilenet.op_keys[op] for op in differing(now, kept.placement)}
+    assert different == {mobilenet.op_keys[op] for op in now.placed_ops
+                         if now.affinity[mobilenet.op_keys[op]] != before[mobilenet.op_keys[op]]}
+    text = str(compare_view(document, list(layouts.values())))
+    assert "kept with A, B" in text
+    costs, _ = layout_costs(document, kept)
+    assert costs.op.shape[1] == 2 and [d.name for d in kept.placement.devices] == ["A", "B"]
+    panes = panes_data(document, [layouts["this plan"], kept])
+    assert [d["short"] for d in panes["devices"]] == ["NPU", "A", "B"]
+    numbers = [np.frombuffer(base64.b64decode(pane["device"]), "u1") for pane in panes["layouts"]]
+    seen = [{panes["devices"][i]["short"] for i in each} for each in numbers]
+    assert seen[1] == set(kept.placement.affinity.values()) and "NPU" in seen[0]
+
+    stroke: Layout = {"do": "use-layout", "name": "with OpenVINO"}
+    _use_layout(None, document, stroke)  # type: ignore[arg-type]  # it needs no more of the server
+    assert [d.name for d in document.devices] == ["A", "B"] and document.placement.affinity == before
+    assert document.undo() and document.devices[0].name == "NPU"
+
+
+def test_the_order_of_devices_is_no_other_table(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.keep_layout("kept")
+    document.reorder(["B", "A"])
+    kept = document.layouts()[1]
+    assert not kept.other_devices and kept.placement is not None and kept.placement.devices == document.devices
+
+
+def test_costs_are_called_what_the_figures_come_from(mobilenet: Graph, tmp_path: Path) -> None:
+    """Under a policy without costs the list said "estimated" while the figures came from a profile."""
+    document = make(Store(str(tmp_path)), mobilenet)
+    assert costs_value(document) == "estimate"
+    keys = [mobilenet.op_keys[op] for op in document.placement.placed_ops]
+    for device in document.devices:
+        seconds = dict.fromkeys(keys, 1e-4)
+        save_profile(mobilenet, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
+    assert costs_value(document) == "measured"
+    change: Automatic = {"do": "automatic", "policy": "priority", "grouping": "minimal", "costs": "estimate", "codegen": "op"}
+    _automatic(None, document, change)  # type: ignore[arg-type]  # as above
+    assert costs_value(document) == "estimate" and op_costs(document)[1].kind == "estimate"
+    _automatic(None, document, {**change, "policy": "optimal:latency", "costs": "measured"})  # type: ignore[arg-type, typeddict-item]
+    assert document.placement.settings.policy_options["costs"] == "measured"
+    assert op_costs(document)[1].kind == "prediction"

@@ -44,7 +44,7 @@ def register(app: Dash, state: AppState) -> None:
             return {"job": ""}, failed(str(error))
         return {"job": benchmark.job.id}, None
 
-    @app.callback(Output("bench-cancel", "loading"), Input("bench-cancel", "n_clicks"), State("doc", "data"),
+    @app.callback(Output("bench-cancel", "busy"), Input("bench-cancel", "n_clicks"), State("doc", "data"),
                   prevent_initial_call=True)
     async def cancel(clicks: int | None, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
@@ -122,10 +122,10 @@ def _show_progress(document: Document, benchmark: BenchmarkState, events: list[d
         text = last["text"][:1].upper() + last["text"][1:]
         set_props("bench-text", {"children": f"{text} …"})
         done = 100 * last["done"] / last["total"] if last.get("total") else 0
-        set_props("bench-progress", {"value": round(done, 1), "color": "gray"})
+        set_props("bench-progress", {"value": f"{done:.1f}"})
     else:
         set_props("bench-text", {"children": f"Measuring: {runs_of(samples)} runs"})
-        set_props("bench-progress", {"value": round(100 * last["progress"], 1), "color": "blue"})
+        set_props("bench-progress", {"value": f"{100 * last['progress']:.1f}"})
     if samples and scheme and has_chart:
         set_props("bench-chart", {"figure": _figure(document, benchmark, samples, scheme)})
     elif samples and scheme:
@@ -140,13 +140,13 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         result = benchmark.job.result(0)
     except EditorError as error:
         set_props("bench-text", {"children": "Cancelled." if str(error) == "cancelled" else "Failed."})
-        set_props("bench-progress", {"value": 0})
+        set_props("bench-progress", {"value": "0"})
         set_props("bench-problem", {"children": failed(str(error))})
         set_props("bench-result", {"children": idle()})
         return
     except TimeoutError:
         return
-    set_props("bench-progress", {"value": 100, "color": "teal"})
+    set_props("bench-progress", {"value": "100"})
     if benchmark.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
         set_props("view", {"data": view_of(document)})  # costs are measured now, and with them colours and the prediction

@@ -39,8 +39,6 @@ def register(app: Dash) -> None:
     add("intoView", done, Input("hints-result", "children"), State("hints-result", "id"))
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", linked, Input(table, "cellClicked"))
-        add("keepTable", Output(f"tabs-panel-{table}", "keepMounted"), Input("tabs", "value"),
-            State(f"tabs-panel-{table}", "value"))
     add("openBenchmark", Output("tabs", "value"), Input("bench-open", "n_clicks"), State("bench-start", "disabled"))
     add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True)
     add("restyle", Output("graph", "stylesheet"), Input("scheme", "data"), State("graph", "stylesheet"),

@@ -29,7 +29,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("compare-result", "children"), Output("hints-result", "children"),
                   Input("compare-start", "n_clicks"), Input("hints-start", "n_clicks"), Input("layout-keep", "n_clicks"),
                   State("layout-name", "value"), State("doc", "data"),
-                  running=[(Output("compare-start", "loading"), True, False), (Output("hints-start", "loading"), True, False)],
+                  running=[(Output("compare-start", "busy"), True, False), (Output("hints-start", "busy"), True, False)],
                   prevent_initial_call=True)
     async def compare(_compare: Any, _hints: Any, _keep: Any, name: str | None, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
@@ -38,7 +38,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("sizes-result", "children"), Input("sizes-compare", "n_clicks"), Input("sizes-list", "n_submit"),
                   State("sizes-list", "value"), State("sizes-list", "placeholder"), State("doc", "data"),
-                  running=[(Output("sizes-compare", "loading"), True, False)], prevent_initial_call=True)
+                  running=[(Output("sizes-compare", "busy"), True, False)], prevent_initial_call=True)
     async def sizes(_clicks: Any, _enter: Any, text: str | None, example: str, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate

@@ -27,7 +27,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
                   Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True,
-                  running=[(Output("export", "loading"), True, False)])
+                  running=[(Output("export", "busy"), True, False)])
     async def export(clicks: list[int | None], document_id: str) -> Any:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):
             raise PreventUpdate

@@ -11,7 +11,7 @@ from editor.text import counted, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes
-from editor.web.view import colours_of, op_costs
+from editor.web.view import colours_of, layout_costs
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, figures
 
@@ -19,20 +19,26 @@ from editor.workspace.layouts import Layout, figures
 def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
     """Layouts for the browser.
 
-    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to.
+    ``device`` is uint8 and ``part`` uint32, in the order of the page's ops; ``devices`` are what they refer to: those of the
+    plan, then those that only a layout with other devices has.
     """
-    ops, colours = visible_ops(document.graph), colours_of(document)
-    costs, source = op_costs(document)
+    ops = visible_ops(document.graph)
+    others = [d for layout in layouts if layout.placement is not None for d in layout.placement.devices]
+    colours = colours_of(document, others)
+    number = {name: i for i, name in enumerate(dict.fromkeys(d.name for d in [*document.devices, *others]))}
     panes: list[Pane] = []
     for layout in layouts:
         placement = layout.placement
         if placement is None:
             continue
+        costs, source = layout_costs(document, layout)
         f = figures(placement, costs)
+        numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
                            f"{human_seconds(f['predicted'])} {source}"])
-        panes.append({"name": layout.name, "summary": summary, "device": packed(placement.assignment.device[ops], "u1"),
+        panes.append({"name": layout.name, "summary": summary,
+                      "device": packed(numbers[placement.assignment.device[ops]], "u1"),
                       "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4")})
-    devices: list[PaneDevice] = [{"fill": colours[d.name], "ink": text_colour(colours[d.name]), "short": d.name[:12]}
-                                 for d in document.devices]
+    devices: list[PaneDevice] = [{"fill": colours[name], "ink": text_colour(colours[name]), "short": name[:12]}
+                                 for name in number]
     return {"layouts": panes, "devices": devices}

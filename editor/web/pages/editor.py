@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import dash_cytoscape as cyto
-import dash_mantine_components as dmc
 import numpy as np
 from dash import dcc, html
 
 from editor.text import human_bytes
+from editor.web import controls
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.ribbon import ribbon_of
@@ -21,7 +21,7 @@ from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.fallback_table import fallbacks_panel
-from editor.web.panels.parts import icon, icon_button
+from editor.web.panels.parts import icon_button, scheme_toggle
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
@@ -62,7 +62,7 @@ def editor_page(document: Document) -> html.Div:
             "data-placeholder": "What would you like to do?"}),
             html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
             **{"aria-label": "Commands"}),
-        html.Aside(inspector.plan(document), id="inspector", className="panel", **{"aria-label": "Inspector"}),
+        html.Aside(controls.Later(inspector.plan(document)), id="inspector", className="panel", **{"aria-label": "Inspector"}),
         _dock(document),
         html.Footer(status(document), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
     ], id="editor")
@@ -77,17 +77,14 @@ def _header(document: Document) -> html.Header:
                   html.Div([html.Span(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"),
                             *_sizes(graph.define)], className="model-what")], className="model", title=str(graph.path)),
         html.Span(className="spring"),
-        html.Div([dmc.TextInput(id="find", placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8", size="xs",
-                                leftSection=icon("search"), **{"aria-label": "Find blocks, ops, tensors and commands"}),
+        html.Div([controls.Field(id="find", placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8", icon="search",
+                                 **{"aria-label": "Find blocks, ops, tensors and commands"}),
                   html.Div([html.Ul(id="search-list", role="listbox", **{"aria-label": "Results"}),
                             html.Div(id="search-note", role="status")], id="search-box", hidden=True)], className="search"),
         icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
         icon_button("palette-open", "palette", "All commands (Ctrl+K)"), icon_button("help-open", "help", "Keyboard (?)"),
         _export_menu(),
-        dmc.Button("Benchmark", id="bench-open", size="xs", leftSection=html.Span(className="icon icon-play")),
-        dmc.Tooltip(dmc.ColorSchemeToggle(lightIcon=icon("sun"), darkIcon=icon("moon"), id="scheme-toggle", size="md",
-                                          variant="subtle", color="gray", **{"aria-label": "Light or dark"}),
-                    label="Light or dark", openDelay=350, withArrow=True),
+        controls.Button("Benchmark", id="bench-open", primary=True, icon="play"), scheme_toggle(),
     ], id="header")
 
 
@@ -96,13 +93,12 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     if not define:
         return []
     text = ", ".join(f"{name}={size}" for name, size in define.items())
-    form = [dmc.NumberInput(id={"type": "size", "name": name}, label=name, value=size, min=0, step=1, size="xs",
-                            allowDecimal=False) for name, size in define.items()]
-    return [html.Span("·"), dmc.Popover([
-        dmc.PopoverTarget(html.Button(text, className="link", title="Change the input sizes", id="sizes-open")),
-        dmc.PopoverDropdown([*form, html.P("Opens the model with these sizes; pins and kept layouts come along.",
-                                           className="hint"), dmc.Button("Apply", id="sizes-apply", size="xs")])],
-        position="bottom-start", withArrow=True, shadow="md", width=260, trapFocus=True)]
+    form = [controls.Field(id={"type": "size", "name": name}, type="number", label=name, value=size, min=0, step=1)
+            for name, size in define.items()]
+    return [html.Span("·"), controls.Popover(
+        [*form, html.P("Opens the model with these sizes; pins and kept layouts come along.", className="hint"),
+         controls.Button("Apply", id="sizes-apply", primary=True)],
+        id="sizes-open", label=text, title="Change the input sizes", link=True)]
 
 
 _EXPORTS = (
@@ -118,18 +114,16 @@ _EXPORTS = (
                          ("bundle:split", "One model per subgraph, runner"))))
 
 
-def _export_menu() -> dmc.Menu:
-    def item(what: str, label: str) -> dmc.MenuItem:
+def _export_menu() -> controls.Popover:
+    def item(what: str, label: str) -> html.Button:
         kind, _, form = what.partition(":")
-        return (dmc.MenuItem(label, **{"data-picture": form}) if kind == "picture"
-                else dmc.MenuItem(label, id={"type": "export", "what": what}))
+        this = {"data-picture": form} if kind == "picture" else {"id": {"type": "export", "what": what}}
+        return html.Button(label, className="menu-item", role="menuitem", tabIndex=-1, **this)
 
-    columns = [html.Div([dmc.MenuLabel(title), *(item(*each) for each in items)], className="menu-column")
-               for title, items in _EXPORTS]
-    return dmc.Menu([
-        dmc.MenuTarget(dmc.Button("Export", id="export", size="xs", variant="default", leftSection=icon("download"))),
-        dmc.MenuDropdown(html.Div(columns, className="menu-columns"), style={"maxHeight": "85vh", "overflow": "auto"})],
-        shadow="md", position="bottom-end")
+    columns = [html.Div([html.Div(title, className="menu-label"), *(item(*each) for each in items)], className="menu-column",
+                        role="group", **{"aria-label": title}) for title, items in _EXPORTS]
+    return controls.Popover(html.Div(columns, className="menu-columns", role="none"), id="export", label="Export",
+                            icon="download", menu=True, end=True)
 
 
 def _canvas(document: Document) -> list[Any]:
@@ -143,9 +137,9 @@ def _canvas(document: Document) -> list[Any]:
                        stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
                        boxSelectionEnabled=True, autoungrabify=True),
         html.Div(id="mode-hint", role="status"),
-        html.Div([dmc.Select(id="detail-mode", value=first_detail(document.graph)["mode"], size="xs", w=142,
-                             allowDeselect=False, data=DETAILS, **{"aria-label": "How much is drawn"}),
-                  dmc.Select(id="colour-by", value="device", size="xs", w=142, allowDeselect=False, data=[
+        html.Div([controls.Select(id="detail-mode", value=first_detail(document.graph)["mode"], width=142, data=DETAILS,
+                                  **{"aria-label": "How much is drawn"}),
+                  controls.Select(id="colour-by", value="device", width=142, data=[
             {"value": "device", "label": "Colour: device"}, {"value": "level-device", "label": "Colour: device kind"},
             {"value": "level-unit", "label": "Colour: unit"}, {"value": "level-codegen", "label": "Colour: codegen"},
             {"value": "subgraph", "label": "Colour: subgraph"},
@@ -155,10 +149,10 @@ def _canvas(document: Document) -> list[Any]:
         html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
         html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True, role="region",
                  **{"aria-label": "Map of the whole model"}),
-        html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", variant="default"),
-                  icon_button("zoom-in", "plus", "Zoom in (+)", variant="default"),
-                  icon_button("zoom-out", "minus", "Zoom out (−)", variant="default"),
-                  icon_button("zoom-fit", "fit", "Fit (F)", variant="default")], className="zoom"),
+        html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", framed=True),
+                  icon_button("zoom-in", "plus", "Zoom in (+)", framed=True),
+                  icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
+                  icon_button("zoom-fit", "fit", "Fit (F)", framed=True)], className="zoom"),
         html.Div(id="hover", hidden=True, role="tooltip"),
         html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
         html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"}),
@@ -174,7 +168,7 @@ def _ribbon() -> list[Any]:
                                   **{"data-command": "previous-change", "aria-label": "Previous change of device"}),
                       html.Button("›", className="mini", title="Next change of device (])",
                                   **{"data-command": "next-change", "aria-label": "Next change of device"}),
-                      dmc.Select(id="ribbon-by", value="seconds", size="xs", w=110, allowDeselect=False, data=[
+                      controls.Select(id="ribbon-by", value="seconds", width=110, data=[
                           {"value": "seconds", "label": "Width: time"}, {"value": "bytes", "label": "Width: bytes"},
                           {"value": "ops", "label": "Width: ops"}], **{"aria-label": "What the widths mean"})],
                      className="ribbon-words")]
@@ -203,19 +197,14 @@ def _help() -> list[Any]:
 
 
 def _dock(document: Document) -> html.Section:
-    return html.Section(dmc.Tabs([
-        dmc.TabsList([dmc.TabsTab(name.capitalize(), value=name) for name in
-                      ("fallbacks", "subgraphs", "transfers", "memory", "benchmark", "devices", "rules", "compare")]),
-        dmc.TabsPanel(fallbacks_panel(document), value="fallbacks", keepMounted=True),
-        # The grids' script is as large as all others together: it comes when one of their tabs is opened.
-        dmc.TabsPanel(subgraph_table(document), value="subgraphs", id="tabs-panel-subgraphs"),
-        dmc.TabsPanel(transfer_table(document), value="transfers", id="tabs-panel-transfers"),
-        dmc.TabsPanel(html.Div(id="memory", className="bench"), value="memory", keepMounted=True),
-        dmc.TabsPanel(benchmark_panel(document), value="benchmark", keepMounted=True),
-        dmc.TabsPanel(device_form_panel(document), value="devices", keepMounted=True),
-        dmc.TabsPanel(rules_panel(), value="rules", keepMounted=True),
-        dmc.TabsPanel(compare_panel(document.graph.define), value="compare", keepMounted=True),
-    ], id="tabs", value="fallbacks", keepMounted=False), id="dock", **{"aria-label": "Tables and benchmark"})
+    panels = {"fallbacks": fallbacks_panel(document), "subgraphs": subgraph_table(document),
+              "transfers": transfer_table(document), "memory": html.Div(id="memory", className="bench"),
+              "benchmark": benchmark_panel(document), "devices": device_form_panel(document), "rules": rules_panel(),
+              "compare": compare_panel(document.graph.define)}
+    # The grids' script is as large as all others together: it comes when one of their tabs is opened.
+    tabs = [{"value": name, "label": name.capitalize(), "lazy": name in ("subgraphs", "transfers")} for name in panels]
+    return html.Section(controls.Tabs(list(panels.values()), id="tabs", value="fallbacks", tabs=tabs), id="dock",
+                        **{"aria-label": "Tables and benchmark"})
 
 
 def _weights(document: Document) -> int:

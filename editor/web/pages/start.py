@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.devices.discovery import available_devices, unusable_runtimes
 from editor.errors import WorkspaceError
+from editor.web import controls
 from editor.web.app_state import AppState
 from editor.web.drawing.thumbnail import thumbnail_of
 from editor.web.open_request import OpenRequest
 from editor.web.panels.device_form import choices
-from editor.web.panels.parts import icon, problem
+from editor.web.panels.parts import icon, problem, scheme_toggle
 from editor.workspace.history import Record
 
 
@@ -49,9 +49,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
         html.Header([html.Span([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")],
                                className="home"),
                      html.Span(className="spring"),
-                     dmc.ColorSchemeToggle(lightIcon=icon("sun"), darkIcon=icon("moon"), id="scheme-toggle", size="md",
-                                           variant="subtle", color="gray", **{"aria-label": "Light or dark"})],
-                    id="header"),
+                     scheme_toggle()], id="header"),
         html.Main([
             html.H1("Split a neural network over devices"),
             html.P("See every op on the device that the automatic mode gave it, repaint what you like, and measure the "
@@ -59,7 +57,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
             html.Div(problem(error, "This could not be opened") if error else None, id="open-error"),
             html.Div(id="symbols"),
             html.Div([html.Span(id="opening", className="opening", role="status"),
-                      dmc.Button("Cancel", id="opening-cancel", size="compact-xs", variant="default")],
+                      controls.Button("Cancel", id="opening-cancel")],
                      className="opening-row"),
             html.H2("Examples", className="heading"),
             html.Div([_example(i, e) for i, e in enumerate(EXAMPLES)], className="cards"),
@@ -89,15 +87,13 @@ def _own_model() -> html.Div:
         ("glow-opencl-first.yaml", "Glow: OpenCL before CPU"), ("glow-cpu-first.yaml", "Glow: CPU before OpenCL"))]
     return html.Div([
         html.Div([
-            dmc.TextInput(id="path", label="Path of an .onnx or plan .json file on this machine",
-                          placeholder="/models/my-model.onnx", size="sm", className="grow"),
-            dmc.Autocomplete(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", size="sm", w=360,
-                             value="HETERO:GPU,CPU", data=[t["value"] for t in tables]),
-            dmc.Button("Open", id="open-path", size="sm")], className="own"),
-        dmc.MultiSelect(id="devices-choice", data=choices(), searchable=True, clearable=True, size="sm",
-                        hidePickedOptions=True, label="Or choose devices, the most wanted first", value=[],
-                        maxDropdownHeight=320,
-                        placeholder="What is here, planned devices, and presets of real accelerators"),
+            controls.Field(id="path", label="Path of an .onnx or plan .json file on this machine",
+                           placeholder="/models/my-model.onnx", className="grow"),
+            controls.Field(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", width=360,
+                           value="HETERO:GPU,CPU", suggestions=tables),
+            controls.Button("Open", id="open-path", primary=True)], className="own"),
+        controls.Several(id="devices-choice", data=choices(), label="Or choose devices, the most wanted first", value=[],
+                         placeholder="What is here, planned devices, and presets of real accelerators"),
         html.Div([html.Div([icon("upload"), html.Span(["Drop a model here: an .onnx file, a folder with its weights, or a zip "
                                                        "of one. Or choose "]),
                             html.Button("files", className="link", **{"data-upload": "files"}), html.Span(" or "),
@@ -139,9 +135,9 @@ def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str)
     """Asks for the sizes of symbolic dimensions."""
     return html.Div([
         html.H2("Choose input sizes", className="heading"), html.P(message, className="hint wide"),
-        html.Div([dmc.NumberInput(id={"type": "symbol", "name": name}, label=name, value=defined.get(name, 1), min=0,
-                                  step=1, size="sm", w=170, allowDecimal=False) for name in symbols]
-                 + [dmc.Button("Open with these sizes", id="open-sizes", size="sm")], className="own")],
+        html.Div([controls.Field(id={"type": "symbol", "name": name}, type="number", label=name, value=defined.get(name, 1),
+                                 min=0, step=1, width=170) for name in symbols]
+                 + [controls.Button("Open with these sizes", id="open-sizes", primary=True)], className="own")],
         className="sizes")
 
 

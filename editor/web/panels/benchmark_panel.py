@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import dcc, html
 
 from editor.execution.measure.figures import BenchmarkResult
@@ -14,6 +13,7 @@ from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
 from editor.placement.device_profile import DeviceProfile
 from editor.text import human_bytes, human_seconds
+from editor.web import controls
 from editor.web.app_state import BenchmarkState
 from editor.web.panels.parts import kind_badge, problem
 from editor.web.panels.tables import bytes_column, data_table, device_column, number_column
@@ -28,20 +28,18 @@ def benchmark_panel(document: Document) -> html.Div:
     """What stands in the Benchmark tab."""
     return html.Div([
         html.Div([
-            dmc.Button("Start", id="bench-start", size="xs", leftSection=html.Span(className="icon icon-play")),
-            dmc.Button("Profile", id="bench-profile", size="xs", variant="default"),
-            dmc.Button("Tune", id="bench-tune", size="xs", variant="default"),
-            dmc.Button("Calibrate", id="bench-calibrate", size="xs", variant="default", disabled=True),
-            dmc.Button("Cancel", id="bench-cancel", size="xs", variant="default", disabled=True),
-            dmc.NumberInput(id="bench-seconds", label="Seconds", value=3, min=0.5, max=600, step=1, size="xs", w=92),
-            dmc.Select(id="bench-mode", label="Mode", value="latency", size="xs", w=130, allowDeselect=False,
-                       data=[{"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
-            dmc.NumberInput(id="bench-requests", label="In flight", value=4, min=1, max=64, size="xs", w=86,
-                            disabled=True),
-            dmc.Checkbox(id="bench-memory", label="Memory too", size="xs", checked=False),
+            controls.Button("Start", id="bench-start", primary=True, icon="play"),
+            controls.Button("Profile", id="bench-profile"), controls.Button("Tune", id="bench-tune"),
+            controls.Button("Calibrate", id="bench-calibrate", disabled=True),
+            controls.Button("Cancel", id="bench-cancel", disabled=True),
+            controls.Field(id="bench-seconds", type="number", label="Seconds", value=3, min=0.5, max=600, step="any", width=92),
+            controls.Select(id="bench-mode", label="Mode", value="latency", width=130, data=[
+                {"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
+            controls.Field(id="bench-requests", type="number", label="In flight", value=4, min=1, max=64, width=86,
+                           disabled=True),
+            controls.Checkbox(id="bench-memory", label="Memory too", checked=False),
             html.Div([html.Div("Not run yet.", id="bench-text"),
-                      dmc.Progress(id="bench-progress", value=0, size="sm", transitionDuration=0,
-                                   **{"aria-label": "Benchmark progress"}),
+                      html.Progress(id="bench-progress", value="0", max="100", **{"aria-label": "Benchmark progress"}),
                       ], className="bench-progress"),
         ], className="bench-controls"),
         html.Div(id="bench-problem"), html.Div(id="bench-stale"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 
 from editor.graph.graph import Graph
@@ -13,8 +12,9 @@ from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
 from editor.placement.hints import Hint
 from editor.text import counted, human_bytes, human_seconds
+from editor.web import controls
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
-from editor.web.view import colours_of, op_costs, step_of
+from editor.web.view import colours_of, layout_costs, op_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures
 from editor.workspace.sizes import AtSizes, words
@@ -26,10 +26,10 @@ _LOOKED_AT = 24
 def compare_panel(define: Mapping[str, int]) -> html.Div:
     """What stands in the Compare tab; ``define`` are the sizes that the model leaves open."""
     return html.Div([
-        html.Div([dmc.Button("Compare", id="compare-start", size="xs"),
-                  dmc.TextInput(id="layout-name", placeholder="Name of this layout", size="xs", w=190,
-                                **{"aria-label": "Name of this layout"}),
-                  dmc.Button("Keep this plan", id="layout-keep", size="xs", variant="default")],
+        html.Div([controls.Button("Compare", id="compare-start", primary=True),
+                  controls.Field(id="layout-name", placeholder="Name of this layout", width=190,
+                                 **{"aria-label": "Name of this layout"}),
+                  controls.Button("Keep this plan", id="layout-keep")],
                  className="bench-controls"),
         html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
                         "would do with the same devices, and beside the optimum.",
@@ -42,9 +42,8 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
         return []
     example = " ".join(f"{name}={size},{2 * size}" for name, size in define.items())
     return [html.H3("Several sizes of the inputs"),
-            html.Div([dmc.TextInput(id="sizes-list", placeholder=example, size="xs", w=320,
-                                    **{"aria-label": "Sizes to compare"}),
-                      dmc.Button("Compare sizes", id="sizes-compare", size="xs", variant="default"),
+            html.Div([controls.Field(id="sizes-list", placeholder=example, width=320, **{"aria-label": "Sizes to compare"}),
+                      controls.Button("Compare sizes", id="sizes-compare"),
                       html.Span("The decisions of this plan, solved again at each size.", className="hint")],
                      className="bench-controls"),
             html.Div(id="sizes-result")]
@@ -78,14 +77,15 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     costs, basis = op_costs(document)
     now = document.placement
     base = figures(now, costs)
-    colours = colours_of(document)
+    colours = colours_of(document, [d for layout in layouts if layout.placement is not None for d in layout.placement.devices])
     slowest = base["predicted"]
     rows, bars = [], []
     for layout in layouts:
         if layout.placement is None:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
-        row = figures(layout.placement, costs)
+        own_costs, own_basis = layout_costs(document, layout)
+        row = figures(layout.placement, own_costs)
         slowest = max(slowest, row["predicted"])
         bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
@@ -98,13 +98,14 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-show": layout.name}),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
-        title = html.Td(html.B(layout.name) if mine else layout.name)
+        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout)])
+        badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
                              _cell(row["subgraphs"], base["subgraphs"], str),
                              _cell(row["transfers"], base["transfers"], str),
                              _cell(row["moved"], base["moved"], human_bytes,
                                    f" + {row['unknown']} of unknown size" if row["unknown"] else ""),
-                             _cell(row["predicted"], base["predicted"], human_seconds),
+                             _cell(row["predicted"], base["predicted"], human_seconds, badge),
                              _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
                              html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
@@ -124,6 +125,14 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                                   title="The ticked layouts side by side in one file that needs no server"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
             html.H3(_latency(basis)), html.Div(chart, className="bars")]
+
+
+def _other_devices(layout: Layout) -> Any:
+    """Says so where a layout has other devices than the plan: which, and what they are."""
+    if not layout.other_devices or layout.placement is None:
+        return None
+    names = [f"{d.name} ({d.published.note})" if d.published.note else d.name for d in layout.placement.devices]
+    return html.Div(f"kept with {', '.join(names)}", className="hint")
 
 
 def _latency(basis: Basis) -> list[Any]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
@@ -15,6 +14,7 @@ from editor.devices.names import known_names
 from editor.devices.presets import preset_names
 from editor.devices.published import ASSUMABLE
 from editor.devices.vocabulary import onnx_op_types
+from editor.web import controls
 from editor.web.panels.parts import icon, planned_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -33,8 +33,8 @@ def device_form_panel(document: Document) -> html.Div:
                "YAML.", className="hint wide"),
         html.Div(id="device-problem", role="alert"),
         html.Div(device_forms(document), id="device-forms"),
-        html.Div(dmc.Select(id="device-add", data=choices(), searchable=True, size="xs", w=320, value=None,
-                            placeholder="Add a device …", **{"aria-label": "Add a device"}), className="bench-controls"),
+        html.Div(controls.Select(id="device-add", data=choices(), width=320, value=None, placeholder="Add a device …",
+                                 **{"aria-label": "Add a device"}), className="bench-controls"),
     ], className="bench")
 
 
@@ -64,8 +64,8 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     def field(name: str) -> dict[str, Any]:
         return {"type": "device-field", "index": number, "field": name}
 
-    texts = [dmc.TextInput(id=field(key), label=label, placeholder=example, value=text_of(entry, key), size="xs", debounce=True,
-                           w=210 if key == "properties" else 132) for key, label, example in TEXTS
+    texts = [controls.Field(id=field(key), label=label, placeholder=example, value=text_of(entry, key), debounce=True,
+                            width=210 if key == "properties" else 132) for key, label, example in TEXTS
              if key != "wireType" or device.machine or entry.get(key)]
     runs = [{"value": name, "label": name} for name in known_names()]
     if device.backend not in {r["value"] for r in runs}:
@@ -80,16 +80,15 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
                      _move("up", number, number == 0, device.name), _move("down", number, last, device.name),
                      html.Button("Remove", className="tool small", id=_moving("remove", number),
                                  title=f"Remove {device.name}; pins to it go with it")]),
-        html.Div([dmc.TextInput(id=field("name"), label="Name", value=device.name, size="xs", debounce=True, w=132),
-                  dmc.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, searchable=True,
-                             size="xs", w=170, allowDeselect=False),
-                  dmc.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(), clearable=True,
-                             searchable=True, size="xs", w=170),
-                  dmc.Select(id=field("assumes"), label="Model planned as", value=entry.get("assumes"), data=list(ASSUMABLE),
-                             clearable=True, placeholder="it is", size="xs", w=132), *texts], className="device-fields"),
-        dmc.MultiSelect(id=field("nonSupportedNodes"), label="Excluded ops", value=excluded, searchable=True, size="xs",
-                        data=[*ops, *(more if more[0]["items"] else [])], clearable=True, hidePickedOptions=True,
-                        placeholder="Ops that this device must not take; those of this model come first")],
+        html.Div([controls.Field(id=field("name"), label="Name", value=device.name, debounce=True, width=132),
+                  controls.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, width=170),
+                  controls.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(),
+                                  placeholder="none", width=170),
+                  controls.Select(id=field("assumes"), label="Model planned as", value=entry.get("assumes"),
+                                  data=list(ASSUMABLE), placeholder="it is", width=132), *texts], className="device-fields"),
+        controls.Several(id=field("nonSupportedNodes"), label="Excluded ops", value=excluded, search=True,
+                         data=[*ops, *(more if more[0]["items"] else [])],
+                         placeholder="Ops that this device must not take; those of this model come first")],
         className="device-form")
 
 

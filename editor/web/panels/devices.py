@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 
 from editor.devices.device import Device
 from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds, shortened
+from editor.web import controls
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
 from editor.workspace.document import Document
@@ -31,14 +31,11 @@ def tools_panel(document: Document) -> html.Aside:
         html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
                   for how, label, title, key in GROW], className="growths"),
         heading("Automatic mode"),
-        dmc.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, size="xs",
-                   allowDeselect=False, label="Policy"),
-        dmc.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, size="xs",
-                   allowDeselect=False, label="Subgraphs"),
-        dmc.Select(id="costs", value=costs_value(document.placement.settings), data=COST_CHOICES, size="xs",
-                   allowDeselect=False, label="Costs"),
-        dmc.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, size="xs",
-                   allowDeselect=False, label="Codegen", display=None if _has_codegens(document) else "none"),
+        controls.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, label="Policy"),
+        controls.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, label="Subgraphs"),
+        controls.Select(id="costs", value=costs_value(document), data=COST_CHOICES, label="Costs"),
+        controls.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, label="Codegen",
+                        hidden=not _has_codegens(document)),
         html.Div(outcome(document), id="outcome"),
         heading("Pins"),
         html.Div(pins_summary(document), id="pins"),
@@ -104,7 +101,7 @@ def device_list(document: Document) -> list[Any]:
                                  className="device-what"),
                        html.Span([html.B(f"{count}"), f" op{'s' if count != 1 else ''}, ", *_room(memory[device.name], device)],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
-            dmc.Kbd(str(i + 1), size="xs") if i < 9 else None,
+            html.Kbd(str(i + 1)) if i < 9 else None,
         ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
             **{"data-brush": str(i), "data-device": device.name})
         up = html.Button(icon("up"), className="raise", title=f"Raise the priority of {device.name}",
@@ -191,10 +188,10 @@ def history_list(document: Document) -> list[Any]:
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:
-    return html.Button([icon(picture), html.Span(label, className="device-text"), dmc.Kbd(key, size="xs")],
+    return html.Button([icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
                        className=f"tool brush-{name}", title=f"{label} ({key})", **{"data-brush": name})
 
 
 def _region_tool(name: str, picture: str, label: str, key: str) -> html.Button:
-    return html.Button([icon(picture), html.Span(label, className="device-text"), dmc.Kbd(key, size="xs")],
+    return html.Button([icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
                        className=f"tool region-{name}", title=f"{label} ({key})", **{"data-region": name})

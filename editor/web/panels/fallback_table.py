@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 
 from editor.placement.fallbacks import Fallback, fallbacks
 from editor.text import counted, human_bytes, human_seconds
+from editor.web import controls
 from editor.web.panels.parts import basis_badge, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
@@ -19,7 +19,7 @@ MOST_ROWS = 100
 def fallbacks_panel(document: Document) -> html.Div:
     """What stands in the tab."""
     return html.Div([html.Div(fallbacks_view(document), id="fallbacks"),
-                     html.Div([dmc.Button("Suggest improvements", id="hints-start", size="xs", variant="default"),
+                     html.Div([controls.Button("Suggest improvements", id="hints-start"),
                                html.Span("Repaints that save time, all consequences included.", className="hint")],
                               className="bench-controls"),
                      html.Div(id="hints-result")], className="bench")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dash_mantine_components as dmc
 import numpy as np
 from dash import html
 
@@ -200,7 +199,7 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
             html.Div(graph.tensor_names[number], className="tensor-name", title=graph.tensor_names[number]),
             html.Div([html.Span(f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}"),
                       html.Span(human_bytes(int(graph.tensor_bytes[number])), className="tensor-bytes"),
-                      dmc.Badge(kind, size="xs", variant="light", color="gray") if kind else None],
+                      html.Span(kind, className="badge") if kind else None],
                      className="tensor-line"),
             html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links") if links else None],
             className="tensor"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 
 from editor.kinds import Basis, Kind
+from editor.web import controls
 
 
 def icon(name: str) -> html.Span:
@@ -15,11 +15,16 @@ def icon(name: str) -> html.Span:
     return html.Span(className=f"icon icon-{name}", **{"aria-hidden": "true"})
 
 
-def icon_button(identity: str | dict[str, Any], name: str, label: str, **more: Any) -> dmc.Tooltip:
+def icon_button(identity: str, name: str, label: str, framed: bool = False) -> html.Button:
     """A button that shows an icon, with its label as tooltip and for screen readers."""
-    button = dmc.ActionIcon(icon(name), id=identity, variant=more.pop("variant", "subtle"), size="md",
-                            color=more.pop("color", "gray"), **{"aria-label": label}, **more)
-    return dmc.Tooltip(button, label=label, openDelay=350, withArrow=True)
+    return html.Button(icon(name), id=identity, className=f"icon-button{' framed' if framed else ''}", title=label,
+                       **{"aria-label": label})
+
+
+def scheme_toggle() -> html.Button:
+    """Switches between light and dark; the style sheets show the picture of what it switches to."""
+    return html.Button([icon("sun"), icon("moon")], id="scheme-toggle", className="icon-button", title="Light or dark",
+                       **{"aria-label": "Light or dark"})
 
 
 def swatch(colour: str) -> html.Span:
@@ -37,10 +42,9 @@ def facts(pairs: list[tuple[str, Any]]) -> html.Dl:
     return html.Dl([part for name, value in pairs for part in (html.Dt(name), html.Dd(value))], className="facts")
 
 
-def problem(text: str, title: str = "That did not work", **more: Any) -> dmc.Alert:
+def problem(text: str, title: str = "That did not work") -> controls.Alert:
     """An error message with its line breaks."""
-    return dmc.Alert(html.Div(text, className="message"), title=title, color="red", variant="light",
-                     withCloseButton=True, **more)
+    return controls.Alert(text, title=title)
 
 
 def planned_badge(text: str = "planned") -> html.Span:

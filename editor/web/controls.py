@@ -1,0 +1,100 @@
+"""Fields, lists, tabs and menus as Dash components, of the browser's own elements; `assets/controls.js` draws them.
+
+A library of components would be read and run before the first graph is shown; these take two kilobytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dash.development.base_component import Component
+
+
+class _Control(Component):  # type: ignore[misc]  # Dash has no types
+    _namespace = "hetero_controls"
+    _type = ""
+    _children_props: ClassVar[list[str]] = []
+    _base_nodes: ClassVar[list[str]] = ["children"]
+    _valid_wildcard_attributes: ClassVar[list[str]] = ["data-", "aria-"]
+    _prop_names: ClassVar[list[str]] = []
+    available_wildcard_properties: ClassVar[list[str]] = ["data-", "aria-"]
+
+    def __init__(self, children: Any = None, **properties: Any) -> None:
+        super().__init__(**properties if children is None else {"children": children, **properties})
+
+    def __init_subclass__(cls) -> None:
+        cls._type = cls.__name__
+        cls.available_properties = cls._prop_names
+
+
+class Button(_Control):
+    """A button with a text; ``children`` is the text.
+
+    ``icon``: name of a picture before it; ``primary``: the one to press first; ``busy``: what it started is under way.
+    """
+
+    _prop_names: ClassVar[list[str]] = [
+        "children", "id", "n_clicks", "disabled", "busy", "icon", "primary", "className", "title"]
+
+
+class Select(_Control):
+    """A list to choose one value from.
+
+    ``data``: texts, {value, label}, or {group, items}; ``placeholder``: what "no value" is called, which can be chosen too.
+    """
+
+    _prop_names: ClassVar[list[str]] = [
+        "id", "value", "data", "label", "placeholder", "disabled", "hidden", "width", "className"]
+
+
+class Field(_Control):
+    """A text, or with ``type="number"`` a number ("" while there is none).
+
+    ``debounce``: the value changes when the field is left or Enter is pressed, and not with every key;
+    ``n_submit`` counts Enter; ``suggestions``: texts that are offered.
+    """
+
+    _prop_names: ClassVar[list[str]] = ["id", "value", "type", "label", "placeholder", "icon", "min", "max", "step", "debounce",
+                                        "n_submit", "suggestions", "disabled", "width", "className"]
+
+
+class Checkbox(_Control):
+    """Yes or no: ``checked``."""
+
+    _prop_names: ClassVar[list[str]] = ["id", "checked", "label", "disabled"]
+
+
+class Several(_Control):
+    """Several values of a list, in the order in which they were chosen.
+
+    ``data`` as for `Select`; ``search``: whether a value is typed (with suggestions) instead of chosen from a list.
+    """
+
+    _prop_names: ClassVar[list[str]] = ["id", "value", "data", "label", "placeholder", "search", "className"]
+
+
+class Later(_Control):
+    """What comes once the graph is on the screen, because the first stroke does not need it."""
+
+    _prop_names: ClassVar[list[str]] = ["children"]
+
+
+class Tabs(_Control):
+    """One of several panels at a time; what was shown once stays as it is. The panels come once the graph is on the screen.
+
+    ``tabs``: {value, label, lazy} for each of the ``children``; a lazy one is made when it is first shown.
+    """
+
+    _prop_names: ClassVar[list[str]] = ["children", "id", "value", "tabs"]
+
+
+class Popover(_Control):
+    """A button that opens ``children`` below it; ``menu``: they are commands, of which one is chosen."""
+
+    _prop_names: ClassVar[list[str]] = ["children", "id", "label", "icon", "title", "menu", "busy", "link", "end"]
+
+
+class Alert(_Control):
+    """A message that can be put away."""
+
+    _prop_names: ClassVar[list[str]] = ["children", "id", "title"]

@@ -1,0 +1,114 @@
+"""Fields, lists, tabs and menus of the page, by mouse and keyboard."""
+
+from __future__ import annotations
+
+from pages import Server, ready, until
+from playwright.sync_api import BrowserContext, Page, expect
+
+
+def test_tabs_are_walked_with_arrows_and_keep_what_they_showed(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    page.get_by_role("tab", name="Fallbacks").focus()
+    for key, name in (("ArrowRight", "Subgraphs"), ("End", "Compare"), ("ArrowRight", "Fallbacks"), ("ArrowLeft", "Compare"),
+                      ("Home", "Fallbacks")):
+        page.keyboard.press(key)
+        expect(page.get_by_role("tab", name=name)).to_be_focused()
+        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+        expect(page.get_by_role("tabpanel")).to_have_count(1)
+    page.get_by_role("tab", name="Compare").click()
+    page.fill("#layout-name", "half written")
+    page.get_by_role("tab", name="Rules").click()
+    page.get_by_role("tab", name="Compare").click()
+    expect(page.locator("#layout-name")).to_have_value("half written")
+
+
+def test_the_script_of_tables_comes_with_the_first_table(page: Page, server: Server) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(server.url)
+    ready(page)
+    expect(page.get_by_role("tabpanel", name="Fallbacks")).to_be_visible()
+    assert not any("ag_grid" in url for url in asked)
+    page.get_by_role("tab", name="Transfers").click()
+    expect(page.locator("#transfers .ag-row").first).to_be_visible()
+    assert any("ag_grid" in url for url in asked)
+
+
+def test_a_menu_is_used_with_the_keyboard_and_gives_the_focus_back(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    page.locator("#export").focus()
+    page.keyboard.press("Enter")
+    items = page.get_by_role("menuitem")
+    expect(items.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(items.nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(items.last).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(items.first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(items).to_have_count(0)
+    expect(page.locator("#export")).to_be_focused()
+    page.click("#export")
+    expect(items.first).to_be_visible()
+    page.mouse.click(5, 600)
+    expect(items).to_have_count(0)
+
+
+def test_a_number_outside_its_limits_becomes_the_nearest_one(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    page.get_by_role("tab", name="Benchmark").click()
+    field = page.get_by_label("Seconds")
+    for typed, kept in (("9999", "600"), ("0", "0.5"), ("2.5", "2.5")):
+        field.fill(typed)
+        field.blur()
+        expect(field).to_have_value(kept)
+
+
+def test_excluded_ops_are_typed_and_taken_away(fresh: Page) -> None:
+    page = fresh
+    page.get_by_role("tab", name="Devices").click()
+    form = page.locator(".device-form").first
+    count = page.locator(".device-count").first
+    before = int(count.get_attribute("data-count") or 0)
+    field = form.get_by_label("Excluded ops")
+    field.fill("NoSuchOp")
+    field.press("Enter")
+    expect(field).to_have_value("NoSuchOp")  # it is not in the list, so nothing is excluded
+    field.fill("Clip")
+    field.press("Enter")
+    until(page, f"Number(document.querySelector('.device-count').dataset.count) < {before}")
+    form.get_by_role("button", name="Remove Clip").click()
+    expect(count).to_have_attribute("data-count", str(before))
+
+
+def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(browser: BrowserContext, server: Server) -> None:
+    page = browser.new_page()
+    page.emulate_media(color_scheme="dark")
+    page.goto(server.url)
+    ready(page)
+    scheme = "document.documentElement.dataset.scheme"
+    assert page.evaluate(scheme) == "dark"
+    page.emulate_media(color_scheme="light")
+    until(page, f"{scheme} === 'light'")
+    page.click("#scheme-toggle")
+    assert page.evaluate(scheme) == "dark"
+    page.reload()
+    ready(page)
+    assert page.evaluate(scheme) == "dark"
+    page.close()
+
+
+def test_after_the_mouse_chose_from_a_list_over_the_graph_keys_belong_to_the_graph(page: Page, server: Server) -> None:
+    page.goto(server.url)
+    ready(page)
+    page.locator("#colour-by").click()
+    page.locator("#colour-by").select_option("pinned")
+    expect(page.locator("#colour-by")).not_to_be_focused()
+    page.locator("#colour-by").focus()
+    page.keyboard.press("Home")
+    page.locator("#colour-by").select_option("heat")
+    expect(page.locator("#colour-by")).to_be_focused()

@@ -1,0 +1,89 @@
+/* Properties of the components in `assets/controls.js`; `editor/web/controls.py` says what they mean. */
+
+declare namespace Controls {
+  type Id = string | Record<string, string | number>;
+
+  /** What Dash gives to every component. */
+  interface Common {
+    id?: Id;
+    setProps(changed: Record<string, unknown>): void;
+  }
+
+  type Item = string | { value: string; label: string } | { group: string; items: Item[] };
+
+  interface ButtonProps extends Common {
+    children: unknown;
+    n_clicks?: number;
+    disabled?: boolean;
+    busy?: boolean;
+    icon?: string;
+    primary?: boolean;
+    className?: string;
+    title?: string;
+  }
+
+  interface SelectProps extends Common {
+    value?: string | null;
+    data: Item[];
+    label?: string;
+    placeholder?: string;
+    disabled?: boolean;
+    hidden?: boolean;
+    width?: number;
+    className?: string;
+  }
+
+  interface FieldProps extends Common {
+    value?: string | number | null;
+    type?: "text" | "number";
+    label?: string;
+    placeholder?: string;
+    icon?: string;
+    min?: number;
+    max?: number;
+    step?: number | string;
+    debounce?: boolean;
+    n_submit?: number;
+    suggestions?: Item[];
+    disabled?: boolean;
+    width?: number;
+    className?: string;
+  }
+
+  interface CheckboxProps extends Common {
+    checked?: boolean;
+    label: string;
+    disabled?: boolean;
+  }
+
+  interface SeveralProps extends Common {
+    value?: string[];
+    data: Item[];
+    label?: string;
+    placeholder?: string;
+    search?: boolean;
+    className?: string;
+  }
+
+  interface TabsProps extends Common {
+    value: string;
+    tabs: { value: string; label: string; lazy: boolean }[];
+    children: unknown[];
+  }
+
+  interface PopoverProps extends Common {
+    label: string;
+    icon?: string;
+    title?: string;
+    menu?: boolean;
+    busy?: boolean;
+    link?: boolean;
+    end?: boolean;
+    children: unknown;
+  }
+
+  interface AlertProps extends Common {
+    title: string;
+    children: unknown;
+  }
+}
