@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from editor.placement.costs import Costs, processors
 from editor.placement.placement import Placement, Settings
 from editor.placement.policies.problem import Problem
@@ -18,6 +16,5 @@ def aims_at_throughput(settings: Settings) -> bool:
 def busiest_seconds(placement: Placement, costs: Costs) -> float:
     """Load of the busiest processor in one run, transfers included: the least time between two requests."""
     placed = placement.placed_ops
-    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed)
-    loads = np.bincount(processors(placement.devices), problem.loads(placement.assignment.device[placed]))
-    return float(loads.max(initial=0.0))
+    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processors(placement.devices))
+    return float(problem.busy(placement.assignment.device[placed]).max(initial=0.0))

@@ -23,11 +23,15 @@ from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
+from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
 from editor.placement.policies.optimal import lower_bound, optimal
+from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem
 from editor.placement.policies.registry import POLICIES
+from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Task
 from editor.placement.rules import parse_rules
+from editor.placement.throughput import busiest_seconds
 from editor.runtimes.base import Capability
 
 PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -355,3 +359,29 @@ def test_within_memory_nothing_is_slower_than_stages_that_fit(mobilenet: Graph) 
     within = editor.partition(mobilenet, table, policy="memory")
     assert within.placement.assignment.objective is not None
     assert within.placement.assignment.objective <= total * (1 + 1e-9)
+
+
+@PROFILE
+@given(priced(most=6), st.integers(0, 3))
+def test_devices_of_one_processor_take_turns_in_search_and_bounds(case: tuple[Graph, Costs, np.ndarray], shared: int) -> None:
+    graph, costs, allowed = case
+    devices = costs.op.shape[1]
+    processor = np.minimum(np.arange(devices), max(shared, 0)).astype(np.int64)
+    problem = Problem.of(graph, costs, allowed, np.arange(len(graph)), processor=processor)
+    best = min(value_of(problem, p, BUSIEST) for p in every_placement(allowed))
+    start = next(iter(every_placement(allowed)))
+    assert busiest_bound(problem) <= best + 1e-9 and relaxed_bound(problem, busiest=True) <= best + 1e-9
+    found = improve(problem, start, BUSIEST, 1.0)
+    assert found.bound <= best + 1e-9 <= found.value + 2e-9
+    if not shared:
+        assert best == pytest.approx(min(problem.loads(p).sum() for p in every_placement(allowed)))
+
+
+def test_throughput_does_not_promise_that_runtimes_of_one_cpu_run_at_once(mobilenet: Graph) -> None:
+    """The layout called best throughput had fewer requests a second than the plan that it was compared with."""
+    table = [{"name": "a", "backendName": "CPU"}, {"name": "b", "backendName": "openvino"}]
+    plans = [editor.partition(mobilenet, table, policy="optimal", policy_options={"objective": objective}).placement
+             for objective in ("throughput", "latency")]
+    costs = estimate(mobilenet, plans[0].devices)
+    most, least = (busiest_seconds(plan, costs) for plan in plans)
+    assert most <= least * (1 + 1e-9) and plans[0].assignment.objective == pytest.approx(most)

@@ -64,7 +64,7 @@ class FreedNodes:
             problem: all nodes.
             label: [node] device, where a node is not freed.
             freed: [node] whether it is placed again.
-            busiest: whether to minimise the load of the busiest device, and not the sum of all loads.
+            busiest: whether to minimise the load of the busiest processor, and not the sum of all loads.
             value: seconds of ``label``; the unit of the solver's integers is a small part of it.
         """
         self.problem, self.start, self.freed, self.unit = problem, label, freed, value / _UNITS
@@ -84,8 +84,9 @@ class FreedNodes:
         loads = [sum(terms) + constant for terms, constant in zip(self.terms, self.constant, strict=True)]
         if busiest:
             top = self.model.new_int_var(0, 4 * _UNITS, "top")
-            for load in loads:
-                self.model.add(load <= top)
+            for processor in range(int(problem.processors.max()) + 1):
+                mine = np.flatnonzero(problem.processors == processor).tolist()
+                self.model.add(sum(loads[d] for d in mine) <= top)
             self.model.minimize(top)
         else:
             self.model.minimize(sum(loads))

@@ -36,15 +36,14 @@ class Improved:
     label: Ints
     """[node] device"""
     value: float
-    """seconds: load of the busiest device, or sum of all loads"""
+    """seconds: load of the busiest processor, or sum of all loads"""
     bound: float
     """No placement has a lower value, as far as proved."""
 
 
 def value_of(problem: Problem, label: Ints, objective: str) -> float:
-    """Seconds of a placement: the load of its busiest device, or the sum of all loads."""
-    loads = problem.loads(label)
-    return float(loads.max(initial=0.0) if objective == BUSIEST else loads.sum())
+    """Seconds of a placement: the load of its busiest processor, or the sum of all loads."""
+    return float(problem.busy(label).max(initial=0.0) if objective == BUSIEST else problem.loads(label).sum())
 
 
 def improve(problem: Problem, label: Ints, objective: str, seconds: float, bound: float = 0.0,

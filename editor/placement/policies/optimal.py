@@ -13,7 +13,7 @@ import numpy as np
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.placement.choices import OBJECTIVES
-from editor.placement.costs import Costs, price
+from editor.placement.costs import Costs, price, processors
 from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
@@ -77,12 +77,12 @@ def _least_latency(task: Task) -> Assignment:
 
 
 def _least_busy(task: Task, start: Assignment) -> Assignment:
-    """Least load of the busiest device: the best known placement, improved by large neighbourhood search.
+    """Least load of the busiest processor: the best known placement, improved by large neighbourhood search.
 
     Known are contiguous pipeline stages, where the constraints allow them, the placement of least latency, and its candidates.
     """
-    costs, placed = task.costs(), task.placed
-    problem = Problem.of(task.constraints.graph, costs, task.constraints.allowed, placed)
+    costs, placed, constraints = task.costs(), task.placed, task.constraints
+    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, processor=processors(constraints.devices))
     known = [start.device[placed], *candidates(problem, costs)]
     with contextlib.suppress(EditorError):  # no contiguous stages
         known.insert(0, pipeline(task).device[placed])

@@ -6,6 +6,7 @@ import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.graph import Ints
+from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
 from editor.placement.policies.problem import Problem, Tensor
@@ -16,7 +17,8 @@ _MAX_NODES = 360
 
 
 def pipeline(task: Task) -> Assignment:
-    """Minimises the load of the busiest device; every device runs one stage of a topological order.
+    """Minimises the load of the busiest device; every device runs one stage of a topological order. Runtimes of one CPU take
+    turns on it, so what is reported is the load of the busiest processor.
 
     The bound is the larger of the mean load with every op on its fastest device and the slowest single op.
 
@@ -27,7 +29,7 @@ def pipeline(task: Task) -> Assignment:
     size = weight_bytes(constraints.graph, placed)
     limits = [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
     room = limits * weight_shrinkage(constraints.graph, constraints.devices, size)
-    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size)
+    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size, processors(constraints.devices))
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)
@@ -41,16 +43,16 @@ def pipeline(task: Task) -> Assignment:
         raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
                           "use the policy `optimal` or `memory`, or relax the constraints")
     device[placed] = label
-    return Assignment(device, reasons(task, costs, device), float(problem.loads(label).max()),
+    return Assignment(device, reasons(task, costs, device), float(problem.busy(label).max()),
                       busiest_bound(problem), "busiest device", costs.estimated)
 
 
 def busiest_bound(problem: Problem) -> float:
-    """Lower bound in seconds of the busiest device's load: mean load at best speed, or the slowest single op."""
+    """Lower bound in seconds of the busiest processor's load: mean load at best speed, or the slowest single op."""
     if not len(problem):
         return 0.0
     fastest = np.where(problem.allowed, problem.time, np.inf).min(axis=1)
-    return float(max(fastest.sum() / problem.time.shape[1], fastest.max()))
+    return float(max(fastest.sum() / (problem.processors.max() + 1), fastest.max()))
 
 
 def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:

@@ -47,13 +47,15 @@ class Problem:
     """[tensor, device] seconds from the device to host memory"""
     enter: Floats
     """[tensor, device] seconds from host memory to the device"""
+    processor: Ints | None = None
+    """[device] number of its processor, from 0: runtimes of one CPU take turns on it. None: each device has its own."""
 
     def __len__(self) -> int:
         return len(self.size)
 
     @classmethod
     def of(cls, graph: Graph, costs: Costs, allowed: Bools, placed: Ints, capacity: Sequence[float] | Floats | None = None,
-           size: Floats | None = None) -> Problem:
+           size: Floats | None = None, processor: Ints | None = None) -> Problem:
         """Builds the problem of a graph; nodes are the placed ops in topological order.
 
         Args:
@@ -63,6 +65,7 @@ class Problem:
             placed: ops with a device of their own, in topological order.
             capacity: [device] bytes.
             size: [op] bytes of weights.
+            processor: [device] number of its processor.
         """
         node = np.full(len(graph), -1, np.int64)
         node[placed] = np.arange(len(placed))
@@ -77,7 +80,7 @@ class Problem:
             time, enter = time + costs.wires.ends_on(), enter + costs.wires.entering()
         return cls(time[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
                    np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
-                   node[producer[inside][order][starts]], readers, costs.leave[ids], enter[ids])
+                   node[producer[inside][order][starts]], readers, costs.leave[ids], enter[ids], processor)
 
     @classmethod
     def build(cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]) -> Problem:
@@ -111,6 +114,15 @@ class Problem:
                 + np.bincount(source_device, self.leave[leaving, source_device], devices)
                 + np.bincount(device, self.enter[tensor, device], devices))
         return np.asarray(load, np.float64)
+
+    @cached_property
+    def processors(self) -> Ints:
+        """[device] number of its processor, from 0."""
+        return np.arange(self.time.shape[1]) if self.processor is None else self.processor
+
+    def busy(self, label: Ints) -> Floats:
+        """[processor] busy seconds of one run: the loads of all its devices."""
+        return np.bincount(self.processors, self.loads(label)).astype(np.float64)
 
     def used(self, label: Ints) -> Floats:
         """[device] bytes of weights."""

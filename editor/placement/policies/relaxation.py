@@ -19,7 +19,7 @@ def relaxed_bound(problem: Problem, busiest: bool) -> float:
 
     Args:
         problem: what to place.
-        busiest: bound the load of the busiest device, instead of the sum of all loads.
+        busiest: bound the load of the busiest processor, instead of the sum of all loads.
     """
     n, devices = problem.time.shape
     if n == 0 or len(problem.readers.values) * devices > _MAX_TERMS:
@@ -49,6 +49,9 @@ def relaxed_bound(problem: Problem, busiest: bool) -> float:
                 loads[d].append((arrives, problem.enter[i, d] / unit))
             if leaves is not None:
                 loads[d].append((leaves, problem.leave[i, d] / unit))
+    if busiest:
+        devices_of = [np.flatnonzero(problem.processors == p).tolist() for p in range(int(problem.processors.max()) + 1)]
+        loads = [[term for d in mine for term in loads[d]] for mine in devices_of]
     _minimise(solver, loads, busiest)
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return 0.0
@@ -96,4 +99,4 @@ def _minimise(solver: pywraplp.Solver, loads: list[list[tuple[pywraplp.Variable,
         row = solver.Constraint(0, solver.infinity())
         row.SetCoefficient(top, 1)
         for variable, seconds in load:
-            row.SetCoefficient(variable, -seconds)
+            row.SetCoefficient(variable, row.GetCoefficient(variable) - seconds)
