@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from editor.errors import EditorError
@@ -9,9 +11,13 @@ from editor.graph.graph import Ints
 from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
-from editor.placement.policies.problem import Problem, Tensor
+from editor.placement.policies.problem import Floats, Problem, Tensor
 from editor.placement.policies.task import Assignment, Task, reasons
+from editor.placement.run_memory import run_memory
+from editor.placement.subgraphs.minimal import minimal
 
+_ROUNDS = 8
+"""Of fewer weights for a device whose tensors do not fit beside them."""
 _MAX_NODES = 360
 """Larger graphs are first merged into this many blocks of about equal time."""
 
@@ -22,29 +28,57 @@ def pipeline(task: Task) -> Assignment:
 
     The bound is the larger of the mean load with every op on its fastest device and the slowest single op.
 
+    A device must hold the tensors of its stage beside its weights: where they are too much, it gets fewer weights, until both
+    fit. Where they never do, the stages whose weights fit are taken.
+
     Raises:
         EditorError: the constraints allow no contiguous stages.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
-    limits = [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
-    room = limits * weight_shrinkage(constraints.graph, constraints.devices, size)
+    limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
+    shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
+    room = limits * shrinkage
     problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size, processors(constraints.devices))
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)
-    best, label = float("inf"), device[placed]
+    label = _best_stages(problem)
+    if label is None:
+        raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
+                          "use the policy `optimal` or `memory`, or relax the constraints")
+    device[placed] = label
+    tried = device.copy()
+    for _ in range(_ROUNDS if np.isfinite(limits).any() else 0):
+        over = _excess(task, tried, limits)
+        if (over <= 0).all():
+            device = tried
+            break
+        room = room - np.maximum(over, 0) * shrinkage
+        fewer = _best_stages(replace(problem, capacity=np.maximum(room, 0))) if (room >= 0).all() else None
+        if fewer is None:
+            break
+        tried[placed] = fewer
+    return Assignment(device, reasons(task, costs, device), float(problem.busy(device[placed]).max()),
+                      busiest_bound(problem), "busiest device", costs.estimated)
+
+
+def _best_stages(problem: Problem) -> Ints | None:
+    """[node] device of the best contiguous stages over several orders; None where there are none."""
+    best, label = float("inf"), None
     for order in orders(problem, count=4):
         small, block = _blocks(problem, order)
         value, of_block = best_chain(small, np.arange(len(small)))
         if value < best:
             best, label = value, of_block[block]
-    if not np.isfinite(best):
-        raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
-                          "use the policy `optimal` or `memory`, or relax the constraints")
-    device[placed] = label
-    return Assignment(device, reasons(task, costs, device), float(problem.busy(label).max()),
-                      busiest_bound(problem), "busiest device", costs.estimated)
+    return label
+
+
+def _excess(task: Task, device: Ints, limits: Floats) -> Floats:
+    """[device] bytes that weights and tensors of a run take beyond the limit; negative where there is room."""
+    constraints = task.constraints
+    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+    return np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
 
 
 def busiest_bound(problem: Problem) -> float:
