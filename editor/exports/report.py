@@ -15,6 +15,7 @@ import numpy as np
 
 from editor.errors import ExportError
 from editor.exports.colours import device_colour, text_colour
+from editor.exports.measurement import in_words, read_measurement
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
@@ -29,8 +30,17 @@ _AT_PEAK = 10
 _PAGE = Path(__file__).resolve().parent / "runners" / "standalone.html"
 
 
-def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
-    """The report as JSON data. Sizes in bytes, -1 where unknown."""
+def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict[str, Any]:
+    """The report as JSON data. Sizes in bytes, -1 where unknown.
+
+    Args:
+        placement: the plan.
+        stamp: origin of the report.
+        measured: a file that `bench --json` wrote of this plan; "" for none.
+
+    Raises:
+        ExportError: the file holds no benchmark of this plan.
+    """
     graph, division = placement.graph, placement.division
     source = best_source(graph, placement.devices)
     costs = costs_of(graph, placement.devices, source)
@@ -45,6 +55,7 @@ def report_of(placement: Placement, stamp: str = "") -> dict[str, Any]:
                    "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
                    "pins": len(placement.settings.pins), "latency": placement.price(costs).total, "kind": basis.kind,
                    "source": basis.source},
+        "measurement": read_measurement(measured, placement) if measured else None,
         "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "kind": basis.kind}
                       for f in fallbacks(placement, costs)],
         "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
@@ -78,15 +89,15 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 
 
-def write_json(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_report.json``."""
-    text = json_text(report_of(placement, stamp))
+def write_json(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+    """Writes ``<model>_report.json``; ``measured``: JSON of a benchmark of this plan."""
+    text = json_text(report_of(placement, stamp, measured))
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.json", text)]
 
 
-def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_report.md``."""
-    report = report_of(placement, stamp)
+def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+    """Writes ``<model>_report.md``; ``measured``: JSON of a benchmark of this plan."""
+    report = report_of(placement, stamp, measured)
     totals = report["totals"]
     lines = [f"# {_cell(report['model']['name'])} over {counted(len(report['devices']), 'device')}", "",
              f"{report['model']['ops']:,} ops, {counted(totals['subgraphs'], 'subgraph')}, "
@@ -98,6 +109,8 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list
     for d in report["devices"]:
         where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {human_bytes(d['memory'])} |")
+    if report["measurement"]:
+        lines += ["", "## Measurement", "", *(f"- {_cell(line)}" for line in in_words(report["measurement"]))]
     if report["fallbacks"]:
         lines += ["", "## Fallbacks", "",
                   f"Ops that are not on the device that was wanted. Times: {totals['kind']} {totals['source']}.", "",
@@ -129,16 +142,22 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "") -> list
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n")]
 
 
-def write_html(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>.html``: graph, colours, reasons and tables in one file that needs no server."""
-    return write_comparison({"this plan": placement}, out_dir, stamp)
+def write_html(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+    """Writes ``<model>.html``: graph, colours, reasons and tables in one file that needs no server.
+
+    ``measured``: JSON of a benchmark of this plan.
+    """
+    return write_comparison({"this plan": placement}, out_dir, stamp, {"this plan": measured} if measured else {})
 
 
 MAX_COMPARED = 4
 
 
-def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str = "") -> list[Path]:
+def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str = "",
+                     measured: Mapping[str, str] | None = None) -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
+
+    ``measured``: JSON files of benchmarks, by name of the layout.
 
     Raises:
         ExportError: there are more than four layouts, or they are of different models.
@@ -149,11 +168,11 @@ def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str
     for name, one in layouts.items():
         if one.graph.op_keys != first.graph.op_keys:
             raise ExportError(f"{name!r} is of another model ({one.graph.path}) than {first.graph.path}")
-    return [write_atomic(out_dir / f"{safe_stem(first.graph.name)}.html", standalone(layouts, stamp))]
+    return [write_atomic(out_dir / f"{safe_stem(first.graph.name)}.html", standalone(layouts, stamp, measured or {}))]
 
 
-def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
-    """The HTML page as text; ``layouts`` are by name and all of one model."""
+def standalone(layouts: Mapping[str, Placement], stamp: str = "", measured: Mapping[str, str] | None = None) -> str:
+    """The HTML page as text; ``layouts`` are by name and all of one model, ``measured`` are files of their benchmarks."""
     first = next(iter(layouts.values()))
     graph = first.graph
     ops = [op for op in graph.order.tolist() if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())]
@@ -169,7 +188,8 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
             "type": [graph.type_label(op) for op in ops], "name": [graph.display_name(op) for op in ops],
             "key": [graph.op_keys[op] for op in ops], "devices": devices,
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
-            "layouts": [_layout(name, p, ops, devices, reasons, stamp, source) for name, p in layouts.items()],
+            "layouts": [_layout(name, p, ops, devices, reasons, source, report_of(p, stamp, (measured or {}).get(name, "")))
+                        for name, p in layouts.items()],
             "reasons": list(reasons), "source": str(basis_of(costs_of(graph, first.devices, source), source))}
     # Names are untrusted: no text in the data may be parsed as markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
@@ -177,13 +197,14 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "") -> str:
     return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
 
 
-def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], stamp: str,
-            source: str) -> dict[str, Any]:
+def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], source: str,
+            report: Mapping[str, Any]) -> dict[str, Any]:
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
     predicted = placement.price(costs).total
-    return {"name": name, "report": report_of(placement, stamp), "predicted": predicted,
+    return {"name": name, "report": report, "predicted": predicted,
+            "measured": in_words(report["measurement"]) if report["measurement"] else [],
             "device": [number[int(d)] for d in placement.device_of_op[ops]],
             "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
             "reason": [reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}

@@ -265,6 +265,17 @@ class AppState:
             self._head_start.cancel()
         self.jobs.close()
 
+    def measured(self, document: Document) -> BenchmarkResult | None:
+        """The last benchmark of a document, where it measured the present plan."""
+        benchmark = self.benchmarks.get(document.id)
+        if benchmark is None or benchmark.kind != "benchmark" or benchmark.version != document.version:
+            return None
+        try:
+            found: list[BenchmarkResult] = benchmark.job.result(0)
+        except (EditorError, TimeoutError):
+            return None  # it runs, was cancelled, or failed
+        return found[0]
+
     def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int,
                   memory: bool = False) -> BenchmarkState:
         """Starts measuring the current plan of a document; a running measurement of it is cancelled.

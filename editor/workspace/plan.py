@@ -245,13 +245,15 @@ class Plan:
             options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``) and
                 ``dag`` ("no"), ``log`` ``sidecar`` ("no"), ``onnxruntime`` ``assignment`` (``annotations``, ``names``)
                 and ``budget`` ("no"), ``html`` ``compare``: ``tools`` for what OpenVINO, Glow and ONNX Runtime would
-                do, or paths of up to three other plans of the model, separated by commas.
+                do, or paths of up to three other plans of the model, separated by commas; ``html``, ``md`` and ``json``
+                take ``measured``: the JSON that `bench PLAN --json FILE` wrote of this plan.
         """
         if form == "html" and "compare" in options:
             layouts = {"this plan": self.placement, **self._others(options["compare"])}
             from editor.exports.report import write_comparison
 
-            return write_comparison(layouts, Path(out_dir), self.stamp)
+            measured = {"this plan": options["measured"]} if "measured" in options else {}
+            return write_comparison(layouts, Path(out_dir), self.stamp, measured)
         if form == "plan" and not options:
             return [self.save(Path(out_dir) / "plan.json")]
         return export_placement(self.placement, form, Path(out_dir), self.stamp, **options)

@@ -243,6 +243,10 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     until(page, "window.heteroCy.nodes('.dim').length > 50")
     expect(page.locator("#runs-table tbody tr")).to_have_count(1)
     expect(page.locator("#runs-table")).to_contain_text("automatic")
+    page.click("#export")
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Report, Markdown").click()
+    assert "## Measurement" in download.value.path().read_text()
     page.reload()
     ready(page)
     expect(page.locator("#runs-table tbody tr")).to_have_count(1)

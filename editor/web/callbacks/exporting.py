@@ -13,10 +13,11 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, ExportError
+from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.glow_log import partition_log
 from editor.exports.notes import export_notes
-from editor.files import safe_stem, write_atomic
+from editor.files import json_text, safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
 from editor.workspace.document import Document
@@ -34,7 +35,7 @@ def register(app: Dash, state: AppState) -> None:
         what = ctx.triggered_id["what"]
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            content = await asyncio.to_thread(_content, document, what)
+            content = await asyncio.to_thread(_content, document, what, state.measured(document))
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
@@ -49,11 +50,17 @@ _WEIGHTS_BYTES = 1 << 20
 """Larger files are weights, which take seconds to compress and hardly shrink."""
 
 
-def _bundle(document: Document, form: str) -> dict[str, Any]:
+_REPORTS = ("html", "md", "json")
+"""Formats that say what a benchmark of the plan measured."""
+
+
+def _bundle(document: Document, form: str, result: BenchmarkResult | None) -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        paths = document.plan.export(form, folder)
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
+        folder, options = Path(name), {}
+        if result is not None and form in _REPORTS:
+            options["measured"] = str(write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict())))
+        paths = document.plan.export(form, folder, **options)
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_DOWNLOAD_BYTES:
             raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
@@ -69,9 +76,9 @@ def _bundle(document: Document, form: str) -> dict[str, Any]:
         return dict(dcc.send_bytes(packed.getvalue(), f"{safe_stem(document.graph.name)}_{form}.zip"))
 
 
-def _content(document: Document, what: str) -> dict[str, Any]:
+def _content(document: Document, what: str, result: BenchmarkResult | None) -> dict[str, Any]:
     if what.startswith("bundle:"):
-        return _bundle(document, what.partition(":")[2])
+        return _bundle(document, what.partition(":")[2], result)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
