@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.device_profile import basis_of, best_source, costs_of
-from editor.placement.placement import Placement, solve
+from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
 from editor.workspace.layouts import figures
 
@@ -80,17 +80,24 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load) -> 
         define = {**now.graph.define, **dict(zip(names, values, strict=True))}
         try:
             graph, answers = load(define)
-            placement = solve(graph, now.devices, now.settings, answers)
+            source = best_source(graph, now.devices)
+            placement = solve(graph, now.devices, _with_costs(now.settings, source), answers)
         except EditorError as error:
             found.append(AtSizes(define, {}, 0, None, str(error).splitlines()[0]))
             continue
-        source = best_source(graph, now.devices)
         costs = costs_of(graph, now.devices, source)
         placed = [graph.op_keys[op] for op in placement.placed_ops.tolist()]
         there = placement.affinity
         moved = sum(1 for key in placed if key in device and device[key] != there[key])
         found.append(AtSizes(define, figures(placement, costs), moved, basis_of(costs, source), ""))
     return found
+
+
+def _with_costs(settings: Settings, source: str) -> Settings:
+    """A profile holds for the sizes that were measured: at others a policy decides by estimates."""
+    if settings.policy_options.get("costs") != "measured" or source == "measured":
+        return settings
+    return replace(settings, policy_options={**settings.policy_options, "costs": "estimate"})
 
 
 def words(row: AtSizes, names: Sequence[str]) -> str:

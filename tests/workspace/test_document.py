@@ -154,8 +154,10 @@ def test_the_order_of_devices_is_no_other_table(mobilenet: Graph, tmp_path: Path
     assert not kept.other_devices and kept.placement is not None and kept.placement.devices == document.devices
 
 
-def test_costs_are_called_what_the_figures_come_from(mobilenet: Graph, tmp_path: Path) -> None:
+def test_costs_are_called_what_the_figures_come_from(
+        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a policy without costs the list said "estimated" while the figures came from a profile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     document = make(Store(str(tmp_path)), mobilenet)
     assert costs_value(document) == "estimate"
     keys = [mobilenet.op_keys[op] for op in document.placement.placed_ops]

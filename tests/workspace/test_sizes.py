@@ -11,6 +11,7 @@ from conftest import EXAMPLES
 import editor
 from editor.__main__ import main
 from editor.graph.graph import Graph
+from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.workspace.sizes import MOST_SIZES, parse_sizes
 
 WHISPER = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
@@ -30,6 +31,20 @@ def test_each_row_is_the_plan_of_the_model_at_these_sizes(whisper: Graph) -> Non
     assert rows[0].moved_ops == 0
     seconds = [r.figures["predicted"] for r in rows]
     assert seconds[0] < seconds[1] < seconds[3] and seconds[0] < seconds[2] < seconds[3]
+
+
+def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
+        whisper: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These rows said that there is no profile, and had no figures."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    [cpu] = editor.partition(whisper, "HETERO:CPU").devices
+    seconds = {whisper.op_keys[op]: 1e-5 for op in whisper.order.tolist() if not whisper.op_is_constant[op]}
+    save_profile(whisper, cpu, DeviceProfile(cpu.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
+    plan = editor.partition(whisper, "HETERO:CPU", policy="optimal", policy_options={"costs": "measured"})
+    own = whisper.define["sequence"]
+    rows = plan.at_sizes({"sequence": [own, own + 8]})
+    assert [row.problem for row in rows] == ["", ""]
+    assert [row.basis.kind for row in rows if row.basis] == ["prediction", "estimate"]
 
 
 def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(whisper: Graph) -> None:
