@@ -1,19 +1,19 @@
-/* Fields, lists, tabs and menus as Dash components, of the browser's own elements. `editor/web/controls.py` names their properties. */
+/* Buttons, fields and lists as Dash components, of the browser's own elements. `editor/web/controls.py` names their properties. */
 (() => {
   "use strict";
 
-  const { createElement: h, useEffect, useRef, useState } = React;
+  const { createElement: h, useEffect, useState } = React;
 
-  /** @param {Controls.Id | undefined} id */
+  /** @type {Hetero["idOf"]} */
   const idOf = (id) => (id === undefined ? undefined : window.dash_component_api.stringifyId(id));
 
   /** @param {object} props */
   const marks = (props) => Object.fromEntries(Object.entries(props).filter(([name]) => /^(aria|data)-/.test(name)));
 
-  /** @param {string | undefined} name */
+  /** @type {Hetero["icon"]} */
   const icon = (name) => name && h("span", { className: `icon icon-${name}`, "aria-hidden": true });
 
-  /** @param {...(string | false | undefined)} names */
+  /** @type {Hetero["classes"]} */
   const classes = (...names) => names.filter(Boolean).join(" ");
 
   /**
@@ -266,184 +266,6 @@
     );
   }
 
-  /* What is not needed for the first stroke waits for the graph. */
-  let graphShown = false;
-  /** @type {(() => void)[]} */
-  const waiting = [];
-  window.heteroGraphShown = () => {
-    graphShown = true;
-    window.heteroScripts("after-graph");
-    for (const show of waiting.splice(0)) show();
-  };
-
-  function useGraphShown() {
-    const [shown, setShown] = useState(graphShown);
-    useEffect(() => {
-      if (!shown) waiting.push(() => setShown(true));
-      return undefined;
-    }, []);
-    return shown;
-  }
-
-  /** @param {{ children: unknown }} props */
-  const Later = ({ children }) => (useGraphShown() ? children : null);
-
-  /** @type {Record<string, (now: number, count: number) => number>} */
-  const STEPS = {
-    ArrowRight: (now, count) => (now + 1) % count,
-    ArrowLeft: (now, count) => (now + count - 1) % count,
-    Home: () => 0,
-    End: (_now, count) => count - 1,
-  };
-
-  /** @param {Controls.TabsProps} props */
-  function Tabs({ id, value, tabs, children, setProps }) {
-    const seen = useRef(new Set()),
-      shown = useGraphShown();
-    seen.current.add(value);
-    useEffect(() => {
-      if (shown) window.hetero.panelsShown();
-      return undefined;
-    }, [shown]);
-    /** @param {string} name */
-    const tabId = (name) => `${idOf(id)}-tab-${name}`;
-    /** @param {string} name */
-    const panelId = (name) => `${idOf(id)}-panel-${name}`;
-
-    /** @param {KeyboardEvent} event */
-    function walk(event) {
-      const now = tabs.findIndex((tab) => tab.value === value),
-        next = tabs[STEPS[event.key]?.(now, tabs.length)];
-      if (!next) return;
-      event.preventDefault();
-      setProps({ value: next.value });
-      document.getElementById(tabId(next.value))?.focus();
-    }
-
-    const heads = tabs.map((tab) =>
-      h(
-        "button",
-        {
-          key: tab.value,
-          id: tabId(tab.value),
-          type: "button",
-          role: "tab",
-          "aria-selected": tab.value === value,
-          "aria-controls": panelId(tab.value),
-          tabIndex: tab.value === value ? 0 : -1,
-          onClick: () => setProps({ value: tab.value }),
-        },
-        tab.label,
-      ),
-    );
-    const panels = tabs.map((tab, i) =>
-      h(
-        "div",
-        {
-          key: tab.value,
-          id: panelId(tab.value),
-          role: "tabpanel",
-          "aria-labelledby": tabId(tab.value),
-          hidden: tab.value !== value,
-          className: "tab-panel",
-        },
-        shown && (!tab.lazy || seen.current.has(tab.value)) && children[i],
-      ),
-    );
-    return h("div", { id: idOf(id), className: "tabs" }, h("div", { role: "tablist", onKeyDown: walk }, heads), panels);
-  }
-
-  /** @param {Controls.PopoverProps} props */
-  function Popover(props) {
-    const { id, label, title, menu, busy, link, end, children } = props;
-    const [open, setOpen] = useState(false);
-    const box = useRef(/** @type {HTMLElement | null} */ (null)),
-      panel = useRef(/** @type {HTMLElement | null} */ (null));
-    const items = () => /** @type {HTMLElement[]} */ ([...(panel.current?.querySelectorAll("button, input, select") ?? [])]);
-
-    useEffect(() => {
-      if (!open) return undefined;
-      items()[0]?.focus();
-      /** @param {Event} event */
-      const outside = (event) => {
-        if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
-      };
-      document.addEventListener("pointerdown", outside, true);
-      return () => document.removeEventListener("pointerdown", outside, true);
-    }, [open]);
-
-    /** @param {KeyboardEvent} event */
-    function key(event) {
-      if (!open) return;
-      const all = items(),
-        now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-      const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;
-      if (event.key === "Escape") {
-        setOpen(false);
-        /** @type {HTMLElement} */ (box.current?.firstElementChild)?.focus();
-      } else if (event.key === "Tab" && menu) setOpen(false);
-      else if (step !== undefined) {
-        event.preventDefault();
-        all[(step + all.length) % all.length].focus();
-      }
-      if (event.key !== "Tab") event.stopPropagation(); // these keys are no commands of the page
-    }
-
-    return h(
-      "div",
-      {
-        className: classes("popover", end && "end"),
-        ref: box,
-        onKeyDown: key,
-      },
-      h(
-        "button",
-        {
-          id: idOf(id),
-          type: "button",
-          title,
-          className: link ? "link" : "button",
-          disabled: busy,
-          "aria-busy": busy || undefined,
-          "aria-expanded": open,
-          "aria-haspopup": menu ? "menu" : "dialog",
-          onClick: () => setOpen(!open),
-        },
-        icon(props.icon),
-        label,
-      ),
-      open &&
-        h(
-          "div",
-          {
-            ref: panel,
-            role: menu ? "menu" : "dialog",
-            "aria-label": label,
-            className: "popover-panel",
-            /** @param {Event} event */
-            onClick: (event) => {
-              if (menu && /** @type {HTMLElement} */ (event.target).closest("button")) setTimeout(() => setOpen(false), 0);
-            },
-          },
-          children,
-        ),
-    );
-  }
-
-  /** @param {Controls.AlertProps} props */
-  function Alert({ id, title, children }) {
-    const [closed, close] = useState(false);
-    useEffect(() => {
-      close(false);
-      return undefined;
-    }, [children]);
-    return h(
-      "div",
-      { id: idOf(id), role: "alert", className: "alert", hidden: closed },
-      h("div", {}, h("b", {}, title), h("div", { className: "message" }, children)),
-      h("button", { type: "button", className: "close", "aria-label": "Close", onClick: () => close(true) }, "×"),
-    );
-  }
-
-  window.hetero_controls = { Button, Select, Field, Checkbox, Several, Tabs, Popover, Alert, Later };
+  window.hetero_controls = { Button, Select, Field, Checkbox, Several };
+  window.hetero.provide({ idOf, icon, classes });
 })();

@@ -298,7 +298,7 @@ def asset_sizes(browser: Browser, model: Path) -> None:
         page = browser.new_context(bypass_csp=True).new_page()
         sizes: dict[str, int] = {}
         page.on("response", lambda r: sizes.update({r.url: len(gzip.compress(r.body(), 6))})
-                if r.ok and ("/assets/" in r.url or "_dash-component-suites" in r.url) else None)
+                if r.ok and ("/_bundle/" in r.url or "_dash-component-suites" in r.url) else None)
         page.goto(url)
         page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
         page.wait_for_timeout(1000)

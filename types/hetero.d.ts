@@ -302,6 +302,11 @@ interface Hetero {
   fitPanes(): void;
 
   picture(form: string): void;
+  /** The id of a component as its element has it. */
+  idOf(id: Controls.Id | undefined): string | undefined;
+  icon(name: string | undefined): unknown;
+  /** Names of classes, those that are there. */
+  classes(...names: (string | false | undefined)[]): string;
   /** A page's components have come. */
   expectGraph(shown: Shown): void;
   /** Puts the first page into Dash's layout, where it has come. */

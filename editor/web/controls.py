@@ -1,4 +1,4 @@
-"""Fields, lists, tabs and menus as Dash components, of the browser's own elements; `assets/controls.js` draws them.
+"""Fields, lists, tabs and menus as Dash components, of the browser's own elements; `assets/controls*.js` draw them.
 
 A library of components would be read and run before the first graph is shown; these take two kilobytes.
 """
