@@ -214,6 +214,7 @@
 
   /** @type {Hetero["colour"]} */
   function colour(cy, view) {
+    const names = view.devices.map((d) => d.name);
     cy.batch(() => {
       cy.nodes(".frame").unselectify();
       cy.nodes(".terminal").forEach((node) => {
@@ -229,7 +230,7 @@
         if (i === undefined) return;
         const [look, word] = editor.lookOf(view, i);
         if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
-        const label = `${node.data("name")}\n${editor.short(word, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`;
+        const label = `${node.data("name")}\n${apart(word, names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`;
         const brief = `${signs([view.device[i]])} ${node.data("name")}`;
         if (node.data("label") !== label || node.data("brief") !== brief) node.data({ label, brief });
         const pin = view.pin[i];
@@ -251,6 +252,18 @@
         if (edge.hasClass("boundary") !== (crosses && !moves)) edge.toggleClass("boundary", crosses && !moves);
       });
     });
+  }
+
+  /**
+   * A text cut to a length, at its beginning where another text would look the same. As `apart` of editor/text.py.
+   * @param {string} text
+   * @param {string[]} others
+   * @param {number} length
+   */
+  function apart(text, others, length) {
+    if (text.length <= length) return text;
+    const alike = others.some((other) => other !== text && other.startsWith(text.slice(0, length - 1)));
+    return alike ? `…${text.slice(1 - length)}` : editor.short(text, length);
   }
 
   /**

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 
 def human_bytes(size: int) -> str:
@@ -29,6 +30,18 @@ def human_seconds(seconds: float) -> str:
 def shortened(text: str, length: int) -> str:
     """A text cut to a length, with an ellipsis."""
     return text if len(text) <= length else text[:length - 1] + "…"
+
+
+def shortened_name(text: str, length: int) -> str:
+    """A name cut to a length at its beginning: names of one model are paths, which differ at their ends."""
+    return text if len(text) <= length else "…" + text[len(text) - length + 1:]
+
+
+def apart(text: str, others: Iterable[str], length: int) -> str:
+    """A text cut to a length, at its beginning where another text would look the same. As ``apart`` of `assets/graph.js`."""
+    start = text[:length - 1]
+    alike = any(other != text and other.startswith(start) for other in others)
+    return shortened_name(text, length) if alike else shortened(text, length)
 
 
 def counted(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 
-from editor.text import shortened
+from editor.text import apart, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
@@ -88,7 +88,8 @@ class _Picture:
             words = _group_words([(view["devices"][d]["name"], n) for d, n in shares], len(places))
         else:
             only = view["devices"][shares[0][0]]["name"]
-            words = f"{shortened(only, _NAME if view['part'][places[0]] <= 99 else _NAME - 2)} · s{view['part'][places[0]]}"
+            room = _NAME if view["part"][places[0]] <= 99 else _NAME - 2
+            words = f"{apart(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         signs = "".join(chr(0x2460 + device) if device < 9 else "" for device, _ in shares[:3])
         return ("".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])

@@ -9,7 +9,7 @@ from dash import html
 
 from editor.devices.device import Device
 from editor.kinds import Kind
-from editor.text import human_bytes, human_seconds, shortened
+from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
@@ -152,9 +152,10 @@ def _pin_rows(document: Document) -> list[Any]:
     rows: list[Any] = []
     for key, label in list(pins.items())[:-_PINS_SHOWN - 1:-1]:
         op = graph.key_index[key]
-        name = f"{graph.type_label(op)} {graph.display_name(op)}"
+        kind, name = graph.type_label(op), graph.display_name(op)
         rows.append(html.Li([swatch(colours[label]) if label in colours else None,
-                             html.Button(shortened(name, 24), className="link", title=f"{name}: pinned to {label}",
+                             html.Button(f"{kind} {shortened_name(name, max(24 - len(kind), 8))}", className="link",
+                                         title=f"{kind} {name}: pinned to {label}",
                                          **{"data-goto": f"op{op}"}),
                              html.Button("×", className="mini", title=f"Unpin {graph.display_name(op)}",
                                          **{"data-unpin-op": str(op), "aria-label": f"Unpin {graph.display_name(op)}"})]))

@@ -11,7 +11,7 @@ from editor.graph.graph import Ints
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.runtimes.base import MemoryOverhead
-from editor.text import counted, human_bytes, shortened
+from editor.text import counted, human_bytes, shortened_name
 from editor.web.panels.parts import kind_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -52,7 +52,7 @@ def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
     if device.moment >= 0:
         op = int(memory.ops[device.moment])
         words += [f", tensors {human_bytes(device.peak - device.constants)} at ",
-                  html.Button(shortened(memory.graph.display_name(op), 40), className="link", **{"data-goto": f"op{op}"})]
+                  html.Button(shortened_name(memory.graph.display_name(op), 40), className="link", **{"data-goto": f"op{op}"})]
     if device.overhead != MemoryOverhead():
         words.append(html.Span(f"; a process takes about {human_bytes(memory.taken_by([number]))}", title=_TAKEN))
     if device.unknown:
@@ -106,6 +106,6 @@ def _row(memory: RunMemory, held: HeldTensor) -> html.Tr:
         if number < 0:
             return "the caller"
         name = memory.graph.display_name(number)
-        return html.Button(shortened(name, 30), className="link", title=name, **{"data-goto": f"op{number}"})
-    return html.Tr([html.Td(shortened(held.tensor, 40), title=held.tensor), html.Td(held.kind),
+        return html.Button(shortened_name(name, 30), className="link", title=name, **{"data-goto": f"op{number}"})
+    return html.Tr([html.Td(shortened_name(held.tensor, 40), title=held.tensor), html.Td(held.kind),
                     html.Td(human_bytes(held.bytes)), html.Td(op(held.first)), html.Td(op(held.last))])
