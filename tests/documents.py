@@ -10,7 +10,8 @@ from typing import Any
 from conftest import write_dag
 
 import editor
-from editor.workspace.document import Document, first_decisions
+from editor.workspace.decisions import first_decisions
+from editor.workspace.document import Document
 from editor.workspace.history import Store
 
 

@@ -35,7 +35,8 @@ from editor.web.stroke_order import Pages
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.workspace import plan_file
-from editor.workspace.document import Document, first_decisions
+from editor.workspace.decisions import first_decisions
+from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.plan import Plan, with_costs_of_here
 from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes

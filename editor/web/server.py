@@ -26,7 +26,6 @@ from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
 from editor.web.access import Access
 from editor.web.app_state import AppState
-from editor.web.bundles import BUNDLED, Bundles
 from editor.web.callback_gate import CallbackGate
 from editor.web.callbacks import (
     benchmarking,
@@ -43,6 +42,7 @@ from editor.web.callbacks import (
 from editor.web.drawing.preview import WAIT, preview
 from editor.web.open_request import OpenRequest
 from editor.web.other_users import other_users
+from editor.web.page_files import BUNDLED, Bundles
 from editor.web.request_limits import BodyLimit, PatientProtocol
 from editor.web.security import LOOPBACK, Guard
 from editor.web.standing import StandingService

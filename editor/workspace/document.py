@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,10 @@ from editor.placement.constraints import allowed_by_lists
 from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.regions import between, expand_selection, same_device_region
-from editor.placement.rules import Rule, parse_rules
+from editor.placement.rules import Rule
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
+from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
 from editor.workspace.layouts import Layout, layout_of, ready_made
@@ -42,8 +42,6 @@ class Refusal:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_TEXT = "devices_text"
-"""Stands in the first revision only."""
 _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
@@ -84,7 +82,7 @@ class Document:
         self._lock = threading.RLock()
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
-        self._capabilities = {_identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
+        self._capabilities = {identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
                               if d.name in capabilities}
         """By everything that a table says of a device: it may be changed, and changed back."""
         self._original = store.decisions(record.id, 0)
@@ -116,7 +114,7 @@ class Document:
     @property
     def devices_text(self) -> str:
         """The device table as YAML, with the comments of the file that it came from."""
-        return table_text([d.entry for d in self.devices], self._original.get(_TEXT, ""))
+        return table_text([d.entry for d in self.devices], self._original.get(TEXT, ""))
 
     @property
     def history(self) -> HistoryTree:
@@ -254,7 +252,7 @@ class Document:
             pins, forced = self._pins()
             able = {d.name: self._capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
             kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
-            self._apply(_changed_devices(self.devices, devices), {**self._decisions, "devices": plain, "pins": kept,
+            self._apply(changed_devices(self.devices, devices), {**self._decisions, "devices": plain, "pins": kept,
                                                                   "forced": sorted(forced & set(kept))})
             return len(pins) - len(kept)
 
@@ -391,7 +389,7 @@ class Document:
 
     def _stored_layout(self, name: str, decisions: Mapping[str, Any]) -> Layout:
         devices, settings = load_devices(decisions["devices"]), settings_of(decisions)
-        if sorted(map(_identity, devices)) == sorted(map(_identity, self.devices)):
+        if sorted(map(identity, devices)) == sorted(map(identity, self.devices)):
             return layout_of(name, settings, self._placement)
         try:
             answers = [self._capability(d) for d in devices]
@@ -438,7 +436,7 @@ class Document:
 
     def _stored(self, number: int) -> dict[str, Any]:
         decisions = self.store.decisions(self.id, number)
-        decisions.pop(_TEXT, None)
+        decisions.pop(TEXT, None)
         return decisions
 
     def _solve(self, decisions: Mapping[str, Any]) -> Placement:
@@ -446,42 +444,12 @@ class Document:
         return solve(self.graph, devices, settings_of(decisions), [self._capability(d) for d in devices])
 
     def _capability(self, device: Device) -> Capability:
-        known = self._capabilities.get(_identity(device))
+        known = self._capabilities.get(identity(device))
         if known is None:
-            known = self._capabilities[_identity(device)] = capability(self.graph, device)
+            known = self._capabilities[identity(device)] = capability(self.graph, device)
         return known
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
         return f"{len(ops)} ops"
-
-
-def _identity(device: Device) -> str:
-    return json.dumps(dict(device.entry), sort_keys=True, default=str)
-
-
-def _changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
-    """What is different in a device table, in a few words."""
-    old, new = ({d.name: _identity(d) for d in devices} for devices in (before, after))
-    parts = [f"add {name}" for name in new if name not in old] + [f"remove {name}" for name in old if name not in new]
-    parts += [f"change {name}" for name in new if name in old and new[name] != old[name]]
-    return "devices: " + (", ".join(parts) or " > ".join(new))
-
-
-def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:
-    """The decisions of a new document, and the text of the file that its device table came from."""
-    text = {_TEXT: devices_text} if devices_text else {}
-    return {**text, "devices": [dict(e) for e in entries], "policy": plan_settings.policy,
-            "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
-            "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,
-            "rules": [rule.to_dict() for rule in plan_settings.rules]}
-
-
-def settings_of(decisions: Mapping[str, Any]) -> Settings:
-    """Decisions as settings of a placement."""
-    return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),
-                    decisions["subgraphs"], parse_rules(decisions.get("rules", [])))
-
-
-__all__ = ["Document", "Refusal", "first_decisions", "settings_of"]

@@ -22,7 +22,7 @@ from documents import documents_of_one_record, paint_at_once
 
 from editor.errors import WorkspaceError
 from editor.placement.placement import Settings
-from editor.workspace.document import first_decisions
+from editor.workspace.decisions import first_decisions
 from editor.workspace.history import Store
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")

@@ -10,7 +10,8 @@ from conftest import write_dag
 import editor
 from editor.devices.table import parse_devices
 from editor.errors import EditorError
-from editor.workspace.document import Document, first_decisions
+from editor.workspace.decisions import first_decisions
+from editor.workspace.document import Document
 from editor.workspace.history import Store
 
 TABLE = [{"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "CPU", "backendName": "CPU"}]

@@ -18,7 +18,8 @@ from editor.web.messages import Automatic, Layout
 from editor.web.panels.compare import compare_view
 from editor.web.strokes import _automatic, _use_layout
 from editor.web.view import costs_value, layout_costs, op_costs
-from editor.workspace.document import Document, first_decisions
+from editor.workspace.decisions import first_decisions
+from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from editor.resources import resource_dir
 from editor.web import controls
-from editor.web.bundles import Bundles
+from editor.web.page_files import Bundles
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_DASH = ('<script src="/_dash-component-suites/dash/deps/polyfill@7.min.js"></script>'

@@ -1,0 +1,42 @@
+"""The decisions of a document as they are stored: devices, policy, pins, rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from editor.devices.device import Device
+from editor.placement.placement import Settings
+from editor.placement.rules import parse_rules
+
+TEXT = "devices_text"
+"""Key of the text of the file that the device table came from; stands in the first revision only."""
+
+
+def identity(device: Device) -> str:
+    """All that a device table says of a device, as text."""
+    return json.dumps(dict(device.entry), sort_keys=True, default=str)
+
+
+def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
+    """What is different in a device table, in a few words."""
+    old, new = ({d.name: identity(d) for d in devices} for devices in (before, after))
+    parts = [f"add {name}" for name in new if name not in old] + [f"remove {name}" for name in old if name not in new]
+    parts += [f"change {name}" for name in new if name in old and new[name] != old[name]]
+    return "devices: " + (", ".join(parts) or " > ".join(new))
+
+
+def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:
+    """The decisions of a new document, and the text of the file that its device table came from."""
+    text = {TEXT: devices_text} if devices_text else {}
+    return {**text, "devices": [dict(e) for e in entries], "policy": plan_settings.policy,
+            "options": dict(plan_settings.policy_options), "pins": dict(plan_settings.pins),
+            "forced": sorted(plan_settings.forced), "subgraphs": plan_settings.subgraphs,
+            "rules": [rule.to_dict() for rule in plan_settings.rules]}
+
+
+def settings_of(decisions: Mapping[str, Any]) -> Settings:
+    """Decisions as settings of a placement."""
+    return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),
+                    decisions["subgraphs"], parse_rules(decisions.get("rules", [])))
