@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conftest import EXAMPLES
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import editor
@@ -101,3 +102,9 @@ def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is
     context.write_bytes(b"damaged")
     assert np.array_equal(kept(placement).run(X)["y"], expected)
     assert onnx.load(context).graph.node
+
+
+def test_weights_that_ops_compute_are_folded_before_the_npu_is_asked() -> None:
+    """It was given them as ops of its own, and did not answer within 18 s."""
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:QNN,CPU")
+    assert plan.placement.op_counts == {"QNN": 100, "CPU": 0}

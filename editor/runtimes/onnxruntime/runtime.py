@@ -86,10 +86,16 @@ class OnnxRuntime(RuntimeDefaults):
 
     def _given_away(self, model: ModelProto, device: Device) -> dict[str, str]:
         """Reasons by the names of nodes; raises whatever ONNX Runtime raises."""
+        import onnxruntime as ort
+
         from editor.runtimes.onnxruntime.device_sessions import RECORD, create_session, refused_ops
         from editor.runtimes.onnxruntime.options import session_options
 
-        session = create_session(model.SerializeToString(), session_options(optimize=False, entries=RECORD), device)
+        options = session_options(optimize=False, entries=RECORD)
+        if self.depends_on_neighbours(device):
+            # These compile what they are given: constants must be folded before, as they are before a run.
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        session = create_session(model.SerializeToString(), options, device)
         # The probe's own fillers have no name.
         return {name: f"{device.provider} leaves {kind} to {other}" for name, kind, other in refused_ops(session, device)
                 if kind != "ConstantOfShape" or name}
