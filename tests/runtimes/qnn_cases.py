@@ -106,5 +106,5 @@ def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is
 
 def test_weights_that_ops_compute_are_folded_before_the_npu_is_asked() -> None:
     """It was given them as ops of its own, and did not answer within 18 s."""
-    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:QNN,CPU")
+    plan = editor.partition(editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:QNN,CPU")
     assert plan.placement.op_counts == {"QNN": 100, "CPU": 0}
