@@ -18,6 +18,8 @@ _SCRIPT = re.compile(r'<script src="([^"]+)"></script>')
 _LATER = {"after-graph": "/polyfill@", "tables": "/dash_ag_grid/"}
 """Scripts that wait, by what they wait for: that the graph is on the screen, or the first table. The first is what browsers of
 before 2020 lack, and Plotly asks for; it also replaces parts that every browser has by slower ones."""
+_NEVER = "/dash_table/"
+"""Dash's own tables, which no page has."""
 BUNDLED = r"^inline_|\.(js|css)$"
 """Files of the assets that Dash must not link to by itself."""
 
@@ -71,7 +73,7 @@ class Bundles:
         Args:
             scripts: the elements that Dash would put into its page.
         """
-        addresses = _SCRIPT.findall(scripts)
+        addresses = [address for address in _SCRIPT.findall(scripts) if _NEVER not in address]
         now = [a for a in addresses if not any(part in a for part in _LATER.values())]
         later = {name: "".join(_element(a) for a in addresses if part in a) for name, part in _LATER.items()}
         return ("".join(map(_element, [*now, self.scripts.address])) + _SCRIPT.sub("", scripts),

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_DASH = ('<script src="/_dash-component-suites/dash/deps/polyfill@7.min.js"></script>'
            '<script src="/_dash-component-suites/dash/deps/react@18.min.js"></script>\n'
            '<script src="/_dash-component-suites/dash_ag_grid/dash_ag_grid.min.js"></script>'
+           '<script src="/_dash-component-suites/dash/dash_table/bundle.js"></script>'
            '<script>var inline = 1;</script>')
 
 
