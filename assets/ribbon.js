@@ -148,7 +148,8 @@
     if (!name) return "The model has no ops.";
     const all = `All ${countOps()} ops run on ${name}`,
       fell = ribbon?.fallbacks ?? 0;
-    return fell ? `${all}, ${fell} of them not where they were wanted:` : `${all}. Add a device, or change the policy.`;
+    if (fell) return `${all}, ${fell} of them not where they were wanted:`;
+    return page.view.devices.length > 1 ? `${all}, the device that was wanted.` : `${all}. Add a device to place ops on it.`;
   }
 
   const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);

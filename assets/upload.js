@@ -136,8 +136,11 @@
 
   /* The devices that were chosen, as the field for device tables takes them. */
   editor.callbacks({
-    chooseDevices: (/** @type {string[] | null} */ names) =>
-      names?.length ? `HETERO:${names.join(",")}` : window.dash_clientside.no_update,
+    chooseDevices: (/** @type {string[] | null} */ names) => {
+      if (!names?.length) return window.dash_clientside.no_update;
+      const limited = names.every((name) => name.includes("(")); // accelerators that leave ops to the CPU
+      return `HETERO:${[...names, ...(limited ? ["CPU"] : [])].join(",")}`;
+    },
   });
 
   document.addEventListener("click", (event) => {

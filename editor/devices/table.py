@@ -20,7 +20,7 @@ import yaml
 from editor.devices.device import Device, Link
 from editor.devices.discovery import Target, unusable_runtimes
 from editor.devices.names import known_names, resolve, resolve_library
-from editor.devices.presets import preset
+from editor.devices.presets import preset, preset_names
 from editor.devices.published import Published
 from editor.devices.published_keys import KEYS as _PUBLISHED_KEYS
 from editor.devices.published_keys import published_of
@@ -197,6 +197,9 @@ class _Entry:
         target = resolve_library(library, provider) if library else resolve(backend, provider)
         if target is None:
             known = known_names()
+            if backend.lower() in preset_names():
+                name = backend.lower()
+                self.fail(f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table")
             close = difflib.get_close_matches(backend, known, 1, 0.5)
             what = f"unknown device or runtime {backend!r}"
             self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}{_unusable()}")

@@ -11,7 +11,8 @@ _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 
 def export_notes(placement: Placement, form: str) -> list[str]:
     """A note for each device with ops that no runtime knows; none where the format is not for a runtime."""
-    return [f"{_TOOLS[form]} knows no device {device.backend}: where these files are used, the ops of {device.name} run on "
-            "another device" for device in placement.devices
+    what = {"onnxruntime": "where these files are used, its ops run on another device",
+            "openvino": "the script stops there until another device is named for its ops"}
+    return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in placement.devices
             if form in _TOOLS and placement.op_counts[device.name] and not device.runtime
             and device.backend.upper() not in _GENERIC]

@@ -91,7 +91,7 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
         document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
     for key, value in document["session"].items():
         _check_accepted(key, value)
-    document |= {"providers": providers_of(placement),
+    document |= {"providers": providers_of(placement), "sizes": dict(sorted(graph.define.items())),
                  "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
                  "memory_budget_bytes": {d.name: d.memory for d in limited}}
     return [*write_model(model, graph, out_dir / document["model"], stamp),

@@ -53,7 +53,8 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
         "policy": placement.settings.policy, "grouping": placement.settings.subgraphs,
         "totals": {"subgraphs": len(placement.subgraphs), "boundaries": len(division.boundaries),
                    "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
-                   "pins": len(placement.settings.pins), "latency": placement.price(costs).total, "kind": basis.kind,
+                   "pins": len(placement.settings.pins), "forced": len(placement.forced_ops),
+                   "latency": placement.price(costs).total, "kind": basis.kind,
                    "source": basis.source},
         "measurement": read_measurement(measured, placement) if measured else None,
         "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "kind": basis.kind}
@@ -106,9 +107,11 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
              f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
              f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).", "",
              "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
+    if totals["forced"]:
+        lines[-2:-2] = [f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**", ""]
     for d in report["devices"]:
         where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
-        lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {human_bytes(d['memory'])} |")
+        lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
     if report["measurement"]:
         lines += ["", "## Measurement", "", *(f"- {_cell(line)}" for line in in_words(report["measurement"]))]
     if report["fallbacks"]:
@@ -213,6 +216,14 @@ def _layout(name: str, placement: Placement, ops: list[int], devices: list[str],
 def _source(placements: Iterable[Placement]) -> str:
     """``measured`` where all devices of all layouts have a profile, so that the figures are comparable."""
     return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in placements) else "estimate"
+
+
+def _memory(device: Mapping[str, Any]) -> str:
+    limit = device["limit"]
+    if limit is None:
+        return human_bytes(device["memory"])
+    over = " **over**" if device["memory"] > limit else ""
+    return f"{human_bytes(device['memory'])} of {human_bytes(limit)}{over}"
 
 
 def _cell(text: str) -> str:

@@ -166,4 +166,7 @@ def _check_every_op_has_a_device(constraints: Constraints) -> None:
     if len(impossible) > 10:
         lines.append(f"… and {len(impossible) - 10} more ops")
     lines.append("Add a device that can run them, or shorten nonSupportedNodes in the device table.")
+    if graph.define:
+        sizes = ", ".join(f"{name}={size}" for name, size in graph.define.items())
+        lines.append(f"Or the model does not take these sizes of its inputs: {sizes} (--define changes them).")
     raise UnsupportedOpError("\n".join(lines))

@@ -1,7 +1,7 @@
 """Fallbacks: ops that a device earlier in the table cannot run, grouped by device, reason and op type.
 
 The order of a device table is a wish: an op belongs on the first device. Where a device refuses an op, and the op runs on
-a later one, that is a fallback. Pinned ops are where somebody wanted them, and are none.
+a later one, that is a fallback. Ops that a pin or a rule placed are where somebody wanted them, and are none.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     groups: dict[tuple[int, str, str], list[int]] = {}
     for op in placement.placed_ops.tolist():
         refusing = np.flatnonzero(~constraints.allowed[op, :device[op]])
-        if len(refusing) and graph.op_keys[op] not in placement.settings.pins:
+        if len(refusing) and graph.op_keys[op] not in placement.settings.pins and op not in constraints.ruled:
             wanted = int(refusing[0])
             groups.setdefault((wanted, constraints.reason(op, wanted), graph.type_label(op)), []).append(op)
     scopes = scopes_of(graph)

@@ -138,6 +138,13 @@ class Placement:
         return np.flatnonzero(self.constraints.placed)
 
     @cached_property
+    def forced_ops(self) -> list[int]:
+        """Ops that were pinned by force to a device that cannot run them."""
+        placed = self.placed_ops
+        ops: list[int] = placed[~self.constraints.able[placed, self.assignment.device[placed]]].tolist()
+        return ops
+
+    @cached_property
     def run_memory(self) -> RunMemory:
         """What a run holds in the memory of each device, op by op."""
         return run_memory(self.graph, self.devices, self.assignment.device, self.division.subgraph_of_op)

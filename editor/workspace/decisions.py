@@ -13,6 +13,9 @@ from editor.placement.rules import parse_rules
 TEXT = "devices_text"
 """Key of the text of the file that the device table came from; stands in the first revision only."""
 
+_SHORT = 16
+"""Letters of a value that the history names."""
+
 
 def identity(device: Device) -> str:
     """All that a device table says of a device, as text."""
@@ -23,8 +26,17 @@ def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
     """What is different in a device table, in a few words."""
     old, new = ({d.name: identity(d) for d in devices} for devices in (before, after))
     parts = [f"add {name}" for name in new if name not in old] + [f"remove {name}" for name in old if name not in new]
-    parts += [f"change {name}" for name in new if name in old and new[name] != old[name]]
+    by_name = {d.name: d for d in before}
+    parts += [f"{d.name}: {_changed_keys(by_name[d.name], d)}" for d in after if d.name in old and new[d.name] != old[d.name]]
     return "devices: " + (", ".join(parts) or " > ".join(new))
+
+
+def _changed_keys(before: Device, after: Device) -> str:
+    """Which keys of a device's entry are different, those with a short new value with it."""
+    keys = [k for k in {**before.entry, **after.entry} if before.entry.get(k) != after.entry.get(k)]
+    values = [f"{k} {after.entry[k]}" if isinstance(after.entry.get(k), (str, int, float)) and len(str(after.entry[k])) < _SHORT
+              else k for k in keys]
+    return ", ".join(values)
 
 
 def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, NoProfileError, PlanError
@@ -24,6 +26,7 @@ from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
+from editor.placement.policies.task import Assignment
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
@@ -373,8 +376,9 @@ def _with_sizes(graph: Graph) -> Graph:
 def load_plan(path: str | Path) -> Plan:
     """Reads ``plan.json``, finds its model and solves again.
 
-    Where solving gives other devices than the file has, those of the file are kept as pins, with a warning: another machine,
-    another profile or a search that ended earlier decided differently, and the placement of the file is what was seen.
+    Where solving gives other devices than the file has, those of the file are kept, with a warning: another machine, another
+    profile or a search that ended earlier decided differently, and the placement of the file is what was seen. A change of the
+    plan solves it again.
 
     Raises:
         PlanError: the file is damaged, of another version, its model is gone or changed, or this
@@ -385,6 +389,7 @@ def load_plan(path: str | Path) -> Plan:
     graph, devices, settings = plan_file.parts(document, path)
     settings = with_costs_of_here(graph, devices, settings, path)
     plan = Plan(solve(graph, devices, settings))
+    solved = plan.placement
     part = plan.placement.division.subgraph_of_op
     runs = {key for key, op in graph.key_index.items() if part[op] >= 0}  # constants follow their readers
     stored = {key: str(device) for key, device in document["affinities"].items() if key in runs}
@@ -402,9 +407,19 @@ def load_plan(path: str | Path) -> Plan:
                             ) from error
         if all(plan.affinity[key] == device for key, device in stored.items()):
             break
+    free = _without_pins(solved, plan.placement)
     warnings.warn(f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
-                  "the placement of the file is kept, as pins", stacklevel=2)
-    return plan
+                  f"the placement of the file is kept{'' if free else ', as pins'}", stacklevel=2)
+    return Plan(free) if free else plan
+
+
+def _without_pins(solved: Placement, pinned: Placement) -> Placement | None:
+    """The placement that pins made, without the pins; None where only pins allow it."""
+    placed, device = solved.placed_ops, pinned.assignment.device
+    if not np.array_equal(placed, pinned.placed_ops) or not solved.constraints.allowed[placed, device[placed]].all():
+        return None
+    assignment = Assignment(device, lambda _op: "the plan's file has it there", estimated=solved.assignment.estimated)
+    return replace(solved, assignment=assignment, division=pinned.division)
 
 
 def with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:

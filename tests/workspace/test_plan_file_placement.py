@@ -20,8 +20,9 @@ TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"
 
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_the_policy_would_decide_otherwise_is_kept_as_pins(mobilenet: Graph, tmp_path_factory: pytest.TempPathFactory,
-                                                               data: st.DataObject) -> None:
+def test_what_the_policy_would_decide_otherwise_is_kept_without_pins(mobilenet: Graph, tmp_path_factory: pytest.TempPathFactory,
+                                                                    data: st.DataObject) -> None:
+    """They were pins at first: an export of a plan without any had one for every op."""
     plan = editor.partition(mobilenet, TABLE, policy=data.draw(st.sampled_from(["priority", "optimal", "memory"])))
     path = plan.save(tmp_path_factory.mktemp("plan") / "plan.json")
     document = json.loads(path.read_text())
@@ -33,11 +34,25 @@ def test_what_the_policy_would_decide_otherwise_is_kept_as_pins(mobilenet: Graph
     differs = any(plan.affinity[key] != device for key, device in wanted.items())
     path.write_text(json.dumps(document))
     if differs:
-        with pytest.warns(UserWarning, match=r"the placement of the file is kept, as pins"):
+        with pytest.warns(UserWarning, match=r"the placement of the file is kept$"):
             read = editor.load_plan(path)
+        assert "the plan's file has it there" in read.why(keys[0]).because
     else:
         read = editor.load_plan(path)
-    assert {key: read.affinity[key] for key in placed} == wanted
+    assert {key: read.affinity[key] for key in placed} == wanted and read.pins == {}
+    again = json.loads(read.save(path.parent / "again.json").read_text())
+    assert {key: again["affinities"][key] for key in placed} == wanted and not again["pins"]
+
+
+def test_what_only_a_pin_allows_is_kept_as_a_pin(mobilenet: Graph, tmp_path: Path) -> None:
+    plan = editor.partition(mobilenet, TABLE, rules=[{"type": "Conv", "to": "A"}])
+    document = json.loads(plan.save(tmp_path / "plan.json").read_text())
+    conv = next(key for key, kind in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if kind == "Conv")
+    document["affinities"][conv] = "B"
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.warns(UserWarning, match=r"the placement of the file is kept, as pins"):
+        read = editor.load_plan(tmp_path / "plan.json")
+    assert read.affinity[conv] == "B" and read.pins[conv] == "B"
 
 
 def test_a_plan_with_measured_costs_is_read_where_there_is_no_profile(mobilenet: Graph, tmp_path: Path) -> None:

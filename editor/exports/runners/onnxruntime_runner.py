@@ -22,6 +22,8 @@ def open_session():
     options = onnxruntime.SessionOptions()
     for key, value in DOCUMENT["session"].items():
         options.add_session_config_entry(key, value)
+    for name, size in DOCUMENT["sizes"].items():  # the plan holds for these sizes of the inputs
+        options.add_free_dimension_override_by_name(name, size)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     here = [p for p in DOCUMENT["providers"] if p in onnxruntime.get_available_providers()]
     for missing in sorted(set(DOCUMENT["providers"]) - set(here)):

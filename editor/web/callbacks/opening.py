@@ -31,10 +31,12 @@ def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
     @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
-                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("uploaded", "data"),
+                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("devices-spec", "n_submit"),
+                  Input("uploaded", "data"),
                   State("path", "value"), State("devices-spec", "value"),
                   prevent_initial_call=True)
-    def ask(_examples: Any, _open: Any, _submit: Any, uploaded: str | None, path: str | None, spec: str | None) -> Any:
+    def ask(_examples: Any, _open: Any, _path: Any, _devices: Any, uploaded: str | None, path: str | None,
+            spec: str | None) -> Any:
         trigger = ctx.triggered_id
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate

@@ -98,7 +98,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-show": layout.name}),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
-        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout)])
+        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), _over_memory(layout)])
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
                              _cell(row["subgraphs"], base["subgraphs"], str),
@@ -135,6 +135,14 @@ def _other_devices(layout: Layout) -> Any:
     return html.Div(f"kept with {', '.join(names)}", className="hint")
 
 
+def _over_memory(layout: Layout) -> Any:
+    """Names devices whose memory a layout exceeds."""
+    placement = layout.placement
+    over = [] if placement is None else [d.name for d in placement.devices
+                                         if d.memory is not None and placement.run_memory.peaks[d.name] > d.memory]
+    return html.Div(f"over the memory of {', '.join(over)}", className="hint warn") if over else None
+
+
 def _latency(basis: Basis) -> list[Any]:
     """What the plans' times are called: none of them ran."""
     return ["Latency ", basis_badge(basis)]
@@ -168,7 +176,7 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     """Repaints worth making, each with a button that makes it."""
     if not hints:
         return [html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many ops at once: "
-                       "see least latency in the table above.", className="hint wide")]
+                       "see least latency in Compare.", className="hint wide")]
     graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []

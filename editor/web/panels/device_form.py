@@ -64,7 +64,7 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     def field(name: str) -> dict[str, Any]:
         return {"type": "device-field", "index": number, "field": name}
 
-    texts = [controls.Field(id=field(key), label=label, placeholder=example, value=text_of(entry, key), debounce=True,
+    texts = [controls.Field(id=field(key), label=label, placeholder=f"e.g. {example}", value=text_of(entry, key), debounce=True,
                             width=210 if key == "properties" else 132) for key, label, example in TEXTS
              if key != "wireType" or device.machine or entry.get(key)]
     runs = [{"value": name, "label": name} for name in known_names()]

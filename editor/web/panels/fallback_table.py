@@ -29,8 +29,9 @@ def fallbacks_view(document: Document) -> list[Any]:
     """The table, or why there is none."""
     costs, basis = op_costs(document)
     found = fallbacks(document.placement, costs)
+    forced = _forced(document)
     if not found:
-        return [html.P(_none(document), className="hint wide")]
+        return [*forced, html.P(_none(document), className="hint wide")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
     head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved")]
@@ -38,8 +39,17 @@ def fallbacks_view(document: Document) -> list[Any]:
     rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
     more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
     said = f", for {counted(len(found), 'reason')}. The order of the devices is the order of wishes."
-    return [html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), said], className="hint wide"),
+    return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
+
+
+def _forced(document: Document) -> list[Any]:
+    """Ops that are where they were wanted, by force: they hide what falls back."""
+    ops = document.placement.forced_ops
+    if not ops:
+        return []
+    return [html.P([f"{counted(len(ops), 'op')} forced onto a device that cannot run them; figures take it at its word. ",
+                    _action("Select", "select", ",".join(map(str, ops)), "Select these ops")], className="hint wide warn")]
 
 
 def _none(document: Document) -> str:

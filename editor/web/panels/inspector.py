@@ -29,6 +29,8 @@ def plan(document: Document) -> list[Any]:
     colours, (costs, basis) = colours_of(document), op_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device
     seconds = np.bincount(device[ops], costs.op[ops, device[ops]], len(document.devices))
+    if seconds.sum():  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
+        seconds *= placement.price(costs).compute / seconds.sum()
     share = seconds / seconds.sum() if seconds.sum() else seconds
     devices = [html.Li([swatch(colours[d.name]),
                         html.Button(d.name, className="device-name link", title=f"Select all ops on {d.name}",

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from editor.text import human_bytes, human_seconds
+from editor.text import counted, human_bytes, human_seconds
 from editor.web.panels.parts import basis_badge
 from editor.web.view import figures_of, memory_of
 from editor.workspace.document import Document
@@ -24,13 +24,16 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
                         _delta(now["moved"] - before["moved"], human_bytes)], className="figure"),
              _predicted(now, before),
              _figure("pins", now["pins"], now["pins"] - before["pins"])]
+    forced = len(document.placement.forced_ops)
+    if forced:
+        parts.append(html.Span(f"{counted(forced, 'op')} forced: not what the device can run", className="figure warning"))
     memory = memory_of(document)
     for device in document.devices:
         if device.memory is not None and memory[device.name] > device.memory:
             parts.append(html.Span(f"{device.name} is over its memory by {human_bytes(memory[device.name] - device.memory)}",
-                                   className="figure note"))
+                                   className="figure warning"))
     for note in document.graph.notes:
-        parts.append(html.Span(note, className="figure note", title=note))
+        parts.append(html.Span(note, className="figure warning", title=note))
     return parts
 
 
