@@ -71,7 +71,7 @@
 
   /** @param {Controls.SelectProps} props */
   function Select(props) {
-    const { id, value, data, placeholder, disabled, setProps } = props;
+    const { id, value, data, placeholder, disabled, changes = 0, setProps } = props;
     return labelled(
       props,
       h(
@@ -82,7 +82,8 @@
           value: value ?? "",
           disabled,
           /** @param {Event} event */
-          onChange: (event) => setProps({ value: /** @type {HTMLSelectElement} */ (event.target).value || null }),
+          onChange: (event) =>
+            setProps({ value: /** @type {HTMLSelectElement} */ (event.target).value || null, changes: changes + 1 }),
         },
         placeholder !== undefined && h("option", { value: "" }, placeholder),
         options(data),
@@ -118,7 +119,7 @@
     /** @param {string} raw */
     function send(raw) {
       const next = type === "number" && raw !== "" ? Number(raw) : raw;
-      if (next !== (value ?? "")) setProps({ value: next });
+      if (next !== (value ?? "")) setProps({ value: next, changes: (props.changes || 0) + 1 });
     }
 
     /** A number outside its limits becomes the nearest one inside. */
@@ -182,7 +183,9 @@
 
   /** @param {Controls.SeveralProps} props */
   function Several(props) {
-    const { id, data, placeholder, search, setProps } = props;
+    const { id, data, placeholder, search } = props;
+    /** @param {string[]} next */
+    const setValue = (next) => props.setProps({ value: next, changes: (props.changes || 0) + 1 });
     const value = props.value || [],
       known = choices(data);
     const [text, setText] = useState("");
@@ -191,10 +194,10 @@
     function add(raw) {
       const found = known.find((each) => each.value === raw || each.label === raw);
       setText(found ? "" : raw);
-      if (found && !value.includes(found.value)) setProps({ value: [...value, found.value] });
+      if (found && !value.includes(found.value)) setValue([...value, found.value]);
     }
     /** @param {string} gone */
-    const remove = (gone) => setProps({ value: value.filter((each) => each !== gone) });
+    const remove = (gone) => setValue(value.filter((each) => each !== gone));
 
     const left = data.map((item) =>
       typeof item === "object" && "group" in item

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from conftest import EXAMPLES, ODDITIES, ROOT
 
+from editor.__main__ import main
+
 MODELS, TABLES = EXAMPLES / "models", EXAMPLES / "devices"
 
 
@@ -93,3 +95,15 @@ def test_a_device_that_is_over_its_memory_is_named(tmp_path: Path) -> None:
                           cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "warning: NPU is over its memory by " in done.stdout and "of 2 MB); the policy memory keeps within it" in done.stdout
+
+
+def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_forced(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("- {scope: no/such/block, to: CPU}\n")
+    model = str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    devices = "HETERO:NPU(edgetpu),CPU"
+    assert main(["partition", model, "--devices", devices, "--rules", str(rules), "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "not on NPU: 52 Conv, 35 Clip, 10 Add, 1 Gemm and 2 more kinds: float32; this device takes int8 or uint8" in said
+    assert "warning: no op matches the rule {'scope': 'no/such/block', 'to': 'CPU'}" in said

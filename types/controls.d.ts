@@ -23,6 +23,7 @@ declare namespace Controls {
   }
 
   interface SelectProps extends Common {
+    changes?: number;
     value?: string | null;
     data: Item[];
     label?: string;
@@ -34,6 +35,7 @@ declare namespace Controls {
   }
 
   interface FieldProps extends Common {
+    changes?: number;
     value?: string | number | null;
     type?: "text" | "number";
     label?: string;
@@ -57,6 +59,7 @@ declare namespace Controls {
   }
 
   interface SeveralProps extends Common {
+    changes?: number;
     value?: string[];
     data: Item[];
     label?: string;

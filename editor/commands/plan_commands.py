@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import editor
+from editor.commands.plan_summary import print_summary
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.presets import preset_names
 from editor.errors import ExportError
@@ -20,12 +21,9 @@ from editor.exports.render import render
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.kinds import Kind, basis_of_costs
-from editor.placement.device_profile import costs_of
 from editor.placement.rules import load_rules
 from editor.runtimes.machines.directory import directory
 from editor.text import counted, human_bytes, human_seconds
-from editor.workspace.plan import Plan
 from editor.workspace.sizes import parse_sizes, words
 
 
@@ -92,7 +90,7 @@ def partition(options: argparse.Namespace) -> int:
                                             if getattr(options, k) is not None})
     paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
              *plan.export("log", options.out, sidecar="no")]
-    _print_summary(plan)
+    print_summary(plan)
     print("\n".join(f"wrote {path}" for path in (*paths, *_pictures(path for path in paths if path.suffix == ".dot"))))
     return 0
 
@@ -107,29 +105,6 @@ def _pictures(paths: Iterable[Path]) -> list[Path]:
             except ExportError as error:
                 print(f"note: {error}", file=sys.stderr)
     return drawn
-
-
-def _print_summary(plan: Plan) -> None:
-    for note in plan.graph.notes:
-        print(f"note: {note}", file=sys.stderr)
-    for device in plan.devices:
-        print(f"{device.name}: {plan.placement.op_counts[device.name]} ops ({device.description})")
-    assignment = plan.placement.assignment
-    if assignment.objective is not None:
-        source = str(plan.settings.policy_options.get("costs", "estimate"))
-        origins = costs_of(plan.graph, plan.devices, source).origins
-        kind = basis_of_costs(assignment.estimated, True, origins) if origins else (
-            Kind.ESTIMATE if assignment.estimated else Kind.PREDICTION)
-        proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
-        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
-    division = plan.placement.division
-    transfers = sum(len(b.to_devices) for b in division.boundaries)
-    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, "
-          f"{human_bytes(division.bytes_moved)} moved per run")
-    for memory in plan.run_memory.devices:
-        if memory.limit is not None and memory.peak > memory.limit:
-            print(f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
-                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}); the policy memory keeps within it")
 
 
 def run(options: argparse.Namespace) -> int:

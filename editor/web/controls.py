@@ -1,6 +1,7 @@
 """Fields, lists, tabs and menus as Dash components, of the browser's own elements; `assets/controls*.js` draw them.
 
-A library of components would be read and run before the first graph is shown; these take two kilobytes.
+A library of components would be read and run before the first graph is shown; these take two kilobytes. What has a ``value``
+counts in ``changes`` how often a person changed it, which tells a change from a field that was drawn anew.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Select(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "id", "value", "data", "label", "placeholder", "disabled", "hidden", "width", "className"]
+        "id", "value", "changes", "data", "label", "placeholder", "disabled", "hidden", "width", "className"]
 
 
 class Field(_Control):
@@ -54,8 +55,9 @@ class Field(_Control):
     ``n_submit`` counts Enter; ``suggestions``: texts that are offered.
     """
 
-    _prop_names: ClassVar[list[str]] = ["id", "value", "type", "label", "placeholder", "icon", "min", "max", "step", "debounce",
-                                        "n_submit", "suggestions", "disabled", "width", "className"]
+    _prop_names: ClassVar[list[str]] = [
+        "id", "value", "changes", "type", "label", "placeholder", "icon", "min", "max", "step", "debounce", "n_submit",
+        "suggestions", "disabled", "width", "className"]
 
 
 class Checkbox(_Control):
@@ -70,7 +72,8 @@ class Several(_Control):
     ``data`` as for `Select`; ``search``: whether a value is typed (with suggestions) instead of chosen from a list.
     """
 
-    _prop_names: ClassVar[list[str]] = ["id", "value", "data", "label", "placeholder", "search", "className"]
+    _prop_names: ClassVar[list[str]] = [
+        "id", "value", "changes", "data", "label", "placeholder", "search", "className"]
 
 
 class Later(_Control):

@@ -229,7 +229,7 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     expect(forms).to_have_count(4)
     expect(page.locator("[data-device='NPU']")).to_have_count(1)
     forms.nth(3).get_by_role("button", name="Raise the priority of NPU").click()
-    expect(forms.nth(2)).to_contain_text("NPU")
+    expect(forms.nth(2).locator("legend b")).to_have_text("NPU")
     memory = forms.nth(0).get_by_label("Memory", exact=True)
     memory.fill("much")
     memory.press("Enter")

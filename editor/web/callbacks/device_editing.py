@@ -21,13 +21,17 @@ def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
     stroke, said = Output("next-stroke", "data", allow_duplicate=True), Output("device-problem", "children")
 
-    @app.callback(stroke, said, Input({"type": "device-field", "index": ALL, "field": ALL}, "value"), State("doc", "data"),
+    @app.callback(stroke, said, Input({"type": "device-field", "index": ALL, "field": ALL}, "changes"),
+                  State({"type": "device-field", "index": ALL, "field": ALL}, "value"),
+                  State({"type": "device-field", "index": ALL, "field": ALL}, "id"), State("doc", "data"),
                   prevent_initial_call=True)
-    async def change(_values: list[Any], document_id: str) -> tuple[Any, Any]:
-        if not isinstance(ctx.triggered_id, dict) or len(ctx.triggered) != 1:
-            raise PreventUpdate  # the forms were drawn anew
-        field, value = ctx.triggered_id, ctx.triggered[0]["value"]
-        return await asyncio.to_thread(_table, state, document_id, lambda entries: _with_field(entries, field, value))
+    async def change(changes: list[int | None], values: list[Any], fields: list[dict[str, Any]], document_id: str) -> Any:
+        # Dash puts a change and fields that are drawn anew into one call where they come together.
+        told = [dict(each) for each in ctx.triggered_prop_ids.values()]
+        edits = [(field, value) for count, value, field in zip(changes, values, fields, strict=True) if count and field in told]
+        if not edits:
+            raise PreventUpdate
+        return await asyncio.to_thread(_table, state, document_id, lambda entries: _with_fields(entries, edits))
 
     @app.callback(stroke, Output("device-problem", "children", allow_duplicate=True),
                   Input({"type": "device-move", "what": ALL, "index": ALL}, "n_clicks"), State("doc", "data"),
@@ -66,6 +70,12 @@ def _table(state: AppState, document_id: str, changed: Any) -> tuple[Any, Any]:
         return no_update, None
     stroke: Devices = {"do": "devices", "entries": plain}
     return stroke, None
+
+
+def _with_fields(entries: list[dict[str, Any]], edits: list[tuple[dict[str, Any], Any]]) -> list[dict[str, Any]]:
+    for field, value in edits:
+        entries = _with_field(entries, field, value)
+    return entries
 
 
 def _with_field(entries: list[dict[str, Any]], field: dict[str, Any], value: Any) -> list[dict[str, Any]]:

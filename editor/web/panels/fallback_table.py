@@ -38,7 +38,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     head += [html.Th(["Time lost ", basis_badge(basis)]), html.Th(html.Span("Actions", className="unseen"))]
     rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
     more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
-    said = f", for {counted(len(found), 'reason')}. The order of the devices is the order of wishes."
+    reasons = {(f.wanted, f.reason) for f in found}
+    said = f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes."
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 
