@@ -2,7 +2,7 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
-JOBS ?= 4
+JOBS ?= 3
 ARGS ?= examples/models/mobilenetv2.onnx
 SECONDS ?= 60
 BIN = $(VENV)/bin
@@ -21,7 +21,7 @@ run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes
 check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
 
-test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=4 processes)
+test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
 	@.ci/chromium
 	$(MAKE) --no-print-directory lint
 	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests
