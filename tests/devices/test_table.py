@@ -57,6 +57,7 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
 @pytest.mark.parametrize(("text", "line", "cause"), [
     ("- name: A\n  backendName: CPU\n- name: A\n  backendName: CPU", 3, "two devices named 'A'"),
     ("- name: A\n  backendName: CPU\n- name: B\n  backendName: Warp9", 3, "unknown device or runtime 'Warp9'"),
+    ("- name: A\n  backendName: hailo8", 1, "'hailo8' is a preset of a device: write NPU(hailo8), or preset: hailo8"),
     ("- name: A\n  backendName: [CPU", 2, "not valid YAML"),
     ("- name: A\n  backendNme: CPU", 1, "did you mean 'backendName'"),
     ("a: 1", 1, "a device table is a list"),

@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -155,3 +156,23 @@ def test_an_export_for_a_device_that_the_tool_does_not_know_says_so(mobilenet: G
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         editor.partition(mobilenet, "HETERO:GPU,CPU").export(form, tmp_path)
+
+
+def test_forced_ops_and_memory_limits_stand_in_the_report(mobilenet: Graph, tmp_path: Path) -> None:
+    """Forced ops hid in the figures: the fallbacks were gone, and the latency was better."""
+    table = [{"name": "NPU", "nonSupportedNodes": "Gemm", "memory": "1MB"}, {"name": "CPU"}]
+    gemm = mobilenet.op_keys[mobilenet.op_types.index("Gemm")]
+    plan = editor.partition(mobilenet, table, pins={gemm: "NPU"}, forced=frozenset({gemm}))
+    assert [mobilenet.op_keys[op] for op in plan.placement.forced_ops] == [gemm]
+    text = plan.export("md", tmp_path)[0].read_text()
+    assert "**1 op forced onto a device that cannot run them.**" in text and "MB of 1 MB **over**" in text
+    assert json.loads(plan.export("json", tmp_path)[0].read_text())["totals"]["forced"] == 1
+
+
+def test_the_script_for_onnx_runtime_opens_the_model_with_the_sizes_of_the_plan(tmp_path: Path) -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 3})
+    editor.partition(graph, "HETERO:CPU").export("onnxruntime", tmp_path)
+    look = ("import resnet50_onnxruntime as r; print([o.shape[0] for o in r.open_session().get_outputs()], "
+            "[i.shape[0] for i in r.open_session().get_inputs()])")
+    done = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[3] [3]"

@@ -55,3 +55,9 @@ def test_reports_begin_with_fallbacks(tmp_path: Path) -> None:
     assert said.index("## Fallbacks") < said.index("## Subgraphs") and "| NPU | the device table excludes Tanh on NPU" in said
     (page,) = plan.export("html", tmp_path)
     assert "excludes Tanh on NPU" in page.read_text()
+
+
+def test_ops_that_a_rule_placed_are_no_fallbacks(tmp_path: Path) -> None:
+    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[], [0]], ["Relu", "Tanh"]))
+    assert found(editor.partition(graph, TABLE, rules=[{"type": "Tanh", "to": "CPU"}])) == {}
+    assert found(editor.partition(graph, TABLE, rules=[{"type": "Relu", "to": "CPU"}])) == {("NPU", "Tanh"): [1]}
