@@ -79,8 +79,9 @@
     let width = cy.width(),
       height = cy.height();
     cy.on("resize", () => {
-      // what was in the middle stays there when a panel grows
-      cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
+      // who has not moved the view yet sees as much of the graph as before; else what was in the middle stays there
+      if (untouched?.zoom === cy.zoom() && untouched.x === cy.pan().x && untouched.y === cy.pan().y) firstView(cy);
+      else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
     });
@@ -128,7 +129,11 @@
       focus = node?.nonempty() ? { ...node[0].position() } : null;
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
     cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
+    untouched = { zoom: cy.zoom(), ...cy.pan() };
   }
+
+  /** The view as it was chosen for a person. @type {{ zoom: number, x: number, y: number } | null} */
+  let untouched = null;
 
   /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
   let early = null;

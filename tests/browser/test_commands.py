@@ -135,3 +135,20 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
     expect(page.locator("#policy")).to_have_value("pipeline")
     act(page, "hetero.commandOf('undo').run()")
     expect(page.locator("#policy")).to_have_value("optimal:latency")
+
+
+def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_it(fresh: Page) -> None:
+    """The first ops were behind the lists above the graph after a tab with a larger panel was opened."""
+    page = fresh
+    top = "Math.min(...heteroCy.nodes('.op').map((n) => n.renderedBoundingBox({ includeLabels: false }).y1))"
+    page.set_viewport_size({"width": 1440, "height": 1000})
+    until(page, f"{top} > 50")
+    height = page.evaluate("heteroCy.height()")
+    page.get_by_role("tab", name="Compare").click()
+    until(page, f"heteroCy.height() < {height}")
+    until(page, f"{top} > 50")
+    page.evaluate("heteroCy.panBy({ x: 40, y: 0 }) && 0")
+    pan = page.evaluate("heteroCy.pan().x")
+    page.get_by_role("tab", name="Fallbacks").click()
+    until(page, f"heteroCy.height() === {height}")
+    assert page.evaluate("heteroCy.pan().x") == pan, "what somebody looks at stays"
