@@ -79,8 +79,8 @@
     let width = cy.width(),
       height = cy.height();
     cy.on("resize", () => {
-      // who has not moved the view yet sees as much of the graph as before; else what was in the middle stays there
-      if (untouched?.zoom === cy.zoom() && untouched.x === cy.pan().x && untouched.y === cy.pan().y) firstView(cy);
+      // who saw the whole graph and has not moved the view still does; else what was in the middle stays there
+      if (whole?.zoom === cy.zoom() && whole.x === cy.pan().x && whole.y === cy.pan().y) showWhole(cy, whole.box);
       else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
@@ -128,12 +128,22 @@
       node = change < 0 ? null : editor.nodesOf([change]),
       focus = node?.nonempty() ? { ...node[0].position() } : null;
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
-    cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
-    untouched = { zoom: cy.zoom(), ...cy.pan() };
+    if (view.zoom === window.heteroWhole(box, cy.width(), cy.height()).zoom) showWhole(cy, box);
+    else cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
   }
 
-  /** The view as it was chosen for a person. @type {{ zoom: number, x: number, y: number } | null} */
-  let untouched = null;
+  /**
+   * @param {Cy} cy
+   * @param {Bounds} box
+   */
+  function showWhole(cy, box) {
+    const view = window.heteroWhole(box, cy.width(), cy.height());
+    cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
+    whole = { zoom: cy.zoom(), ...cy.pan(), box };
+  }
+
+  /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
+  let whole = null;
 
   /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
   let early = null;

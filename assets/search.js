@@ -29,14 +29,12 @@
   function ask(text) {
     clearTimeout(timer);
     found = waiting = null;
+    number += 1; // what is on its way for the letters before is not for these
     if (!text.trim()) {
       close();
       return;
     }
-    timer = setTimeout(() => {
-      number += 1;
-      editor.set("search-request", { data: { text, number } });
-    }, WAIT);
+    timer = setTimeout(() => editor.set("search-request", { data: { text, number } }), WAIT);
   }
 
   /** @param {string} text */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pages import Server, act, hold, node_at, ready, until, wait_for_figure
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 
 def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) -> None:
@@ -137,18 +137,21 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
     expect(page.locator("#policy")).to_have_value("optimal:latency")
 
 
-def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_it(fresh: Page) -> None:
+def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_it(
+        browser: BrowserContext, server: Server) -> None:
     """The first ops were behind the lists above the graph after a tab with a larger panel was opened."""
-    page = fresh
-    top = "Math.min(...heteroCy.nodes('.op').map((n) => n.renderedBoundingBox({ includeLabels: false }).y1))"
+    page = browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 1000})
+    page.goto(server.url)
+    ready(page)
+    top = "Math.min(...heteroCy.nodes('.op').map((n) => n.renderedBoundingBox({ includeLabels: false }).y1))"
     until(page, f"{top} > 50")
     height = page.evaluate("heteroCy.height()")
     page.get_by_role("tab", name="Compare").click()
-    until(page, f"heteroCy.height() < {height}")
-    until(page, f"{top} > 50")
-    page.evaluate("heteroCy.panBy({ x: 40, y: 0 }) && 0")
+    until(page, f"heteroCy.height() < {height} && {top} > 50")
+    act(page, "heteroCy.panBy({ x: 40, y: 0 })")
     pan = page.evaluate("heteroCy.pan().x")
     page.get_by_role("tab", name="Fallbacks").click()
     until(page, f"heteroCy.height() === {height}")
     assert page.evaluate("heteroCy.pan().x") == pan, "what somebody looks at stays"
+    page.close()
