@@ -117,7 +117,7 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     """What tells a device from the others: its levels where the table has several like it."""
     alike = [d for d in devices if d.device == device.device]
     if len(alike) > 1 or device.planned:
-        note = f"{device.published.note} · " if device.published.note else ""
+        note = f"{device.published.note.removeprefix('preset ')} · " if device.published.note else ""
         return f"{note}{device.device} {device.unit} · {device.codegen} "
     return f"{device.description} "
 
