@@ -12,7 +12,7 @@ from tqdm import tqdm
 import editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
-from editor.execution.measure.correction import correct_profiles
+from editor.execution.measure.correction import check_correctable, correct_profiles
 from editor.execution.measure.figures import BenchmarkResult
 from editor.files import json_text, write_atomic
 from editor.placement.device_profile import costs_of
@@ -28,6 +28,8 @@ def bench(options: argparse.Namespace) -> int:
     for name, plan in plans.items():
         key = (plan.graph.sha256, tuple(sorted(plan.graph.define.items())))
         by_model.setdefault(key, {})[name] = plan
+    for plan in plans.values() if options.calibrate else ():
+        check_correctable(plan.placement, options.mode)  # before the runs, not after them
     inputs = str(options.inputs.absolute()) if options.inputs else None
     service = JobService(options.scheduler)
     results: list[BenchmarkResult] = []
@@ -80,10 +82,11 @@ def tune(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
     tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests, options.threads)
     for result in tuned.results:
-        predicted = "" if result.predicted is None else f", {result.predicted_basis} {human_seconds(result.predicted)}"
-        evidence = tuned.evidence(result)
-        print(f"{result.plan}: median {human_seconds(result.total.median)} ({result.kind}, {result.precision}), "
-              f"{result.throughput:.1f} requests/s{predicted}{f'; {evidence}' if evidence else ''}")
+        predicted = f", {result.predicted_basis} {result.prediction}" if result.prediction else ""
+        evidence, median = tuned.evidence(result), f"median {human_seconds(result.total.median)}"
+        first, second = (result.rate, median) if tuned.mode == "throughput" else (median, result.rate)
+        print(f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
+              f"{f'; {evidence}' if evidence else ''}")
     for sign in tuned.results[0].disturbances:
         print(f"doubtful: {sign}")
     best = Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))

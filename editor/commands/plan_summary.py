@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
+from editor.errors import EditorError
 from editor.kinds import Kind, basis_of_costs
 from editor.placement.costs import estimate
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import Fallback, fallbacks
+from editor.placement.placement import solve
 from editor.placement.rules import match_counts
 from editor.text import counted, human_bytes, human_seconds, shortened
 from editor.workspace.plan import Plan
@@ -35,11 +38,22 @@ def print_summary(plan: Plan) -> None:
     transfers = sum(len(b.to_devices) for b in division.boundaries)
     print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, "
           f"{human_bytes(division.bytes_moved)} moved per run")
-    for memory in plan.run_memory.devices:
-        if memory.limit is not None and memory.peak > memory.limit:
+    over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
+    remedy = _remedy(plan) if over else ""
+    for memory in over:
+        if memory.limit is not None:
             print(f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
-                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}); the policy memory keeps within it")
+                  f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}){remedy}")
     _print_fallbacks(plan)
+
+
+def _remedy(plan: Plan) -> str:
+    """What to do about a device that is too small: the policy `memory`, but only where it finds a placement."""
+    try:
+        solve(plan.graph, plan.devices, replace(plan.settings, policy="memory", policy_options={}))
+    except EditorError:
+        return "; the policy memory finds nothing that fits either, and says why"
+    return "; the policy memory keeps within it"
 
 
 def _print_fallbacks(plan: Plan) -> None:

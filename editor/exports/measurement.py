@@ -43,9 +43,9 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
     total, difference = result["total"], result["difference"]
     return {"kind": result["kind"], "mode": result["mode"], "requests": result["requests"], "runs": result["runs"],
             "median": total["median"], "interval": [total["low"], total["high"]], "p90": total["p90"], "p99": total["p99"],
-            "throughput": result["throughput"],
-            "baselines": [{"device": b["device"], "median": b["time"]["median"] if b["time"] else None, "problem": b["problem"]}
-                          for b in result["baselines"]],
+            "throughput": result["throughput"], "throughput_interval": result.get("throughput_interval"),
+            "baselines": [{"device": b["device"], "median": b["time"]["median"] if b["time"] else None, "problem": b["problem"],
+                           "throughput": b["throughput"]} for b in result["baselines"]],
             "difference": None if difference is None else {
                 "absolute": difference["max_absolute"], "reference": difference["reference"],
                 "within_tolerance": difference["within_tolerance"]},
@@ -55,14 +55,16 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
 def in_words(measured: Mapping[str, Any]) -> list[str]:
     """The same as sentences."""
     low, high = measured["interval"]
-    several = f", {measured['requests']} requests in flight" if measured["mode"] == "throughput" else ""
+    many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
     word = "" if measured["kind"] == Kind.MEASUREMENT else f" ({measured['kind']}: a planned device ran on its stand-in)"
-    lines = [f"Median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
-             f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}, "
-             f"{measured['throughput']:.1f} requests/s, {measured['runs']} runs{several}{word}."]
+    times = (f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
+             f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}")
+    rate = f"{measured['throughput']:.1f} requests/s{f' ({rates[0]:.1f} to {rates[1]:.1f} with 95 %)' if rates else ''}"
+    both = f"{rate} with {measured['requests']} in flight, of each {times}" if many else f"{times}, {rate}"
+    lines = [f"{both[:1].upper()}{both[1:]}, {measured['runs']} runs{word}."]
     for b in measured["baselines"]:
-        lines.append(f"Unsplit on {b['device']}: "
-                     f"{human_seconds(b['median']) if b['median'] is not None else b['problem'] or 'not measured'}.")
+        figure = f"{b['throughput']:.1f} requests/s" if many and b.get("throughput") else human_seconds(b["median"] or 0)
+        lines.append(f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}.")
     if measured["difference"] is not None:
         d = measured["difference"]
         lines.append(f"Largest difference to the unsplit model on {d['reference']}: {d['absolute']:.2g}, "

@@ -1,4 +1,4 @@
-"""The most requests that a placement can finish: the load of its busiest processor."""
+"""The requests that a placement can finish: by the load of its busiest processor, and by those in flight."""
 
 from __future__ import annotations
 
@@ -18,3 +18,13 @@ def busiest_seconds(placement: Placement, costs: Costs) -> float:
     placed = placement.placed_ops
     problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processors(placement.devices))
     return float(problem.busy(placement.assignment.device[placed]).max(initial=0.0))
+
+
+def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
+    """Requests per second with ``in_flight`` of them at the same time; 0 for a plan that takes no time.
+
+    The busiest processor is never idle, or each request takes as long as alone, whichever is slower (Little, 1961).
+    """
+    alone = placement.price(costs).total
+    between = max(min(busiest_seconds(placement, costs), alone), alone / in_flight)
+    return 1 / between if between else 0.0

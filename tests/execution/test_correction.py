@@ -8,12 +8,15 @@ import pytest
 from conftest import write_dag
 
 import editor
+from editor.__main__ import _parser
+from editor.commands import measure_commands
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of, load_profile
+from editor.placement.throughput import busiest_seconds, predicted_rate
 
 BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
        {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
@@ -45,10 +48,34 @@ def test_an_unprofiled_or_planned_device_is_not_corrected(chain: Graph) -> None:
     assert all(load_profile(chain, d) is None for d in plan.devices)
 
 
-def test_throughputs_come_with_intervals(chain: Graph) -> None:
+@pytest.mark.parametrize(("table", "mode", "reason"), [
+    ("HETERO:NPU,CPU", "latency", "NPU runs on a stand-in"), (BOX, "throughput", "several requests in flight"),
+    (BOX[:1], "latency", "one subgraph")])
+def test_a_run_that_cannot_correct_profiles_is_refused_before_it_starts(
+        chain: Graph, tmp_path: Path, table: object, mode: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pins = {chain.op_keys[0]: "NPU"} if isinstance(table, str) else {}
+    path = editor.partition(chain, table, pins=pins).save(tmp_path / "plan.json")  # type: ignore[arg-type]
+    monkeypatch.setattr("editor.commands.measure_commands.JobService", None)  # whoever starts a job fails otherwise
+    with pytest.raises(EditorError, match=reason):
+        measure_commands.bench(_parser().parse_args(["bench", str(path), "--calibrate", "--mode", mode]))
+
+
+def test_throughputs_come_with_an_interval_and_a_prediction(chain: Graph) -> None:
     plan = editor.partition(chain, BOX)
     result = plan.benchmark(seconds=0.6, mode="throughput", requests=2)
-    assert result.throughput_interval is not None
+    assert result.throughput_interval is not None and result.predicted_throughput
     low, high = result.throughput_interval
     assert low <= high and low <= result.throughput * 1.5 and high >= result.throughput / 1.5
-    assert "95 % interval" in result.text()
+    assert f"95 % interval {low:.1f} to {high:.1f} requests/s" in result.text()
+    assert f"Estimate from shapes {result.predicted_throughput:.1f} requests/s, measured" in result.text()
+    assert result.to_dict()["predicted_throughput"] == result.predicted_throughput and result.predicted is None
+
+
+def test_the_predicted_rate_is_that_of_the_busiest_processor_or_of_those_in_flight(chain: Graph) -> None:
+    halves = {key: "NPU" if i < len(chain) // 2 else "GPU" for i, key in enumerate(chain.op_keys)}
+    plan = editor.partition(chain, "HETERO:NPU,GPU", pins=halves)
+    costs = costs_of(chain, plan.devices, "estimate")
+    alone, busiest = plan.placement.price(costs).total, busiest_seconds(plan.placement, costs)
+    assert busiest < alone < 8 * busiest
+    assert predicted_rate(plan.placement, costs, 1) == pytest.approx(1 / alone)
+    assert predicted_rate(plan.placement, costs, 8) == pytest.approx(1 / busiest)

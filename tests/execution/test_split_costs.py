@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import write_dag
 from hypothesis import given
@@ -12,24 +11,40 @@ from hypothesis import strategies as st
 
 import editor
 from editor.execution.measure.profile import profile_all
-from editor.execution.measure.split_costs import line
+from editor.execution.measure.split_costs import Share, split_cost
 from editor.placement.device_profile import DeviceProfile, costs_of
 
 BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
        {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
 
 
-@given(st.floats(0.8, 3.0), st.floats(0, 1e-3), st.lists(st.floats(1e-5, 1e-1), min_size=2, max_size=20, unique=True))
-def test_a_line_without_noise_is_found(factor: float, overhead: float, alone: list[float]) -> None:
-    measured = [factor * x + overhead for x in alone]
-    slope, offset = line(alone, measured)
-    assert np.allclose(slope * np.array(alone) + offset, measured, rtol=0.02, atol=1e-6)
+def shares(alone: list[float], subgraphs: list[int], factor: float, overhead: float) -> list[Share]:
+    """Of a device that has half of each run."""
+    measured = [factor * x + overhead * n for x, n in zip(alone, subgraphs, strict=True)]
+    return [Share(x, y, n, 2 * y) for x, y, n in zip(alone, measured, subgraphs, strict=True)]
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
-def test_neither_factor_nor_overhead_is_absurd(points: list[tuple[float, float]]) -> None:
-    factor, overhead = line(*zip(*points, strict=True))
-    assert 0.8 <= factor <= 3.0 and overhead >= 0
+COUNTS = st.lists(st.integers(1, 20), min_size=2, max_size=8)
+
+
+@given(st.floats(0.8, 3.0), st.floats(1e-5, 1e-3), COUNTS, st.floats(1e-4, 1e-1))
+def test_factor_and_overhead_are_found_where_plans_are_many(
+        factor: float, overhead: float, counts: list[int], alone: float) -> None:
+    counts = [*counts, 1, 3, 10]
+    found = split_cost(shares([alone * (1 + i) for i in range(len(counts))], counts, factor, overhead) * 3000)
+    assert found == (pytest.approx(factor, rel=0.03), pytest.approx(overhead, rel=0.1, abs=2e-2 * alone))
+
+
+@given(st.floats(1e-6, 1e-3), COUNTS, st.floats(1e-4, 1e-1))
+def test_what_adds_the_same_to_each_subgraph_is_no_factor(overhead: float, counts: list[int], alone: float) -> None:
+    factor, seconds = split_cost(shares([alone] * len(counts), counts, 1.0, overhead))
+    assert (factor, seconds) == (pytest.approx(1, abs=1e-6), pytest.approx(overhead, rel=1e-2, abs=1e-6 * alone))
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(1, 50), st.floats(0, 1)), min_size=1, max_size=20))
+def test_neither_factor_nor_overhead_is_absurd(found: list[tuple[float, float, int, float]]) -> None:
+    factor, overhead = split_cost([Share(alone, mine, n, mine + others) for alone, mine, n, others in found])
+    assert 0.8 <= factor <= 3.0 and 0 <= overhead < float("inf")
 
 
 @pytest.mark.parametrize("table", [BOX, BOX[:1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -182,5 +183,17 @@ def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobi
     assert whole.run_memory.peaks["NPU"] > 8 << 20 >= plan.run_memory.peaks["NPU"]
     assert plan.placement.op_counts["NPU"] > 40
     alone = [{"name": "NPU", "memory": "16MB"}]  # enough for the constants, not for the tensors beside them
-    with pytest.raises(editor.EditorError, match="NPU is over by .* bytes .limit 16,000,000., tensors of the run included"):
+    over = r"NPU is over by .* bytes \(limit 16,000,000\): .* of constants and .* at once"
+    with pytest.raises(editor.EditorError, match=over) as error:
         editor.partition(mobilenet, alone, policy="memory", capabilities=[Capability.everything(mobilenet)])
+    assert "Heaviest tensors there: " in str(error.value), "constants alone would fit"
+
+
+def test_the_error_is_about_the_closest_placement_and_not_about_all_on_one_device(mobilenet: Graph) -> None:
+    whole = editor.partition(mobilenet, [{"name": "NPU"}], capabilities=[Capability.everything(mobilenet)])
+    limit = int(whole.run_memory.peaks["NPU"] * 0.35)  # two of them hold the constants, but not the first tensors beside them
+    with pytest.raises(editor.EditorError, match="closest placement") as error:
+        editor.partition(mobilenet, [{"name": "NPU", "memory": str(limit)}, {"name": "GPU", "memory": str(limit)}],
+                         policy="memory", capabilities=[Capability.everything(mobilenet)] * 2)
+    for excess in re.findall(r"over by ([\d,]+) bytes \(limit", str(error.value)):
+        assert int(excess.replace(",", "")) < limit, "all on one device would be over by more"

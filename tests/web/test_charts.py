@@ -13,6 +13,17 @@ def sample(plan: int | None, name: str, at: float, total: float) -> dict[str, An
     return {"plan": plan, "name": name, "at": at, "total": total, "subgraphs": [total], "transfers": 0.0}
 
 
+def test_with_several_requests_in_flight_their_rate_is_drawn() -> None:
+    samples = [sample(plan, name, i / 10, 1 / rate) | {"rate": rate} for i in range(5)
+               for plan, name, rate in ((0, "slow", 40.0), (1, "fast", 80.0), (None, "ORT", 60.0))]
+    figure = live_figure(samples, ["ORT"], COLOURS, False, "light")
+    assert figure.layout.annotations[0].text == "Requests/s"
+    lines = {trace.name: set(trace.y) for trace in figure.data if trace.type == "scatter"}
+    assert lines == {"slow": {40.0}, "fast": {80.0}, "unsplit on ORT": {60.0}}
+    (bars,) = [trace for trace in figure.data if trace.type == "bar"]
+    assert list(zip(bars.y, bars.x, strict=True)) == [("slow", 40.0), ("fast", 80.0)], "the best on top"
+
+
 def test_plans_side_by_side_have_colours_of_their_own_and_no_line_lies_on_another() -> None:
     samples = []
     for i in range(5):  # "best" is ORT alone, so both are one measurement

@@ -42,6 +42,7 @@ from editor.execution.measure.statistics import MachineWatch, drift, is_settled,
 from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
 from editor.execution.measure.turns import TURN_SECONDS, Turn
 from editor.placement.placement import Placement
+from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, stand_in
 
@@ -55,8 +56,11 @@ SLOW_FACTOR = 10
 """A baseline slower than the plan by this factor is measured once instead of in every round."""
 _CLEARLY_SLOWER = 1.5
 """Times the plan; the same for a baseline that would take all the time."""
-_SLICE_SECONDS = 0.5
-"""Length of the turns that contenders take in throughput mode."""
+_SLICE_SECONDS, _SLICES = 0.5, 12
+"""Most seconds of a turn in throughput mode, and turns within the time for measuring: from six there is an interval, with more
+it is narrower."""
+_MOST_OVERTIME = 3
+"""Times the time for measuring, for six turns of slow plans in throughput mode."""
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -243,17 +247,19 @@ class Benchmark:
         active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
         for contender in active:
             contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
-        begin, narrow = perf_counter(), 0
-        while any(c.busy_seconds < self.seconds for c in active) and narrow < _NARROW_CHECKS:
+        begin, narrow, rounds = perf_counter(), 0, 0
+        while narrow < _NARROW_CHECKS and any(
+                c.busy_seconds < self.seconds * (1 if rounds >= MIN_ROUNDS else _MOST_OVERTIME) for c in active):
             for contender in active:
                 self._check_stop()
                 self._saturate(contender, perf_counter() - begin)
+            rounds += 1
             narrow = narrow + 1 if all(is_settled(c.rates) for c in active) else 0
         self._settled = narrow >= _NARROW_CHECKS
 
     def _saturate(self, contender: Contender, elapsed: float) -> None:
         """Keeps all requests in flight for one turn."""
-        deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds / MIN_ROUNDS)
+        deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds / _SLICES)
         failures: list[BaseException] = []
 
         def serve(compiled: CompiledPlan) -> None:
@@ -278,7 +284,7 @@ class Benchmark:
         contender.finished += finished
         contender.busy_seconds += seconds
         contender.rates.append(finished / seconds)
-        self._sample(contender, contender.times[-1], elapsed, finished)
+        self._sample(contender, contender.times[-1], elapsed, finished, contender.rates[-1])
 
     def _reference(self, baselines: Mapping[str, Contender],
                    outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
@@ -318,11 +324,12 @@ class Benchmark:
                     baselines: Mapping[str, Contender]) -> dict[str, Any]:
         """What was predicted, by profiles where they exist, and why it came otherwise.
 
-        Nothing for several requests in flight: the prediction is of one that has the devices for itself.
+        With several requests in flight their rate; parts of a run say nothing then, as each waits for others.
         """
-        if self.mode != "latency":
-            return {"predicted": None, "predicted_basis": None, "surprise": ""}
         costs, basis = costs_by_best_source(placement)
+        if self.mode != "latency":
+            return {"predicted": None, "predicted_basis": basis, "surprise": "",
+                    "predicted_throughput": predicted_rate(placement, costs, self.requests)}
         unsplit = {name: median_seconds(c) for name, c in baselines.items() if c.times and name not in self.baseline_problems}
         why = surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
         return {"predicted": placement.price(costs).total, "predicted_basis": basis, "surprise": why}
@@ -370,11 +377,11 @@ class Benchmark:
         spread = Spread.of([t.total for t in contender.times], contender.turns)
         return Baseline(device.name, device.description, spread, throughput, rate_interval(contender), "")
 
-    def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int) -> None:
-        """Reports a turn: one of its runs, and how many there were."""
+    def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None) -> None:
+        """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""
         for name, plan in ((contender.name, contender.plan), *contender.identical):
             self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at, "runs": runs,
-                           "total": times.total, "subgraphs": times.subgraphs,
+                           "total": times.total, "rate": rate, "subgraphs": times.subgraphs,
                            "transfers": sum(t.seconds for t in times.transfers),
                            "progress": min(at / self.seconds, 1.0)})
 

@@ -93,7 +93,7 @@ def transfer_figures(placement: Placement, contender: Contender, mean_total: flo
 
 
 def rate_interval(contender: Contender) -> tuple[float, float] | None:
-    """Interval of the requests per second; None of too few turns."""
+    """95 % interval of the requests per second; None of too few turns."""
     return median_interval(contender.rates) if len(contender.rates) >= MIN_ROUNDS else None
 
 

@@ -12,9 +12,25 @@ from dataclasses import replace
 from editor.errors import EditorError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import expected_parts
-from editor.kinds import Kind
 from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
 from editor.placement.placement import Placement
+
+
+def check_correctable(placement: Placement, mode: str) -> None:
+    """Checks before or after a benchmark that it can correct profiles.
+
+    Raises:
+        EditorError: it cannot, and why.
+    """
+    planned = {d.name for d in placement.devices if d.planned} & {s.device for s in placement.subgraphs}
+    if planned:
+        raise EditorError(f"only a measured latency can correct profiles, and {', '.join(sorted(planned))} runs on a stand-in")
+    if mode != "latency":
+        raise EditorError("only a measured latency can correct profiles: with several requests in flight each waits for "
+                          "others. Benchmark in mode latency")
+    if len(placement.subgraphs) == 1:
+        raise EditorError("a plan of one subgraph is the unsplit model, which a profile measures: press Profile, or run "
+                          "`python -m editor profile PLAN`")
 
 
 def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str, DeviceProfile]:
@@ -28,13 +44,9 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         device name -> its corrected profile, for each device that ran a subgraph.
 
     Raises:
-        EditorError: the result is an estimate, or of throughput, or a device has no profile.
+        EditorError: the result is an estimate, or of throughput, or of one subgraph, or a device has no profile.
     """
-    if result.kind is not Kind.MEASUREMENT or result.mode != "latency":
-        raise EditorError("only a measured latency can correct profiles: a planned device ran on a stand-in, or several "
-                          "requests were in flight")
-    if len(placement.subgraphs) == 1:
-        raise EditorError("a plan of one subgraph is the unsplit model, which a profile measures: press Profile")
+    check_correctable(placement, result.mode)
     costs = costs_of(placement.graph, placement.devices, "measured")
     expected = expected_parts(placement, costs)
     measured = {s.id: s.time.median for s in result.subgraphs}

@@ -153,6 +153,12 @@ class Baseline:
     problem: str
     """Why there is no time; "" when there is."""
 
+    @property
+    def rate(self) -> str:
+        """E.g. "43.6 requests/s (95 % interval 43.0 to 44.1 requests/s)", the interval where several were in flight."""
+        interval = _rate_interval(self.throughput_interval)
+        return f"{human_rate(self.throughput or 0)}{f' ({interval})' if interval else ''}"
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -230,7 +236,7 @@ class BenchmarkResult:
     first_difference: str
     """Where a difference outside the tolerance first appears; "" when there is none or it is unknown."""
     predicted: float | None
-    """seconds of one run by the costs that policies use; None when they are not available"""
+    """seconds of one run by the costs that policies use; None when they are not available, and in mode throughput"""
     predicted_basis: Basis | None
     """Where that comes from."""
     surprise: str
@@ -240,6 +246,8 @@ class BenchmarkResult:
     disturbances: tuple[str, ...]
     """What makes the figures doubtful; empty on a quiet machine."""
     environment: dict[str, str]
+    predicted_throughput: float | None = None
+    """requests per second by the same costs; None in mode latency"""
     memory: tuple[MemoryUse, ...] = ()
     """What the plan took in each memory; empty where it was not measured."""
     memory_problem: str = ""
@@ -274,20 +282,36 @@ class BenchmarkResult:
                 and self.predicted_basis.kind is Kind.PREDICTION)
 
     @property
+    def rate(self) -> str:
+        """E.g. "43.6 requests/s"."""
+        return human_rate(self.throughput)
+
+    @property
     def precision(self) -> str:
-        """How well the median is known, in words."""
+        """How well the median is known, in words; in mode throughput that of the requests per second."""
         reached = "" if self.settled else ", the time was up"
+        if self.mode == "throughput":
+            return f"{_rate_interval(self.throughput_interval) or 'too few turns for an interval'}{reached}"
         return f"95 % interval ±{self.total.margin * 100:.2g} %{reached}"
+
+    @property
+    def prediction(self) -> str:
+        """E.g. "6.9 ms", in mode throughput "145.2 requests/s"; "" without a prediction."""
+        if self.mode == "throughput":
+            return human_rate(self.predicted_throughput) if self.predicted_throughput else ""
+        return human_seconds(self.predicted) if self.predicted else ""
 
     @property
     def comparison_with_prediction(self) -> str:
         """E.g. "prediction from profile 6.9 ms, measured 7.4 ms (+7 %)"; "" without a prediction."""
-        if self.predicted is None or self.predicted_basis is None or not self.predicted:
+        if self.predicted_basis is None or not self.prediction:
             return ""
-        change = self.total.median / self.predicted - 1
-        return (f"{self.predicted_basis} {human_seconds(self.predicted)}, "
-                f"{'measured' if self.kind is Kind.MEASUREMENT else 'on stand-ins'} {human_seconds(self.total.median)} "
-                f"({change * 100:+.0f} %)")
+        how = "measured" if self.kind is Kind.MEASUREMENT else "on stand-ins"
+        if self.predicted_throughput:
+            figure, change = self.rate, self.throughput / self.predicted_throughput - 1
+        else:
+            figure, change = human_seconds(self.total.median), self.total.median / (self.predicted or self.total.median) - 1
+        return f"{self.predicted_basis} {self.prediction}, {how} {figure} ({change * 100:+.0f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON; times in seconds; ``kind`` says what each is."""
@@ -336,7 +360,7 @@ class BenchmarkResult:
                 f"Latency ({self.runs} runs): median {_ms(t.median)} ({self.precision})  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
                 f"min {_ms(t.min)}  max {_ms(t.max)} ms",
                 f"Throughput: {self.throughput:.2f} requests/s"
-                + (f" ({self.requests} in flight{_rate_precision(self)})" if self.mode == "throughput" else "")]
+                + (f" ({self.requests} in flight, {self.precision})" if self.mode == "throughput" else "")]
 
     def _comparison(self) -> list[str]:
         lines = []
@@ -348,9 +372,8 @@ class BenchmarkResult:
             if b.time is None:
                 lines.append(f"Unsplit on {b.device} ({b.description}): {b.problem}")
                 continue
-            lines.append(f"Unsplit on {b.device} ({b.description}): median {_ms(b.time.median)} ms, "
-                         f"{b.throughput or 0:.2f} requests/s{', one run' if b.time.count == 1 else ''}; "
-                         f"{self.ratio_to(b)}")
+            words = [f"median {_ms(b.time.median)} ms, {b.rate}{', one run' if b.time.count == 1 else ''}", self.ratio_to(b)]
+            lines.append(f"Unsplit on {b.device} ({b.description}): {'; '.join(filter(None, words))}")
         if self.difference:
             d = self.difference
             verdict = "within tolerance" if d.within_tolerance else "OUTSIDE TOLERANCE"
@@ -378,11 +401,13 @@ def compared(ours: BenchmarkResult, theirs: BenchmarkResult | Baseline) -> str:
     return verdict((ours.total.low, ours.total.high), (time.low, time.high), ours.total.median / time.median)
 
 
-def _rate_precision(result: BenchmarkResult) -> str:
-    if result.throughput_interval is None:
-        return ""
-    low, high = result.throughput_interval
-    return f", 95 % interval {low:.2f} to {high:.2f}"
+def human_rate(requests: float) -> str:
+    """Requests per second with a unit."""
+    return f"{requests:.1f} requests/s"
+
+
+def _rate_interval(interval: tuple[float, float] | None) -> str:
+    return f"95 % interval {interval[0]:.1f} to {interval[1]:.1f} requests/s" if interval else ""
 
 
 def _us(seconds: float) -> str:

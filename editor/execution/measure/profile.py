@@ -1,16 +1,14 @@
 """Measures the time of each op on a real device with the profiler of its runtime.
 
 Kernels are timed at the optimisation level of real runs: the median of each over the quietest runs. Medians do not add
-up, and runtimes spend time between kernels, so the times are scaled to the latency without profiler. Alternating runs
-compare devices (`_compare_devices`), and stripes tell what a split costs (`split_costs`).
+up, and runtimes spend time between kernels, so the times are scaled to the latency without profiler. Then the unsplit
+model runs on each device in turns with splits of it, which compares the devices and tells what a split costs (`split_costs`).
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,8 +21,7 @@ from editor.errors import EditorError, ExecutionError
 from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, convert
 from editor.execution.inputs import random_inputs
-from editor.execution.measure.split_costs import with_split_costs
-from editor.execution.measure.turns import Turn
+from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitted, run_in_turns
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
@@ -125,37 +122,23 @@ def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, thread
         except EditorError as error:
             result[device.name] = str(error)
     if report:
-        report("comparing devices", len(real), len(real))
-    totals = _compare_devices(measured, values, seconds)
-    profiles = {name: scaled(m.profile, totals.get(name)) for name, m in measured.items()}
-    if report:
-        report("measuring what a split costs", len(real), len(real))
-    profiled = [d for d in real if d.name in measured]
-    profiles = with_split_costs(graph, profiled, profiles, values, seconds, threads)
+        report("running splits beside the unsplit model", len(real), len(real))
+    profiles = _beside_splits(graph, [d for d in real if d.name in measured], measured, values, seconds, threads)
     return {device.name: profiles.get(device.name, result.get(device.name, "")) for device in real}
 
 
-def _compare_devices(measured: Mapping[str, _Measured], values: Mapping[str, Value], seconds: float) -> dict[str, float]:
-    """Device name -> median seconds per run, over the same rounds.
+def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[str, _Measured], values: Mapping[str, Value],
+                   seconds: float, threads: int) -> dict[str, DeviceProfile]:
+    """Device name -> its profile, scaled to runs of the unsplit model beside splits, with what these cost.
 
     Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
-    device that is too slow for a few rounds is omitted: its profile shows that it is slower.
+    device that is too slow for a few more runs keeps its scale.
     """
-    compared = [name for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds]
-    if len(compared) < 2:
-        return {}
-    order, begin = random.Random(0), perf_counter()
-    medians: dict[str, list[float]] = {name: [] for name in compared}
-
-    def run(name: str) -> float:
-        _, times = measured[name].plan.run_timed(values)
-        return sum(times.subgraphs[i] for i in measured[name].mine)
-    rounds = 0
-    while rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS):
-        for name in order.sample(compared, len(compared)):
-            medians[name].append(float(np.median(Turn.of(measured[name].profile.total).take(partial(run, name)))))
-        rounds += 1
-    return {name: float(np.median(found)) for name, found in medians.items()}
+    unsplit = {name: Unsplit(m.plan, m.mine) for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds}
+    splits = compiled_splits(graph, devices, threads)
+    run_in_turns([*unsplit.values(), *splits], values, 2 * seconds)
+    profiles = {name: scaled(m.profile, unsplit[name].seconds if name in unsplit else None) for name, m in measured.items()}
+    return fitted(devices, profiles, splits)
 
 
 def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:

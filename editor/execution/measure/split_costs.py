@@ -1,9 +1,10 @@
 """Measures what a split costs beyond its ops: slower ops, launches and transfers.
 
-Times of ops come from runs of the unsplit model. In a split the same ops take longer, because cuts prevent fusions and
-caches are colder; every subgraph has a launch overhead, and transfers between two runtimes are slower than copies in a loop.
-None of these can be had from a runtime alone. So the model is cut into stripes that alternate between the devices, into few
-and into many, and what each device's subgraphs took is fitted by a factor on its ops and an overhead per subgraph.
+Times of ops come from runs of the unsplit model. In a split the same ops take longer: cuts prevent fusions, caches are
+colder, and threads of two runtimes get in each other's way; transfers between two runtimes are slower than copies in a
+loop. None of these can be had from a runtime alone. So splits run, in turns with the unsplit model: stripes that alternate
+between the devices, few and many, and the model on one device but for a few ops. What each device's subgraphs took is
+fitted by a factor on its ops and an overhead per subgraph.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_placement
 from editor.execution.measure.turns import Turn
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, Ints
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
@@ -30,64 +31,82 @@ from editor.runtimes.registry import capability
 
 STRIPES = (2, 4, 12, 32)
 """Few and many: the first tell about the factor, the others about the overhead."""
+FEW_OPS = 3
+"""Ops that run elsewhere in a plan of one device: many splits of real models have large subgraphs beside small ones."""
 _LEAST_FACTOR, _MOST_FACTOR = 0.8, 3.0
+_PRIOR = 0.5
+"""Weight of "ops take as long in a split as in the unsplit model", relative to one measured plan. Without it, noise of a
+few plans becomes a factor, and moving one op changes what all others are said to take."""
 _LEAST_TRANSFERS = 6
 """Below this, transfers keep the costs that were measured alone."""
 
 
 @dataclass
-class Striped:
-    """A plan of stripes with its runs."""
+class Unsplit:
+    """The model on one device, as far as that can run it, with its runs."""
+
+    compiled: CompiledPlan
+    mine: tuple[int, ...]
+    """Subgraphs that run on the device."""
+    runs: list[RunTimes] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Median of what the device took."""
+        return float(np.median([sum(run.subgraphs[i] for i in self.mine) for run in self.runs]))
+
+
+@dataclass
+class Split:
+    """A split with its runs."""
 
     placement: Placement
     compiled: CompiledPlan
     runs: list[RunTimes] = field(default_factory=list)
 
 
-def with_split_costs(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
-                     values: Mapping[str, Value], seconds: float, threads: int = 0) -> dict[str, DeviceProfile]:
-    """Profiles with what a split costs on their devices.
+def fitted(devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
+           splits: Sequence[Split]) -> dict[str, DeviceProfile]:
+    """Profiles with the costs of a split that the runs of splits show.
+
+    Args:
+        devices: the profiled devices.
+        profiles: device name -> its profile, scaled to runs of the unsplit model in turns with the splits.
+        splits: with their runs.
+
+    Returns:
+        device name -> profile; unchanged for devices that no split uses.
+    """
+    result = dict(profiles)
+    for device in devices:
+        shares = _shares(device, profiles[device.name], splits)
+        if shares:
+            factor, overhead = split_cost(shares)
+            result[device.name] = replace(profiles[device.name], split_factor=factor, launch_seconds=overhead)
+        if len(devices) > 1:
+            result[device.name] = _with_transfers(device, result[device.name], splits)
+    return result
+
+
+def compiled_splits(graph: Graph, devices: Sequence[Device], threads: int) -> list[Split]:
+    """Stripes over the devices, and each device but for a few ops; a device that is alone splits with itself.
 
     Args:
         graph: the model.
         devices: the profiled devices.
-        profiles: device name -> its profile, from runs of the unsplit model or of as much of it as the device can run.
-        values: graph inputs by name.
-        seconds: time for measuring.
         threads: threads per subgraph; 0 leaves the choice to the runtimes.
-
-    Returns:
-        device name -> profile; unchanged for devices of which no stripes could be made.
     """
-    plans = striped(graph, devices, threads)
-    run_in_turns(plans, values, seconds)
-    return fitted(graph, devices, profiles, plans)
-
-
-def fitted(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
-           plans: Sequence[Striped]) -> dict[str, DeviceProfile]:
-    """Profiles with the costs of a split that the runs of striped plans show."""
-    result = dict(profiles)
-    for device in devices:
-        factor, overhead = _fit(graph, device, profiles[device.name], plans)
-        if overhead is not None:
-            result[device.name] = replace(profiles[device.name], split_factor=factor, launch_seconds=overhead)
-        if len(devices) > 1:
-            result[device.name] = _with_transfers(device, result[device.name], plans)
-    return result
-
-
-def striped(graph: Graph, devices: Sequence[Device], threads: int) -> list[Striped]:
-    """Compiled plans of stripes over the devices; a device that is alone alternates with itself."""
-    plans = []
-    for count in STRIPES:
+    placements = [stripes(graph, devices, count) for count in STRIPES]
+    placements += [all_but_few(graph, devices, main) for main in range(len(devices))]
+    splits = []
+    for placement in placements:
+        if placement is None:
+            continue
         try:
-            placement = stripes(graph, devices, count)
-            if placement is not None:
-                plans.append(Striped(placement, compile_placement(placement, threads)))
+            splits.append(Split(placement, compile_placement(placement, threads)))
         except EditorError:
             continue  # a runtime refuses a sub-model; the others tell enough
-    return plans
+    return splits
 
 
 def stripes(graph: Graph, devices: Sequence[Device], count: int) -> Placement | None:
@@ -98,70 +117,102 @@ def stripes(graph: Graph, devices: Sequence[Device], count: int) -> Placement | 
     placed = graph.order[~graph.op_is_constant[graph.order]]
     if len(placed) < 2 * count:
         return None
-    stripe = np.arange(len(placed)) * count // len(placed)
+    return _cut(graph, devices, placed, np.arange(len(placed)) * count // len(placed), range(len(devices)))
+
+
+def all_but_few(graph: Graph, devices: Sequence[Device], main: int, count: int = FEW_OPS) -> Placement | None:
+    """All ops on one device, but for a few on the next, which are spread over the model; None where there are too few ops."""
+    placed = graph.order[~graph.op_is_constant[graph.order]]
+    if len(placed) < 4 * count:
+        return None
+    few = (2 * np.arange(count) + 1) * len(placed) // (2 * count)
+    number = np.arange(len(placed))
+    pieces = np.searchsorted(few, number, "left") + np.searchsorted(few, number, "right")
+    return _cut(graph, devices, placed, pieces, (main, (main + 1) % len(devices)))
+
+
+def _cut(graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, turn: Sequence[int]) -> Placement:
+    """Ops of ``placed`` cut into pieces, whose devices take turns; ``pieces`` is [place] the piece's number."""
     if len(devices) == 1:
         group = np.full(len(graph), -1, np.int64)
-        group[placed] = stripe
+        group[placed] = pieces
         pair = [devices[0], replace(devices[0], name=f"{devices[0].name} copy")]
         return placement_of_groups(graph, pair, np.maximum(group, 0) % 2, group)
     able = np.column_stack([capability(graph, d).mask & allowed_by_lists(graph, d) for d in devices])
-    pins = {graph.op_keys[op]: devices[s % len(devices)].name for op, s in zip(placed.tolist(), stripe.tolist(), strict=True)
-            if able[op, s % len(devices)]}
+    device = np.asarray(turn)[pieces % len(turn)]
+    pins = {graph.op_keys[op]: devices[d].name for op, d in zip(placed.tolist(), device.tolist(), strict=True) if able[op, d]}
     return solve(graph, devices, Settings(pins=pins))
 
 
-def run_in_turns(plans: Sequence[Striped], values: Mapping[str, Value], seconds: float) -> None:
-    """Runs the plans in turns, in random order, so that a disturbance affects all of them."""
+def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Value], seconds: float) -> None:
+    """Runs plans in turns, in random order, so that a disturbance affects all of them."""
     order, rounds, begin = random.Random(0), 0, perf_counter()
 
-    def run(plan: Striped) -> RunTimes:
-        return plan.compiled.run_timed(values)[1]
-    turns = [(plan, Turn.of(min(run(plan).total, run(plan).total))) for plan in plans]
-    while plans and (rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
-        for plan, turn in order.sample(turns, len(turns)):
-            plan.runs += turn.take(partial(run, plan))
+    def run(contender: Unsplit | Split) -> RunTimes:
+        return contender.compiled.run_timed(values)[1]
+    turns = [(c, Turn.of(min(run(c).total, run(c).total))) for c in contenders]
+    while contenders and (rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
+        for contender, turn in order.sample(turns, len(turns)):
+            contender.runs += turn.take(partial(run, contender))
         rounds += 1
 
 
-def _fit(graph: Graph, device: Device, profile: DeviceProfile, plans: Sequence[Striped]) -> tuple[float, float | None]:
-    """(factor on the ops, overhead per subgraph in seconds) of a device, by least squares; None without subgraphs.
+@dataclass(frozen=True)
+class Share:
+    """What a device did in a split, in seconds of a run."""
 
-    Runs spend time between subgraphs too; it counts to their overhead.
+    alone: float
+    """What its ops take in the unsplit model"""
+    measured: float
+    """What its subgraphs took, with a share of the time between subgraphs"""
+    subgraphs: int
+    total: float
+    """What all subgraphs took"""
+
+
+def _shares(device: Device, profile: DeviceProfile, splits: Sequence[Split]) -> list[Share]:
+    """Of each split that uses the device."""
+    shares = []
+    for split in splits:
+        parts = np.median([run.subgraphs for run in split.runs], axis=0)
+        moved = float(np.median([sum(t.seconds for t in run.transfers) for run in split.runs]))
+        between = max(float(np.median([run.total for run in split.runs])) - moved - float(parts.sum()), 0.0)
+        mine = [s for s in split.placement.subgraphs if s.device in (device.name, f"{device.name} copy")]
+        if mine:
+            alone = sum(profile.seconds.get(key, 0.0) for s in mine for key in s.ops)
+            measured = sum(float(parts[s.id]) for s in mine) + between * len(mine) / len(parts)
+            shares.append(Share(alone, measured, len(mine), float(parts.sum()) + between))
+    return shares
+
+
+def split_cost(shares: Sequence[Share]) -> tuple[float, float]:
+    """(factor on the ops, seconds per subgraph) of a device, so that what it did is factor * alone + seconds * subgraphs.
+
+    Least squares of errors relative to the whole run, because that is what a prediction is held against, with a factor of 1
+    as one more observation (ridge regression; Hoerl and Kennard, 1970). Both are kept within what makes sense.
     """
-    alone, measured = [], []
-    for plan in plans:
-        parts = np.median([run.subgraphs for run in plan.runs], axis=0)
-        moved = float(np.median([sum(t.seconds for t in run.transfers) for run in plan.runs]))
-        between = (float(np.median([run.total for run in plan.runs])) - moved - float(parts.sum())) / max(len(parts), 1)
-        for subgraph in plan.placement.subgraphs:
-            if subgraph.device in (device.name, f"{device.name} copy"):
-                alone.append(sum(profile.seconds.get(key, 0.0) for key in subgraph.ops))
-                measured.append(float(parts[subgraph.id]) + max(between, 0.0))
-    if not alone:
-        return 1.0, None
-    return line(alone, measured)
+    total = np.maximum([s.total for s in shares], 1e-9)
+    alone, measured = np.array([s.alone for s in shares]) / total, np.array([s.measured for s in shares]) / total
+    unit = float(total.mean())  # of the overhead, so that both unknowns are of one size
+    count, root = np.array([s.subgraphs for s in shares]) * unit / total, _PRIOR ** 0.5
+    equations = np.column_stack([np.append(alone, root), np.append(count, 0.0)])
+    factor, overhead = np.linalg.lstsq(equations, np.append(measured, root), rcond=None)[0].tolist()
+    bounded = min(max(factor, _LEAST_FACTOR), _MOST_FACTOR)
+    if bounded != factor:
+        overhead = float((measured - bounded * alone) @ count / (count @ count))
+    if overhead < 0:
+        without = float((alone @ measured + _PRIOR) / (alone @ alone + _PRIOR))
+        bounded = min(max(without, _LEAST_FACTOR), _MOST_FACTOR)
+    return bounded, max(overhead, 0.0) * unit
 
 
-def line(alone: Sequence[float], measured: Sequence[float]) -> tuple[float, float]:
-    """(factor, overhead) with measured = factor * alone + overhead, both within what makes sense."""
-    x, y = np.asarray(alone), np.asarray(measured)
-    spread = float(((x - x.mean()) ** 2).sum())
-    factor = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 1.0
-    factor = min(max(factor, _LEAST_FACTOR), _MOST_FACTOR)
-    overhead = float((y - factor * x).mean())
-    if overhead >= 0:
-        return factor, overhead
-    fitted = float((x * y).sum()) / float((x * x).sum()) if (x * x).sum() > 0 else 1.0
-    return min(max(fitted, _LEAST_FACTOR), _MOST_FACTOR), 0.0
-
-
-def _with_transfers(device: Device, profile: DeviceProfile, plans: Sequence[Striped]) -> DeviceProfile:
+def _with_transfers(device: Device, profile: DeviceProfile, splits: Sequence[Split]) -> DeviceProfile:
     """The profile with the times of transfers into its device as they were within runs, the way out included."""
     sizes, spent = [], []
-    for plan in plans:
-        device_of = {s.id: s.device for s in plan.placement.subgraphs}
-        seconds = np.median([[t.seconds for t in run.transfers] for run in plan.runs], axis=0)
-        for transfer, taken in zip(plan.runs[0].transfers, np.atleast_1d(seconds).tolist(), strict=True):
+    for split in splits:
+        device_of = {s.id: s.device for s in split.placement.subgraphs}
+        seconds = np.median([[t.seconds for t in run.transfers] for run in split.runs], axis=0)
+        for transfer, taken in zip(split.runs[0].transfers, np.atleast_1d(seconds).tolist(), strict=True):
             if device_of[transfer.target] == device.name != device_of[transfer.source]:
                 sizes.append(float(max(transfer.bytes, 0)))
                 spent.append(taken)

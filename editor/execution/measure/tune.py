@@ -16,6 +16,7 @@ from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
+from editor.placement.throughput import predicted_rate
 
 PRESENT = "this plan"
 """Name of the plan that is tuned, among the candidates."""
@@ -52,6 +53,8 @@ class Tuned:
         if present is None or self.best != PRESENT:
             evidence = self.evidence(self.results[0])
             return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}."
+        if len(self.results) == 1:
+            return "There is no other plan to try."
         return "No candidate is seen to be faster than the current plan."
 
     def evidence(self, result: BenchmarkResult) -> str:
@@ -70,11 +73,13 @@ class Tuned:
 
 
 def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str,
-               should_stop: ShouldStop = bool, search: float = _MOST_SEARCH_SECONDS) -> dict[str, Placement]:
+               should_stop: ShouldStop = bool, search: float = _MOST_SEARCH_SECONDS,
+               requests: int = 1) -> dict[str, Placement]:
     """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
 
-    Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first. ``search``:
-    seconds to look for a better placement, per objective, as the solver counts them.
+    Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first; with several
+    ``requests`` in flight by their predicted rate. ``search``: seconds to look for a better placement, per objective, as the
+    solver counts them.
     """
     tries: dict[str, Settings] = {PRESENT: settings, "priority": replace(settings, policy="priority", policy_options={})}
     for objective in ("latency", "throughput"):
@@ -96,7 +101,8 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
             continue
         seen.add(identity)
         result[name] = placement
-        predicted[name] = placement.price(costs).total
+        rate = predicted_rate(placement, costs, requests)  # of one request: one run after the other
+        predicted[name] = 1 / rate if rate else 0.0
     ranked = sorted(result, key=lambda name: (name != PRESENT, predicted[name]))[:MAX_CANDIDATES]
     return {name: result[name] for name in ranked}
 
@@ -112,7 +118,8 @@ def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: f
     if on_event is not None:
         on_event({"kind": "phase", "text": "searching for placements", "done": 0, "total": 0})
     search = min(_MOST_SEARCH_SECONDS, _SEARCH_FACTOR * seconds)
-    plans = candidates(graph, devices, settings, source, should_stop or bool, search)
+    plans = candidates(graph, devices, settings, source, should_stop or bool, search,
+                       requests if mode == "throughput" else 1)
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()
     if mode == "latency":
         ranked = sorted(results, key=lambda r: r.total.median)

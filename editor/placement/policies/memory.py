@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,9 +19,22 @@ from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.minimal import minimal
 
-_STEPS = 12
+_STEPS, _LARGEST = 12, 3
 _ROUNDS = 16
 """Of less room for weights, or fewer ops with large tensors, until the peak fits."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Excess:
+    """A placement that needs more memory than there is."""
+
+    total: float
+    """bytes"""
+    over: Floats
+    """[device] bytes; negative where there is room"""
+    device: Ints
+    """[op]"""
+    needed: RunMemory
 
 
 def memory(task: Task) -> Assignment:
@@ -31,14 +45,14 @@ def memory(task: Task) -> Assignment:
     weights, a device must hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
 
     Raises:
-        EditorError: nothing fits; the message names the excess bytes per device and the largest constants.
+        EditorError: nothing fits; the message says what the closest placement lacks on each device, and what is largest there.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
-    room, allowed, over = limits * shrinkage, constraints.allowed, np.zeros(len(limits))
-    best = _stages(task, costs, limits)
+    room, allowed = limits * shrinkage, constraints.allowed
+    best, closest = _stages(task, costs, limits), None
     for _ in range(_ROUNDS):
         problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
         fitting = []
@@ -59,7 +73,9 @@ def memory(task: Task) -> Assignment:
             too_large.append((float(np.maximum(excess, 0).sum()), excess, device, needed))
         if not too_large:
             break
-        _, over, device, needed = min(too_large, key=lambda each: each[0])
+        found = _Excess(*min(too_large, key=lambda each: each[0]))
+        closest = min(closest or found, found, key=lambda each: each.total)
+        over, device, needed = found.over, found.device, found.needed
         fewer = _without_large_tensors(allowed, device, needed, limits)
         if fewer is not None:
             allowed = fewer
@@ -73,7 +89,7 @@ def memory(task: Task) -> Assignment:
         whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
         bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
         return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory", costs.estimated)
-    raise EditorError(_too_large(task, placed, size, limits, over, shrinkage))
+    raise EditorError(_too_large(task, size, limits, shrinkage, closest))
 
 
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
@@ -141,9 +157,11 @@ def _filled(problem: Problem) -> Iterable[Ints]:
             yield label
 
 
-def _too_large(task: Task, placed: Ints, size: Floats, limits: Floats, over: Floats, shrinkage: Floats) -> str:
+def _too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, closest: _Excess | None) -> str:
+    """Why nothing fits, one line for each thing that can be changed."""
     constraints = task.constraints
-    names = [d.name for d in constraints.devices]
+    names, placed = [d.name for d in constraints.devices], np.zeros(len(constraints.graph), bool)
+    placed[task.placed] = True
     lines = ["The model does not fit into the memory of its devices."]
     needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
     if needed > room:
@@ -154,9 +172,23 @@ def _too_large(task: Task, placed: Ints, size: Floats, limits: Floats, over: Flo
         forced = float(size[only[:, d]].sum() / shrinkage[d])
         if forced > limits[d]:
             lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
-        elif over[d] > 0:
-            lines.append(f"{name} is over by {int(over[d]):,} bytes (limit {int(limits[d]):,}), tensors of the run included.")
-    mask = np.zeros(len(constraints.graph), bool)
-    mask[placed] = True
-    lines.append(f"Heaviest: {', '.join(heaviest(constraints.graph, mask, size))}.")
+    if closest is None:
+        lines.append(f"Heaviest constants: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}.")
+        return "\n".join(lines)
+    lines.append("The closest placement that was found:")
+    for d, name in enumerate(names):
+        if closest.over[d] > 0:
+            lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
     return "\n".join(lines)
+
+
+def _what_fills(closest: _Excess, d: int, name: str, limit: float, ops: Bools, size: Floats) -> list[str]:
+    """What a device holds at its peak: constants and tensors, and the largest of them."""
+    memory = closest.needed.devices[d]
+    lines = [f"{name} is over by {int(closest.over[d]):,} bytes (limit {int(limit):,}): {memory.constants:,} of constants and "
+             f"{memory.peak - memory.constants:,} of tensors at once."]
+    if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
+        lines.append(f"Heaviest constants there: {', '.join(constants)}.")
+    if tensors := closest.needed.at_peak(d)[:_LARGEST]:
+        lines.append(f"Heaviest tensors there: {', '.join(f'{t.tensor} ({t.bytes:,} bytes, {t.kind})' for t in tensors)}.")
+    return lines

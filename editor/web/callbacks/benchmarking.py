@@ -161,8 +161,8 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         set_props("bench-result", {"children": tuned_view(result)})
         return
     result = result[0]
-    set_props("bench-text", {"children": f"Done: median {human_seconds(result.total.median)} over {result.runs} runs, "
-                                        f"{runs_of(samples)} with the baselines."})
+    found = result.rate if result.mode == "throughput" else f"median {human_seconds(result.total.median)}"
+    set_props("bench-text", {"children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."})
     if benchmark.version == document.version and result.mode == "latency":
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})

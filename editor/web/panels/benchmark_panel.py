@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult, human_rate
 from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
@@ -107,18 +107,21 @@ def _cards(result: BenchmarkResult) -> html.Div:
     text = result.comparison_with_prediction
     why = f": {result.surprise}" if result.surprise else ""
     predicted = [f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}"] if text else []
-    cards = [_card("This plan", [html.B(human_seconds(t.median)), " ", kind_badge(result.kind)],
+    many = result.mode == "throughput"
+    runs = f"{result.requests} in flight · median {human_seconds(t.median)} a request" if many else result.rate
+    cards = [_card("This plan", [html.B(result.rate if many else human_seconds(t.median)), " ", kind_badge(result.kind)],
                    *predicted, f"{result.precision[:1].upper()}{result.precision[1:]}",
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
-                   f"max {human_seconds(t.max)}", f"{result.runs} runs · {result.throughput:.1f} requests/s")]
+                   f"max {human_seconds(t.max)}", f"{result.runs} runs · {runs}")]
     for b in result.baselines:
         if b.time is None:
             cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
             continue
         runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
-        cards.append(_card(f"Unsplit on {b.device}", [html.B(human_seconds(b.time.median)), " ",
-                                                      kind_badge(Kind.MEASUREMENT)],
-                           f"{b.description} · {runs} · {b.throughput or 0:.1f} requests/s · {result.ratio_to(b)}"))
+        median = human_seconds(b.time.median)
+        large, small = (human_rate(b.throughput or 0), f"median {median} a request") if many else (median, b.rate)
+        cards.append(_card(f"Unsplit on {b.device}", [html.B(large), " ", kind_badge(Kind.MEASUREMENT)],
+                           " · ".join(filter(None, (b.description, runs, small, result.ratio_to(b))))))
     if result.difference is not None:
         d = result.difference
         word = "within tolerance" if d.within_tolerance else "outside tolerance"
@@ -219,17 +222,23 @@ def tuned_view(tuned: Tuned) -> list[Any]:
     rows = []
     for result in tuned.results:
         mine = result.plan == PRESENT
-        predicted = "—" if result.predicted is None or result.predicted_basis is None else [
-            human_seconds(result.predicted), " ", kind_badge(result.predicted_basis.kind)]
+        predicted = "—" if not result.prediction or result.predicted_basis is None else [
+            result.prediction, " ", kind_badge(result.predicted_basis.kind)]
+        figures = [html.Td([human_seconds(result.total.median), " ", kind_badge(result.kind)]),
+                   html.Td(f"±{result.total.margin * 100:.2g} %"), html.Td(f"{result.throughput:.1f}")]
+        if tuned.mode == "throughput":
+            low, high = result.throughput_interval or (result.throughput, result.throughput)
+            figures = [html.Td([f"{result.throughput:.1f}", " ", kind_badge(result.kind)]),
+                       html.Td(f"{low:.1f} to {high:.1f}" if result.throughput_interval else "—"),
+                       html.Td(human_seconds(result.total.median))]
         rows.append(html.Tr([
             html.Td(html.B(result.plan) if result.plan == tuned.best else result.plan),
-            html.Td([human_seconds(result.total.median), " ", kind_badge(result.kind)]),
-            html.Td(f"±{result.total.margin * 100:.2g} %"), html.Td("" if mine else tuned.evidence(result)),
-            html.Td(predicted), html.Td(f"{result.throughput:.1f}"), html.Td(str(len(result.subgraphs))),
+            *figures, html.Td("" if mine else tuned.evidence(result)), html.Td(predicted), html.Td(str(len(result.subgraphs))),
             html.Td("Current" if mine else html.Button("Use this", className="tool small", **{
                 "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
-    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", "Median", "95 % interval", "Against the current plan", "Predicted",
-                                                    "Requests/s", "Subgraphs", "")]))
+    first, second = ("Requests/s", "Median") if tuned.mode == "throughput" else ("Median", "Requests/s")
+    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", first, "95 % interval", second, "Against the current plan",
+                                                    "Predicted", "Subgraphs", "")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
             html.P(f"{tuned.proposal} All candidates ran interleaved with each other and with the unsplit model. Nothing has "
                    "changed: choose “Use this” to take a plan.", className="hint wide"), *_doubts(tuned.results[0])]

@@ -19,16 +19,19 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
                 estimated: bool, scheme: str) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
+    With several requests in flight the rate of each turn in place of the latency.
+
     Args:
-        samples: events of kind ``sample``; times in seconds.
+        samples: events of kind ``sample``; times in seconds, rates in requests per second.
         subgraph_devices: device of each subgraph, by id.
         colours: by device name.
         estimated: planned devices are involved, so the plan's times are estimates.
         scheme: "light" or "dark".
     """
     mark = " (estimate)" if estimated else ""
+    what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
     figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
-                           subplot_titles=(f"Latency, ms{mark}", f"Mean per subgraph and transfers, ms{mark}"))
+                           subplot_titles=(f"{what}{mark}", f"Mean per subgraph and transfers, ms{mark}"))
     by_name: dict[tuple[bool, str], list[dict[str, Any]]] = {}
     for sample in samples:
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
@@ -48,9 +51,9 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         if several and not is_baseline:
             plan_colours[name] = _PLAN_COLOURS[len(plan_colours) % len(_PLAN_COLOURS)]
             line = {"width": 2.2, "color": plan_colours[name]}
-        figure.add_trace(go.Scatter(x=[s["at"] for s in shown], y=[s["total"] * 1e3 for s in shown], name=label,
+        figure.add_trace(go.Scatter(x=[s["at"] for s in shown], y=[_height(s) for s in shown], name=label,
                                     mode="lines+markers" if len(shown) < 40 else "lines", line=line,
-                                    hovertemplate="%{y:.2f} ms<extra>" + _escape(label) + "</extra>"), 1, 1)
+                                    hovertemplate=f"%{{y:.2f}} {_unit(shown[0])}<extra>{_escape(label)}</extra>"), 1, 1)
     if several:
         _add_medians(figure, by_name, plan_colours)
     else:
@@ -60,14 +63,25 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
 
 def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[str, Any]]],
                  colours: dict[str, str]) -> None:
-    rows = [(name, float(np.median([s["total"] for s in mine])) * 1e3) for (base, name), mine in by_name.items() if not base]
-    rows.sort(key=lambda row: -row[1])
+    rows = [(name, float(np.median([_height(s) for s in mine]))) for (base, name), mine in by_name.items() if not base]
+    unit = next((_unit(s) for mine in by_name.values() for s in mine), "ms")
+    rows.sort(key=lambda row: row[1] if unit != "ms" else -row[1])  # the best is drawn last, on top
     figure.add_trace(go.Bar(x=[value for _, value in rows], y=[name for name, _ in rows], orientation="h", showlegend=False,
                             marker={"color": [colours[name] for name, _ in rows]},
                             text=[f"{name}: {value:.2f}" for name, value in rows],
                             textposition="inside", insidetextanchor="start",
-                            hovertemplate="%{y}: %{x:.3f} ms<extra></extra>"), 1, 2)
-    figure.layout.annotations[1].text = "Median so far, ms"
+                            hovertemplate=f"%{{y}}: %{{x:.3f}} {unit}<extra></extra>"), 1, 2)
+    figure.layout.annotations[1].text = f"Median so far, {unit}"
+
+
+def _height(sample: dict[str, Any]) -> float:
+    """Requests per second where several were in flight, else milliseconds."""
+    rate = sample.get("rate")
+    return float(rate) if rate is not None else float(sample["total"]) * 1e3
+
+
+def _unit(sample: dict[str, Any]) -> str:
+    return "ms" if sample.get("rate") is None else "requests/s"
 
 
 def _add_shares(figure: go.Figure, mine: Sequence[dict[str, Any]], devices: Sequence[str],
