@@ -165,7 +165,7 @@
     return row;
   }
 
-  const KEYS = ["type", "name", "regex", "scope", "tensor", "nth", "to"]; // in the order in which the server writes them
+  const KEYS = ["type", "name", "regex", "scope", "layer", "tensor", "nth", "to"]; // in the order in which the server writes them
   const lines = () => editor.all("#rules-list > .rule");
   const number = () =>
     lines().forEach((row, k) => {

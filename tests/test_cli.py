@@ -57,6 +57,11 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
     done = run("bench", tmp_path / "a" / "plan.json", tmp_path / "b" / "plan.json", "--seconds", "0.3", "--mode",
                "throughput", "--requests", "2")
     assert done.stdout.count("Throughput: ") == 2 and done.stdout.count("in flight") == 2
+    beside = done.stdout.partition("== side by side\n")[2].splitlines()
+    assert {line.split()[0] for line in beside} == {str(tmp_path / name / "plan.json") for name in "ab"}
+    assert all(" requests/s (measurement, 95 % interval " in line for line in beside)
+    rates = [float(line.split()[1]) for line in beside]
+    assert rates == sorted(rates, reverse=True), "the best first"
 
 
 @pytest.mark.parametrize(("arguments", "cause"), [
@@ -107,3 +112,25 @@ def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_fo
     said = capsys.readouterr().out
     assert "not on NPU: 52 Conv, 35 Clip, 10 Add, 1 Gemm and 2 more kinds: float32; this device takes int8 or uint8" in said
     assert "warning: no op matches the rule {'scope': 'no/such/block', 'to': 'CPU'}" in said
+
+
+def test_where_nothing_fits_no_policy_is_recommended_and_sizes_without_a_plan_end_with_status_one(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model = tmp_path / "devices.yaml", str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx")
+    table.write_text("- {name: NPU, memory: 2MB}\n")
+    partition = ["partition", model, "--devices", str(table), "--out", str(tmp_path)]
+    assert main(partition) == 0
+    assert "the policy memory finds nothing that fits either" in capsys.readouterr().out
+    table.write_text("- {name: NPU, memory: 40MB}\n")
+    assert main([*partition, "--policy", "memory"]) == 0
+    capsys.readouterr()
+    assert main(["sizes", str(tmp_path / "plan.json"), "batch=1,64"]) == 1
+    said = capsys.readouterr().out
+    assert "batch=64  no plan: The model does not fit into the memory of its devices. (see below)" in said
+    assert "NPU is over by " in said.partition("\nbatch=64: ")[2] and "Heaviest tensors there: " in said
+
+
+@pytest.mark.parametrize(("name", "status"), [("truncated.onnx", 1), ("mobilenetv2.onnx", 0)])
+def test_watch_ends_with_status_one_where_the_model_could_not_be_partitioned(tmp_path: Path, name: str, status: int) -> None:
+    model = (ODDITIES if status else MODELS) / name
+    assert main(["watch", str(model), "--devices", "HETERO:CPU", "--times", "1", "--out", str(tmp_path)]) == status

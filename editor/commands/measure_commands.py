@@ -13,7 +13,7 @@ import editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
 from editor.execution.measure.correction import check_correctable, correct_profiles
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.files import json_text, write_atomic
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
@@ -44,11 +44,27 @@ def bench(options: argparse.Namespace) -> int:
         if len(results) > 1:
             print(f"== {result.plan}")
         print(result.text())
+    for group in by_model.values():
+        _summary([result for result in results if result.plan in group])
     if options.json:
         write_atomic(options.json, json_text([r.to_dict() for r in results]))
     if options.calibrate:
         _calibrate(plans, results)
     return 0
+
+
+def _summary(results: Sequence[BenchmarkResult]) -> None:
+    """One line for each of several plans of a model, the best first, held against the first plan that was given."""
+    if len(results) < 2:
+        return
+    first, many = results[0], results[0].mode == "throughput"
+    print("== side by side")
+    width = max(len(result.plan) for result in results)
+    for result in sorted(results, key=lambda r: -r.throughput if many else r.total.median):
+        figure = result.rate if many else human_seconds(result.total.median)
+        words = "" if result is first else compared(result, first)
+        print(f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
+              f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}")
 
 
 def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) -> None:

@@ -144,7 +144,7 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
 
 
 def sizes(options: argparse.Namespace) -> int:
-    """Prints a plan's decisions at several sizes of the inputs."""
+    """Prints a plan's decisions at several sizes of the inputs; exit status 1 where one of them has no plan."""
     plan = editor.load_plan(options.plan)
     wanted = parse_sizes(" ".join(options.sizes))
     rows = plan.at_sizes(wanted)
@@ -152,7 +152,8 @@ def sizes(options: argparse.Namespace) -> int:
               *(f"{d.name}: ops, memory" for d in plan.devices)]]
     for row in rows:
         if row.problem:
-            table.append([words(row, list(wanted)), f"no plan: {row.problem}"])
+            first = row.problem.splitlines()[0]
+            table.append([words(row, list(wanted)), f"no plan: {first}{' (see below)' if first != row.problem else ''}"])
             continue
         f = row.figures
         table.append([words(row, list(wanted)), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
@@ -162,6 +163,10 @@ def sizes(options: argparse.Namespace) -> int:
               for i in range(len(table[0]))]
     for line in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
+    without = [row for row in rows if row.problem]
+    for row in without:
+        if "\n" in row.problem:
+            print(f"\n{words(row, list(wanted))}: {row.problem}")
     if options.json:
         write_atomic(options.json, json_text([asdict(row) for row in rows]))
-    return 0
+    return 1 if without else 0

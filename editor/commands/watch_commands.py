@@ -37,8 +37,11 @@ def check(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Partitions a model whenever its file changes; prints an error and waits for the next change."""
-    path, pins, done = Path(options.model), dict(options.pin), 0
+    """Partitions a model whenever its file changes; prints an error and waits for the next change.
+
+    Exit status 1 where ``--times`` ends it and the last version of the file could not be partitioned.
+    """
+    path, pins, done, failed = Path(options.model), dict(options.pin), 0, False
     seen: tuple[int, int] | None = None
     while not options.times or done < options.times:
         state = file_state(path)
@@ -48,11 +51,12 @@ def watch(options: argparse.Namespace) -> int:
         seen = state
         try:
             _partition_again(path, pins, options)
+            failed = False
         except EditorError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
+            failed = True
         done += 1
-    return 0
-
+    return 1 if failed else 0
 
 
 def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Namespace) -> None:

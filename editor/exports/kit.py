@@ -6,6 +6,7 @@ weights. ``run.py`` measures them with Python, numpy and the runtime of the targ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,7 +46,8 @@ def kit_device(devices: Sequence[Device], name: str = "") -> Device:
     if name:
         raise ExportError(f"unknown device {name!r} (choose one of: {names})")
     count = "no planned device" if not planned else f"{len(planned)} planned devices"
-    raise ExportError(f"the plan has {count}; say which device the kit is for (--device NAME): {names}")
+    raise ExportError(f"the plan has {count}; say which device the kit is for with "
+                      f"`python -m editor kit PLAN --device NAME --out DIR`; it has: {names}")
 
 
 def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str = "", runtime: str = "") -> list[Path]:
@@ -76,13 +78,59 @@ def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str 
         wholes = models.keep_wholes(_submodels(whole, target, cutter), _submodels(pieces, target, cutter))
         measured, unmeasurable = models.keep_groups(_submodels(groups, target, cutter))
     if not measured:
-        raise ExportError(f"{target.name} can run no op of {graph.name} whose shapes are known")
+        why = _most_refused(placement, target)
+        raise ExportError(f"{target.name} can run no op of {graph.name} whose shapes are known{why}")
     links = models.keep_links()
     document = {"format": "hetero-editor/kit", "version": 1, "made_by": stamp, "model": graph.name,
                 "model_sha256": graph.sha256, "define": dict(graph.define), "device": target.name, "runtime": runtime,
                 "models": models.entries, "wholes": wholes, "groups": measured, "unmeasurable": unmeasurable, "links": links}
     return [weights.path, *models.written, write_atomic(out_dir / "kit.json", json_text(document)),
-            write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name))]
+            write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name)),
+            write_atomic(out_dir / "README.md", _readme(graph.name, target.name, runtime, stamp))]
+
+
+def _most_refused(placement: Placement, target: Device) -> str:
+    """The reason that most ops are refused for, as the end of a sentence; "" where none is."""
+    number = placement.device_number(target.name)
+    reasons = [placement.constraints.inability(op, number) for op in placement.placed_ops.tolist()]
+    if not any(reasons):
+        return ""
+    (reason, count), = Counter(filter(None, reasons)).most_common(1)
+    return f": it refuses {count} of {len(reasons)} ops because: {reason}"
+
+
+_README = """# Measures {model} for {device}
+
+This folder measures what each op of the model takes on the machine that it is copied to. That machine needs Python 3.8
+or newer, numpy, and {runtime}; nothing else.
+
+    python run.py
+    python run.py --help     # another execution provider or device, more time, threads
+
+It may be stopped and started again: what is measured is kept. In the end it writes `profile.json`. Take that back to the
+plan, and figures for {device} are predictions instead of estimates:
+
+    python -m editor import PLAN profile.json
+
+or open the plan in the editor and choose it with *Import*.
+
+| file | what |
+| --- | --- |
+| `run.py` | measures; no part of the editor is needed |
+| `kit.json` | which ops of the model each file stands for |
+| `group_*.onnx` | the ops, one by one or with what runtimes fuse them with |
+| `whole_*.onnx`, `piece_*.onnx` | the ops together, and in a few pieces: what a cut costs |
+| `link_*.onnx` | launches and copies to and from the device |
+| `weights.bin` | the weights of all of them |
+
+Made by {stamp}.
+"""
+
+
+def _readme(model: str, device: str, runtime: str, stamp: str) -> str:
+    names = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+    return _README.format(model=model, device=device, stamp=stamp or "Hetero Editor",
+                          runtime=names.get(runtime, "ONNX Runtime or OpenVINO"))
 
 
 class _Models:

@@ -20,12 +20,14 @@ from editor.devices.vocabulary import op_name
 from editor.errors import PinError
 from editor.files import read_text
 from editor.graph.graph import Bools, Graph
+from editor.graph.scopes.tree import scopes_of
 from editor.placement.labels import label_level, label_mask
 from editor.placement.patterns import Deadline, check_length, regular_expression
 from editor.yaml_text import YamlError, load_yaml
 
-_PATTERNS = ("type", "name", "regex", "scope", "tensor")
+_PATTERNS = ("type", "name", "regex", "scope", "layer", "tensor")
 _KEYS = (*_PATTERNS, "nth", "to")
+_LAYERS = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", re.ASCII)
 _SLICE = re.compile(r"\[?(-?\d*):(-?\d*)\]?")
 
 
@@ -42,6 +44,8 @@ class Rule:
     """A regular expression (RE2: no look-around, no back-references), searched for in op names."""
     scope: str | None = None
     """A prefix of a slash- or dot-separated op name, such as ``model/layers.3``."""
+    layer: str | None = None
+    """A number of a repeated block, or the first and the last: ``8-15``."""
     tensor: str | None = None
     """A glob over the names of an op's outputs."""
     nth: str | None = None
@@ -59,9 +63,10 @@ class Rule:
         """
         deadline = deadline or Deadline()
         expression = None if self.regex is None else regular_expression(self.regex)
+        layered = None if self.layer is None else _in_layers(graph, self.layer)
         ops = []
         for op in graph.order.tolist():
-            if candidates[op] and self._matches(graph, op, expression):
+            if candidates[op] and (layered is None or op in layered) and self._matches(graph, op, expression):
                 ops.append(op)
             deadline.check(self._slowest)
         return _nth(ops, self.nth) if self.nth is not None else ops
@@ -195,6 +200,8 @@ def _check_patterns(rule: Rule, where: str) -> None:
             check_length(getattr(rule, key) or "")
         except ValueError as error:
             raise PinError(f"{where}: {key}: {error}") from None
+    if rule.layer is not None and not _LAYERS.fullmatch(rule.layer.strip()):
+        raise PinError(f"{where}: layer: {rule.layer[:40]!r} is no layer; write a number, or two such as 8-15")
     if rule.regex is not None:
         try:
             regular_expression(rule.regex)
@@ -217,6 +224,13 @@ def _glow_rules(data: Mapping[str, Any], source: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+def _in_layers(graph: Graph, layers: str) -> set[int]:
+    """Ops of the layers ``first-last``."""
+    match = _LAYERS.fullmatch(layers.strip())
+    wanted = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+    return {op for op, layer in scopes_of(graph).layer_of_op.items() if layer in wanted}
+
+
 def _in_scope(name: str, scope: str) -> bool:
     scope = scope.strip("/.")
     plain = name.lstrip("/.")
@@ -233,6 +247,20 @@ def _nth(ops: list[int], nth: str) -> list[int]:
         start, stop = (int(g) if g else None for g in match.groups())
         return ops[start:stop]
     return ops[int(nth):][:1]
+
+
+def change_of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> str:
+    """What changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
+    added, removed = [r for r in after if r not in before], [r for r in before if r not in after]
+    if len(added) == len(removed) == 1:
+        return f"rule changed: {_text(added[0])}"
+    if len(added) == 1 and not removed:
+        return f"rule added: {_text(added[0])}"
+    if len(removed) == 1 and not added:
+        return f"rule removed: {_text(removed[0])}"
+    if not added and not removed and len(before) == len(after):
+        return "rules in another order"
+    return f"{len(after)} rule{'s' if len(after) != 1 else ''}"
 
 
 def _text(rule: Rule) -> str:

@@ -10,8 +10,10 @@ from editor.placement.rules import match_counts
 from editor.web.messages import RulesData
 from editor.workspace.document import Document
 
-KINDS = {"type": "op type", "name": "name (glob)", "regex": "name (regex)", "scope": "scope", "tensor": "output tensor (glob)"}
-_EXAMPLES = {"type": "Conv", "name": "/layers.3/*", "regex": r"attn/.*MatMul", "scope": "model/layers.0", "tensor": "*_scale"}
+KINDS = {"type": "op type", "name": "name (glob)", "regex": "name (regex)", "scope": "scope", "layer": "layers",
+         "tensor": "output tensor (glob)"}
+_EXAMPLES = {"type": "Conv", "name": "/layers.3/*", "regex": r"attn/.*MatMul", "scope": "model/layers.0", "layer": "8-15",
+             "tensor": "*_scale"}
 
 
 def rules_data(document: Document) -> RulesData:

@@ -21,7 +21,7 @@ from editor.placement.constraints import allowed_by_lists
 from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.regions import between, expand_selection, same_device_region
-from editor.placement.rules import Rule
+from editor.placement.rules import Rule, change_of_rules, parse_rules
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of
@@ -289,7 +289,7 @@ class Document:
             decisions = dict(self._decisions)
             plain = [rule.to_dict() for rule in rules]
             if decisions.get("rules", []) != plain:
-                self._apply(f"{len(plain)} rule{'s' if len(plain) != 1 else ''}", decisions | {"rules": plain})
+                self._apply(change_of_rules(parse_rules(decisions.get("rules", [])), rules), decisions | {"rules": plain})
 
     @_on_latest
     def pin(self, ops: Sequence[int], label: str) -> None:

@@ -83,7 +83,7 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load) -> 
             source = best_source(graph, now.devices)
             placement = solve(graph, now.devices, _with_costs(now.settings, source), answers)
         except EditorError as error:
-            found.append(AtSizes(define, {}, 0, None, str(error).splitlines()[0]))
+            found.append(AtSizes(define, {}, 0, None, str(error)))
             continue
         costs = costs_of(graph, now.devices, source)
         placed = [graph.op_keys[op] for op in placement.placed_ops.tolist()]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -90,7 +92,7 @@ def test_a_kit_has_every_op_of_the_device_in_one_group(tmp_path: Path) -> None:
 
 def test_all_models_of_a_kit_share_one_file_of_weights(tmp_path: Path) -> None:
     kit_of(plan_of(EXAMPLES / "models" / "resnet50.onnx"), tmp_path)
-    files = [path for path in tmp_path.iterdir() if path.suffix not in (".onnx", ".json", ".py")]
+    files = [path for path in tmp_path.iterdir() if path.suffix not in (".onnx", ".json", ".py", ".md")]
     assert [path.name for path in files] == ["weights.bin"]
     places: dict[str, tuple[int, int]] = {}
     for path in tmp_path.glob("*.onnx"):
@@ -304,3 +306,19 @@ def test_the_commands_write_a_kit_and_import_its_result(tmp_path: Path) -> None:
     assert "(prediction from imported profile (NPU: TensorRT trtexec, 20" in printed
     assert "transfers and launches estimated" in printed
     assert "--out PLAN" in command("import", tmp_path / "plan" / "plan.json", tmp_path / "plan" / "plan.json", status=1)
+
+
+def test_a_kit_without_ops_says_why_the_device_refuses_them(tmp_path: Path) -> None:
+    plan = plan_of(SMALL, [{"name": "NPU", "preset": "edgetpu"}, {"name": "CPU", "backendName": "CPU"}])
+    why = r"NPU can run no op .*: it refuses \d+ of \d+ ops because: float32; this device takes int8"
+    with pytest.raises(EditorError, match=why):
+        plan.write_kit(tmp_path / "kit")
+
+
+def test_a_kit_explains_itself_to_who_finds_it(tmp_path: Path) -> None:
+    plan = plan_of(SMALL)
+    names = {path.name for path in plan.write_kit(tmp_path, runtime="openvino")}
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith(f"# Measures {plan.graph.name} for NPU\n") and "numpy, and OpenVINO;" in text
+    for pattern in re.findall(r"`([a-z_*]+\.[a-z*]+)`", text):
+        assert pattern == "profile.json" or any(fnmatch(name, pattern) for name in names), pattern

@@ -19,6 +19,7 @@ from benchmarks.block_latency import best_blocks, block_latency
 from editor.devices.table import load_devices
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
+from editor.graph.scopes.tree import scopes_of
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.policies.chain import best_chain, orders, segment_costs
@@ -30,7 +31,7 @@ from editor.placement.policies.problem import Problem
 from editor.placement.policies.registry import POLICIES
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Task
-from editor.placement.rules import parse_rules
+from editor.placement.rules import change_of_rules, parse_rules
 from editor.placement.throughput import busiest_seconds
 from editor.runtimes.base import Capability
 
@@ -296,10 +297,35 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
     ([{"type": "Conv"}], "rule 1: the target is missing"), ([{"typ": "Conv", "to": "one"}], "unknown key 'typ'"),
     ([{"regex": "(", "to": "one"}], "not a regular expression"), ([{"nth": "second", "to": "one"}], "nth must be"),
     ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"), ("Conv", "rules are a list"), ([3], "a rule is a mapping"),
+    ([{"layer": "three", "to": "one"}], "rule 1: layer: 'three' is no layer"),
     ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0")])
 def test_invalid_rules_are_errors(dag: Callable[..., Graph], rules: object, cause: str) -> None:
     with pytest.raises(editor.PinError, match=cause):
         editor.partition(dag([[], [0]]), TWO, rules=rules)
+
+
+def test_a_rule_takes_a_range_of_layers() -> None:
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    rules = [{"layer": "1-2", "to": "NPU"}, {"layer": "3", "type": "MatMul", "to": "GPU"}, {"type": "*", "to": "CPU"}]
+    plan = editor.partition(graph, [{"name": n} for n in ("CPU", "GPU", "NPU")], rules=rules,
+                            capabilities=[Capability.everything(graph)] * 3)
+    layer = scopes_of(graph).layer_of_op
+    placed = plan.placement.placed_ops.tolist()
+    assert {1, 2, 3} < set(layer.values()), "the decoder has four layers"
+    for op in placed:
+        wanted = "NPU" if layer.get(op) in (1, 2) else "GPU" if layer.get(op) == 3 and graph.op_types[op] == "MatMul" else "CPU"
+        assert plan.affinity[graph.op_keys[op]] == wanted
+
+
+@pytest.mark.parametrize(("before", "after", "words"), [
+    ([], [{"type": "Conv", "to": "A"}], "rule added: type=Conv → A"),
+    ([{"type": "Conv", "to": "A"}], [], "rule removed: type=Conv → A"),
+    ([{"type": "Conv", "to": "A"}], [{"type": "Conv", "to": "B"}], "rule changed: type=Conv → B"),
+    ([{"type": "Conv", "to": "A"}, {"layer": "1", "to": "B"}], [{"layer": "1", "to": "B"}, {"type": "Conv", "to": "A"}],
+     "rules in another order"),
+    ([], [{"type": "Conv", "to": "A"}, {"layer": "1", "to": "B"}], "2 rules")])
+def test_a_step_of_the_history_says_what_changed_of_the_rules(before: list[object], after: list[object], words: str) -> None:
+    assert change_of_rules(parse_rules(before), parse_rules(after)) == words
 
 
 def test_a_saved_plan_keeps_its_rules(mobilenet: Graph, tmp_path: Path) -> None:

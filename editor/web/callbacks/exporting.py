@@ -60,11 +60,12 @@ def _bundle(document: Document, form: str, result: BenchmarkResult | None) -> di
         folder, options = Path(name), {}
         if result is not None and form in _REPORTS:
             options["measured"] = str(write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict())))
-        paths = document.plan.export(form, folder, **options)
+        paths = document.plan.write_kit(folder) if form == "kit" else document.plan.export(form, folder, **options)
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_DOWNLOAD_BYTES:
+            command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
             raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
-                              f"`python -m editor export plan.json --to {form} --out DIR`")
+                              f"`python -m editor {command} --out DIR`")
         if len(paths) == 1:
             return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
         packed = io.BytesIO()

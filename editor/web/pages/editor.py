@@ -111,7 +111,8 @@ _EXPORTS = (
                          ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
                          ("bundle:onnx", "ONNX device configurations"), ("bundle:glow", "Glow: device table, partition config"),
                          ("partition.log", "Glow: partition log"), ("bundle:tvm", "TVM: annotation, script"),
-                         ("bundle:split", "One model per subgraph, runner"))))
+                         ("bundle:split", "One model per subgraph, runner"),
+                         ("bundle:kit", "Kit that measures a planned device"))))
 
 
 def _export_menu() -> controls.Popover:

@@ -55,7 +55,8 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
     lines = []
     for row in rows:
         if row.problem:
-            lines.append(html.Tr([html.Td(html.B(words(row, names))), html.Td(row.problem, colSpan=6, className="reason")]))
+            problem = html.Td(row.problem, colSpan=6, className="reason lines")
+            lines.append(html.Tr([html.Td(html.B(words(row, names))), problem]))
             continue
         f = row.figures
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in f["ops"].items()],
