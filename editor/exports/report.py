@@ -69,7 +69,8 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
                        "depends_on": list(s.depends_on), "total": s.memory.total, "constants": s.memory.constants}
                       for s in placement.subgraphs],
         "transfers": [{"tensor": b.tensor, "from": b.source, "to": list(b.targets), "to_devices": list(b.to_devices),
-                       "bytes": b.bytes, "shape": b.shape, "type": b.type} for b in division.transfers],
+                       "bytes": b.bytes, "shape": b.shape, "type": b.type,
+                       "counted_as": b.counted_as} for b in division.transfers],
         "wires": [asdict(way) | {"kind": basis.kind} for way in ways_of(placement, costs)]}
 
 
@@ -132,7 +133,9 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
     if report["transfers"]:
         lines += ["", "## Transfers", "", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
         for t in report["transfers"]:
-            lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | {human_bytes(t['bytes'])} |")
+            counted_as = f" as {t['counted_as']}" if t["counted_as"] else ""
+            lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
+                         f"{human_bytes(t['bytes'])}{counted_as} |")
     if report["wires"]:
         lines += ["", "## Wires", "",
                   f"Between machines, without graph inputs and outputs. Times: {totals['kind']} {totals['source']}.", "",

@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import graphviz
+import numpy as np
+import onnx
 import pytest
 from conftest import EXAMPLES, ODDITIES
+from onnx import TensorProto, helper, numpy_helper
 from pages import Server, act, figure, fills, node_at, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -339,6 +342,26 @@ def test_dark_is_dark(browser: BrowserContext, server: Server) -> None:
         assert edge == {"light": "rgb(180,186,194)", "dark": "rgb(86,93,102)"}[scheme]
         page.close()
     assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(29, 32, 37)"}
+
+
+def test_sizes_that_the_model_cannot_have_are_asked_for_again(page: Page, server: Server, tmp_path: Path) -> None:
+    """The form was gone with the error, and who had typed sizes had to start over."""
+    weights = numpy_helper.from_array(np.ones((5, 2), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "m")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "width"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "wide.onnx")
+    page.goto(f"{server.url}/open")
+    page.fill("#path", str(tmp_path / "wide.onnx"))
+    page.click("#open-path")
+    expect(page.locator("#symbols")).to_contain_text("width")
+    page.locator("#symbols input").nth(1).fill("4")
+    page.click("#open-sizes")
+    expect(page.locator("#open-error")).to_contain_text("batch=1, width=4")
+    page.locator("#symbols input").nth(1).fill("5")
+    page.click("#open-sizes")
+    ready(page)
+    expect(page.locator(".model-what")).to_contain_text("width=5")
 
 
 def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server: Server) -> None:

@@ -184,6 +184,8 @@ def test_as_if_int8_counts_float_weights_activations_and_transfers_at_one_byte(c
     assert first.constants * 4 == whole.constants and first.total * 4 == whole.total
     assert as_int8.subgraphs[1].memory.total == as_float.subgraphs[1].memory.total  # the CPU computes in float32
     assert as_int8.division.bytes_moved * 4 == as_float.division.bytes_moved
+    assert {b.type_text for b in as_int8.division.transfers} == {"float32 as int8"}, "what the bytes are of"
+    assert {b.type_text for b in as_float.division.transfers} == {"float32"}
     small_costs, large_costs = (estimate(convs, p.devices) for p in (as_int8, as_float))
     small, large = small_costs.enter[:, 0], large_costs.enter[:, 0]
     assert (small <= large).all() and small.sum() < large.sum() and small_costs.estimated

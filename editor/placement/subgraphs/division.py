@@ -60,6 +60,13 @@ class Boundary:
     """``UNKNOWN_BYTES`` (-1) when not known before a run"""
     shape: str
     type: str
+    counted_as: str = ""
+    """The type that ``bytes`` are of, where a device on either side plans float tensors in another one; "" else"""
+
+    @property
+    def type_text(self) -> str:
+        """E.g. "float32", "float32 as int8", "?"."""
+        return f"{self.type or '?'}{f' as {self.counted_as}' if self.counted_as else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,11 +193,14 @@ class _Divider:
         graph, source = self.graph, int(self.source[tensor])
         source_device = self.device_of_subgraph[source]
         other_devices = sorted({int(self.device_of_subgraph[t]) for t in targets} - {int(source_device)})
-        moved = self._moved(tensor, [int(source_device), *other_devices])
+        moved, counted_as = self._moved(tensor, [int(source_device), *other_devices])
         return Boundary(graph.tensor_names[tensor], source, tuple(targets),
                         tuple(self.devices[d].name for d in other_devices), moved,
-                        graph.shape_label(tensor), graph.tensor_types[tensor])
+                        graph.shape_label(tensor), graph.tensor_types[tensor], counted_as)
 
-    def _moved(self, tensor: int, devices: Sequence[int]) -> int:
-        """Bytes of a boundary tensor: those of the smallest form that a device on either side plans it in."""
-        return min(int(assumed_bytes(self.graph, self.devices[d].published.assumes)[tensor]) for d in devices)
+    def _moved(self, tensor: int, devices: Sequence[int]) -> tuple[int, str]:
+        """Bytes of a boundary tensor, of the smallest form that a device on either side plans it in; and that form."""
+        own = int(self.graph.tensor_bytes[tensor])
+        forms = {self.devices[d].published.assumes for d in devices}
+        size, form = min((int(assumed_bytes(self.graph, form)[tensor]), form) for form in forms)
+        return size, form if size != own else ""

@@ -36,7 +36,8 @@ def register(app: Dash) -> None:
     add("mapArrived", done, Input("map-data", "data"))
     add("panesArrived", done, Input("panes-data", "data"))
     add("hoverShow", done, Input("hover", "children"))
-    add("intoView", done, Input("hints-result", "children"), State("hints-result", "id"))
+    for result in ("hints-result", "sizes-result"):
+        add("intoView", done, Input(result, "children"), State(result, "id"))
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", linked, Input(table, "cellClicked"))
     add("openBenchmark", Output("tabs", "value"), Input("bench-open", "n_clicks"), State("bench-start", "disabled"))

@@ -92,7 +92,8 @@ def register(app: Dash, state: AppState) -> None:
         except EditorError as error:
             title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
             text = "Nothing was opened." if title == "Cancelled" else str(error)
-            return no_update, problem(text, title), None, ""
+            asked = request.get("define")  # sizes that the model cannot have: the form stays, to change them
+            return no_update, problem(text, title), no_update if asked else None, ""
         return f"/d/{document.id}", None, None, ""
 
 

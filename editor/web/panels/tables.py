@@ -93,7 +93,7 @@ def transfer_table(document: Document) -> html.Div:
         {"field": "tensor", "headerName": "Tensor", "width": 320, "minWidth": 160, "tooltipField": "tensor"},
         {"field": "kind", "headerName": "Kind", "width": 116}, device_column("from", "From"), device_column("to", "To"),
         {"field": "path", "headerName": "Subgraphs", "width": 140, "tooltipField": "path"},
-        {"field": "shape", "headerName": "Shape", "width": 150}, {"field": "type", "headerName": "Type", "width": 96},
+        {"field": "shape", "headerName": "Shape", "width": 150}, {"field": "type", "headerName": "Type", "width": 120},
         bytes_column("bytes", "Size")]
     return data_table("transfers", transfer_rows(document), columns, getRowId="params.data.tensor")
 
@@ -107,7 +107,7 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
         number = graph.tensor_index[b.tensor]
         rows.append({"tensor": b.tensor, "kind": "transfer" if b.to_devices else "same device",
                      "from": device_of[b.source], "to": ", ".join(b.to_devices) or device_of[b.source],
-                     "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type or "?",
+                     "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type_text,
                      "bytes": b.bytes, "source_op": int(graph.tensor_producer[number]),
                      "target_ops": [r for r in graph.readers[number].tolist() if placement.division.subgraph_of_op[r] >= 0]})
     return rows
