@@ -116,6 +116,8 @@ declare namespace Messages {
     message?: Message;
     do: "devices";
     entries: Record<string, unknown>[];
+    /** The table that they were made from: what was changed meanwhile stays. */
+    base?: Record<string, unknown>[];
   }
 
   /** Replaces all rules. */

@@ -120,6 +120,8 @@ class Devices(_Stroke):
 
     do: Literal["devices"]
     entries: list[dict[str, Any]]
+    base: NotRequired[list[dict[str, Any]]]
+    """The table that they were made from: what was changed meanwhile stays."""
 
 
 class Rules(_Stroke):

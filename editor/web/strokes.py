@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from editor.devices.table_merge import merged
 from editor.errors import EditorError
 from editor.placement.device_profile import best_source
 from editor.placement.filter import matching
@@ -118,7 +119,8 @@ def _order(state: AppState, document: Document, stroke: m.Order) -> None:
 
 
 def _devices(state: AppState, document: Document, stroke: m.Devices) -> None:
-    document.set_devices(stroke["entries"])
+    now = [dict(d.entry) for d in document.devices]
+    document.set_devices(merged(stroke.get("base", now), stroke["entries"], now))
 
 
 def _rules(state: AppState, document: Document, stroke: m.Rules) -> None:

@@ -250,6 +250,19 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     assert "preset: edgetpu" in text and "memory: 2GiB" in text
 
 
+def test_two_fields_that_are_finished_at_once_are_both_changed(fresh: Page) -> None:
+    """Each was a change of the whole table, and the second took the first back."""
+    page = fresh
+    page.click("role=tab[name=Devices]")
+    first, second = (page.locator(".device-form").nth(i).get_by_label("Memory", exact=True) for i in (0, 1))
+    first.fill("3GB")
+    second.fill("5GB")  # which finishes the first
+    second.press("Enter")
+    expect(page.locator("[data-device='OpenVINO']")).to_contain_text("of 3 GB")
+    expect(page.locator("[data-device='ONNX Runtime']")).to_contain_text("of 5 GB")
+    expect(page.locator("[data-device='OpenVINO']")).to_contain_text("of 3 GB")
+
+
 def open_model(page: Page, server: Server, model: Path, devices: str) -> None:
     page.goto(f"{server.url}/open")
     page.fill("#path", str(model))

@@ -61,14 +61,14 @@ def _table(state: AppState, document_id: str, changed: Any) -> tuple[Any, Any]:
     """A stroke with the changed table, or what is wrong with it."""
     try:
         document = state.document(document_id)
-        entries = changed([dict(d.entry) for d in document.devices])
-        made = load_devices(entries)
+        base = [dict(d.entry) for d in document.devices]
+        made = load_devices(changed([dict(entry) for entry in base]))
     except EditorError as error:
         return no_update, problem(str(error), "This table is not valid")
     plain = [dict(d.entry) for d in made]
-    if plain == [dict(d.entry) for d in document.devices]:
+    if plain == base:
         return no_update, None
-    stroke: Devices = {"do": "devices", "entries": plain}
+    stroke: Devices = {"do": "devices", "entries": plain, "base": base}
     return stroke, None
 
 

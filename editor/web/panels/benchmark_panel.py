@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.execution.measure.figures import BenchmarkResult, human_rate
+from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
@@ -109,7 +109,8 @@ def _cards(result: BenchmarkResult) -> html.Div:
     predicted = [f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}"] if text else []
     many = result.mode == "throughput"
     runs = f"{result.requests} in flight · median {human_seconds(t.median)} a request" if many else result.rate
-    cards = [_card("This plan", [html.B(result.rate if many else human_seconds(t.median)), " ", kind_badge(result.kind)],
+    figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
+    cards = [_card("This plan", [*figure, kind_badge(result.kind)],
                    *predicted, f"{result.precision[:1].upper()}{result.precision[1:]}",
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)}", f"{result.runs} runs · {runs}")]
@@ -119,9 +120,10 @@ def _cards(result: BenchmarkResult) -> html.Div:
             continue
         runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
         median = human_seconds(b.time.median)
-        large, small = (human_rate(b.throughput or 0), f"median {median} a request") if many else (median, b.rate)
-        cards.append(_card(f"Unsplit on {b.device}", [html.B(large), " ", kind_badge(Kind.MEASUREMENT)],
-                           " · ".join(filter(None, (b.description, runs, small, result.ratio_to(b))))))
+        large = _rate(b.throughput or 0) if many else [html.B(median)]
+        small = [b.interval, f"median {median} a request"] if many else [b.rate]
+        cards.append(_card(f"Unsplit on {b.device}", [*large, kind_badge(Kind.MEASUREMENT)],
+                           " · ".join(filter(None, (b.description, runs, *small, result.ratio_to(b))))))
     if result.difference is not None:
         d = result.difference
         word = "within tolerance" if d.within_tolerance else "outside tolerance"
@@ -138,6 +140,10 @@ def _cards(result: BenchmarkResult) -> html.Div:
     if result.memory_problem:
         cards.append(_card("Memory", [html.B("—")], result.memory_problem))
     return html.Div(cards, className="cards", id="bench-cards")
+
+
+def _rate(requests: float) -> list[Any]:
+    return [html.Span([html.B(f"{requests:.1f}"), " requests/s"])]
 
 
 def _advice(result: BenchmarkResult) -> str:

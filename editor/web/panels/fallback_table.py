@@ -34,13 +34,14 @@ def fallbacks_view(document: Document) -> list[Any]:
         return [*forced, html.P(_none(document), className="hint wide")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
-    head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved")]
-    head += [html.Th(["Time lost ", basis_badge(basis)]), html.Th(html.Span("Actions", className="unseen"))]
+    head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved", "Time lost")]
+    head.append(html.Th(html.Span("Actions", className="unseen")))
     rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
     more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
     reasons = {(f.wanted, f.reason) for f in found}
-    said = f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes."
-    return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), said], className="hint wide"),
+    said = [f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes. Time lost: ",
+            basis_badge(basis)]
+    return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 
 
