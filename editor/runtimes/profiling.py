@@ -14,6 +14,21 @@ MIN_RUNS, MAX_RUNS = 8, 200
 QUIET_SHARE = 0.4
 """Share of the runs that counts, quickest first: the others were disturbed."""
 _LEAST_QUIET = 5
+_FEWEST_RUNS, _OVERTIME = 3, 2
+"""So few runs do where more would take longer than so many times the time for them: a slow run is disturbed less."""
+
+
+def enough_runs(runs: int, elapsed: float, seconds: float) -> bool:
+    """Whether a model has run often enough.
+
+    Args:
+        runs: made so far.
+        elapsed: seconds that they took.
+        seconds: time for them.
+    """
+    if elapsed < seconds:
+        return runs >= MAX_RUNS
+    return runs >= MIN_RUNS or (runs >= _FEWEST_RUNS and elapsed >= _OVERTIME * seconds)
 
 
 def median_of_quiet_runs(runs: Sequence[tuple[float, Sequence[KernelTime]]]) -> list[KernelTime]:

@@ -27,7 +27,7 @@ from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
-from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS
+from editor.runtimes.profiling import enough_runs
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
@@ -134,10 +134,10 @@ def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[st
     Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
     device that is too slow for a few more runs keeps its scale.
     """
-    unsplit = {name: Unsplit(m.plan, m.mine) for name, m in measured.items() if m.profile.total * MIN_RUNS <= seconds}
+    unsplit = {name: Unsplit(m.plan, m.mine) for name, m in measured.items()}
     splits = compiled_splits(graph, devices, threads)
     run_in_turns([*unsplit.values(), *splits], values, 2 * seconds)
-    profiles = {name: scaled(m.profile, unsplit[name].seconds if name in unsplit else None) for name, m in measured.items()}
+    profiles = {name: scaled(m.profile, unsplit[name].seconds if unsplit[name].runs else None) for name, m in measured.items()}
     return fitted(devices, profiles, splits)
 
 
@@ -158,7 +158,7 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
     begin = perf_counter()
     for _ in range(2):
         executable.run(arguments)
-    while len(spent) < MIN_RUNS or (perf_counter() - begin < seconds / 2 and len(spent) < MAX_RUNS):
+    while not enough_runs(len(spent), perf_counter() - begin, seconds / 2):
         start = perf_counter()
         executable.run(arguments)
         spent.append(perf_counter() - start)

@@ -26,7 +26,7 @@ from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import Value
-from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS
+from editor.runtimes.profiling import MIN_RUNS, enough_runs
 from editor.runtimes.registry import capability
 
 STRIPES = (2, 4, 12, 32)
@@ -72,12 +72,12 @@ def fitted(devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
     Args:
         devices: the profiled devices.
         profiles: device name -> its profile, scaled to runs of the unsplit model in turns with the splits.
-        splits: with their runs.
+        splits: with their runs; those without do not count.
 
     Returns:
         device name -> profile; unchanged for devices that no split uses.
     """
-    result = dict(profiles)
+    result, splits = dict(profiles), [split for split in splits if split.runs]
     for device in devices:
         shares = _shares(device, profiles[device.name], splits)
         if shares:
@@ -145,13 +145,20 @@ def _cut(graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, tu
 
 
 def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Value], seconds: float) -> None:
-    """Runs plans in turns, in random order, so that a disturbance affects all of them."""
-    order, rounds, begin = random.Random(0), 0, perf_counter()
+    """Runs plans in turns, in random order, so that a disturbance affects all of them.
 
+    Those that are too slow for a few rounds within the time have no runs in the end.
+    """
     def run(contender: Unsplit | Split) -> RunTimes:
         return contender.compiled.run_timed(values)[1]
-    turns = [(c, Turn.of(min(run(c).total, run(c).total))) for c in contenders]
-    while contenders and (rounds < MIN_RUNS or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
+
+    turns, most = [], seconds / MIN_RUNS
+    for contender in contenders:
+        first = run(contender).total
+        if first <= 2 * most and (again := min(first, run(contender).total)) <= most:  # a first run may be twice as long
+            turns.append((contender, Turn.of(again)))
+    order, rounds, begin = random.Random(0), 0, perf_counter()
+    while turns and not enough_runs(rounds, perf_counter() - begin, seconds):
         for contender, turn in order.sample(turns, len(turns)):
             contender.runs += turn.take(partial(run, contender))
         rounds += 1

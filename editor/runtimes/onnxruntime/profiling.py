@@ -17,7 +17,7 @@ from editor.runtimes.base import KernelTime, SubModel, Value
 from editor.runtimes.onnxruntime.device_sessions import create_session
 from editor.runtimes.onnxruntime.lineage import Kernel, lineage
 from editor.runtimes.onnxruntime.options import session_options, spinning
-from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, median_of_quiet_runs
+from editor.runtimes.profiling import enough_runs, median_of_quiet_runs
 from editor.runtimes.values import to_numpy
 
 _SUFFIX = "_kernel_time"
@@ -36,7 +36,7 @@ def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Seque
         session = create_session(submodel.model.SerializeToString(), options, device)
         feeds = {name: to_numpy(v) for name, v in zip(submodel.inputs, inputs, strict=True)}
         begin, count = perf_counter(), 0
-        while count < MIN_RUNS or (perf_counter() - begin < seconds and count < MAX_RUNS):
+        while not enough_runs(count, perf_counter() - begin, seconds):
             session.run(list(submodel.outputs), feeds)
             count += 1
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
 from editor.runtimes.openvino.model_import import onnx_node_of, read_model
 from editor.runtimes.openvino.request import compile_model
-from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS, fused_regions, median_of_quiet_runs
+from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
 
 
 def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
@@ -24,7 +24,7 @@ def kernel_times(graph: Graph, submodel: SubModel, device: Device, inputs: Seque
     ops = _ops_of_kernels(graph, submodel, request, made_up)
     runs: list[tuple[float, list[KernelTime]]] = []
     begin = perf_counter()
-    while len(runs) < MIN_RUNS or (perf_counter() - begin < seconds and len(runs) < MAX_RUNS):
+    while not enough_runs(len(runs), perf_counter() - begin, seconds):
         start = perf_counter()
         request.run(inputs)
         spent = perf_counter() - start
