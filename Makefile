@@ -23,9 +23,11 @@ run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes
 check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
 
-test: $(VENV)/.installed-dev $(VENV)/.installed-docs ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
-	@.ci/chromium
-	$(MAKE) --no-print-directory lint
+test: ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
+	@# Chromium comes while Python's packages do and lint runs.
+	@.ci/chromium & chromium=$$!; \
+	$(MAKE) --no-print-directory $(VENV)/.installed-dev $(VENV)/.installed-docs lint; status=$$?; \
+	wait $$chromium && exit $$status
 	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests
 
 test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own
