@@ -33,7 +33,8 @@ STRIPES = (2, 4, 12, 32)
 """Few and many: the first tell about the factor, the others about the overhead."""
 FEW_OPS = 3
 """Ops that run elsewhere in a plan of one device: many splits of real models have large subgraphs beside small ones."""
-_LEAST_FACTOR, _MOST_FACTOR = 0.8, 3.0
+_LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
+"""No split makes ops faster: less is noise, and would make it pay to give one op away."""
 _PRIOR = 0.5
 """Weight of "ops take as long in a split as in the unsplit model", relative to one measured plan. Without it, noise of a
 few plans becomes a factor, and moving one op changes what all others are said to take."""
