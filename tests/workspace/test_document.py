@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from editor.runtimes.base import Capability
 from editor.web.drawing.panes import panes_data
 from editor.web.messages import Automatic, Layout
 from editor.web.panels.compare import compare_view
+from editor.web.panels.inspector import plan
 from editor.web.strokes import _automatic, _use_layout
-from editor.web.view import costs_value, layout_costs, op_costs
+from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -145,6 +147,35 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, t
     _use_layout(None, document, stroke)  # type: ignore[arg-type]  # it needs no more of the server
     assert [d.name for d in document.devices] == ["A", "B"] and document.placement.affinity == before
     assert document.undo() and document.devices[0].name == "NPU"
+
+
+def test_a_layout_that_exceeds_a_memory_says_so(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    assert "over the memory of" not in str(compare_view(document, document.layouts()))
+    document.set_devices([{**d.entry, "memory": "1MB"} if d.name == "A" else dict(d.entry) for d in document.devices])
+    assert "over the memory of A" in str(compare_view(document, document.layouts()))
+
+
+@pytest.mark.parametrize("painted", [(), (3, 4, 5)], ids=["unsplit", "split"])
+def test_the_load_of_the_devices_and_what_a_split_adds_are_the_latency_of_the_status_bar(
+        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, painted: tuple[int, ...]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    document = make(Store(str(tmp_path)), mobilenet)
+    ops = np.flatnonzero(~mobilenet.op_is_constant)
+    for device, each in zip(document.devices, (1e-4, 2e-4), strict=True):
+        seconds = {mobilenet.op_keys[op]: each for op in ops.tolist()}
+        save_profile(mobilenet, device, DeviceProfile(device.description, each * len(ops), seconds, {}, (), 1e-3, 2e-3, 0.0,
+                                                      0.0, 0.0, 1, split_factor=1.5))
+    document.set_automatic("priority", {"costs": "measured"}, "minimal")
+    if painted:
+        document.paint(ops[list(painted)].tolist(), 1)
+    costs, _ = op_costs(document)
+    price = document.placement.price(costs)
+    shown = re.findall(r"ops, ([\d.]+) (ms|µs), \d+% of the time", re.sub(r"1 op,", "1 ops,", str(plan(document))))
+    load = sum(float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] for number, unit in shown)
+    assert len(shown) == 2 and load == pytest.approx(price.compute, rel=0.01)
+    predicted, _ = predicted_of(document)
+    assert predicted == pytest.approx(load + price.transfers + price.launches, rel=0.01)
 
 
 def test_the_order_of_devices_is_no_other_table(mobilenet: Graph, tmp_path: Path) -> None:
