@@ -74,13 +74,13 @@
     cy.on("viewport", () => {
       // a reload of the page comes back to this place
       clearTimeout(later);
-      later = setTimeout(() => editor.remember({ view: { zoom: cy.zoom(), pan: { ...cy.pan() } } }), 250);
+      later = setTimeout(() => editor.remember({ view: placeOf(cy) }), 250);
     });
     let width = cy.width(),
       height = cy.height();
     cy.on("resize", () => {
       // who saw the whole graph and has not moved the view still does; else what was in the middle stays there
-      if (whole?.zoom === cy.zoom() && whole.x === cy.pan().x && whole.y === cy.pan().y) showWhole(cy, whole.box);
+      if (whole && seesWhole(cy)) showWhole(cy, whole.box);
       else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
@@ -400,10 +400,28 @@
     } else setTimeout(() => whenDrawn(elements, then, tries - 1), 4);
   }
 
+  /** @param {Cy} cy */
+  const seesWhole = (cy) => whole?.zoom === cy.zoom() && whole.x === cy.pan().x && whole.y === cy.pan().y;
+
+  /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
+  /** @param {Cy} cy */
+  function placeOf(cy) {
+    const zoom = cy.zoom(),
+      pan = cy.pan();
+    return { zoom, x: (cy.width() / 2 - pan.x) / zoom, y: (cy.height() / 2 - pan.y) / zoom, whole: seesWhole(cy) };
+  }
+
   /* To where this document was looked at before the page was loaded again. */
   function comeBack() {
-    if (page.cy && page.back) page.cy.viewport({ zoom: page.back.zoom, pan: page.back.pan });
+    const { cy, back } = page;
     page.back = null;
+    if (!cy || !back || !Number.isFinite(back.x)) return;
+    if (back.whole) showWhole(cy, whole?.box ?? cy.elements().boundingBox());
+    else
+      cy.viewport({
+        zoom: back.zoom,
+        pan: { x: cy.width() / 2 - back.x * back.zoom, y: cy.height() / 2 - back.y * back.zoom },
+      });
   }
 
   /* dash-cytoscape fits the graph whenever elements come and go; people want to stay where they are. */

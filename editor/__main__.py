@@ -190,7 +190,7 @@ def _add_report_commands(commands: Any) -> None:
     bring.add_argument("plan", type=Path)
     bring.add_argument("file", type=Path, help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
                        "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
-                       "profile, a CSV of op and microseconds")
+                       "profile, a CSV of op and microseconds, a kit's profile.json")
     bring.add_argument("--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times")
     bring.add_argument("--device", default="", metavar="NAME", help="whose times they are; default: the only planned device, "
                        "or the one that the file's name has in it")

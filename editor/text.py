@@ -19,12 +19,12 @@ def human_bytes(size: int) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """"12.7 ms", "384 µs", "1.84 s"."""
+    """"12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
     if seconds < 1e-3:
         return f"{seconds * 1e6:.3g} µs"
     if seconds < 1:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
 def shortened(text: str, length: int) -> str:
@@ -35,6 +35,16 @@ def shortened(text: str, length: int) -> str:
 def shortened_name(text: str, length: int) -> str:
     """A name cut to a length at its beginning: names of one model are paths, which differ at their ends."""
     return text if len(text) <= length else "…" + text[len(text) - length + 1:]
+
+
+def shortened_path(text: str, length: int) -> str:
+    """A name cut to a length that keeps the last numbered part of its path: "layer.11…attention/MatMul_output_0"."""
+    if len(text) <= length:
+        return text
+    layer = next((part for part in reversed(text.split("/")[:-1]) if re.search(r"\d", part)), "")
+    room = length - len(layer) - 1
+    end = text[len(text) - max(room, 1):]
+    return f"{layer}…{end}" if layer and room >= length // 3 and layer not in end else shortened_name(text, length)
 
 
 def apart(text: str, others: Iterable[str], length: int) -> str:

@@ -111,7 +111,7 @@ def test_partition_says_what_fell_back_which_rules_match_nothing_and_what_was_fo
     assert main(["partition", model, "--devices", devices, "--rules", str(rules), "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "not on NPU: 52 Conv, 35 Clip, 10 Add, 1 Gemm and 2 more kinds: float32; this device takes int8 or uint8" in said
-    assert "warning: no op matches the rule {'scope': 'no/such/block', 'to': 'CPU'}" in said
+    assert "warning: no op matches the rule scope=no/such/block → CPU" in said
 
 
 def test_where_nothing_fits_no_policy_is_recommended_and_sizes_without_a_plan_end_with_status_one(

@@ -19,6 +19,14 @@ interface Viewport {
   pan: { x: number; y: number };
 }
 
+/** What is in the middle of the view, in the graph's own coordinates, or whether it is all of the graph. */
+interface Place {
+  zoom: number;
+  x: number;
+  y: number;
+  whole?: boolean;
+}
+
 /** How an op is drawn on a canvas; `faint` ops are hardly seen. */
 interface Look {
   fill: string;
@@ -88,7 +96,7 @@ interface PageState {
   keep: { ops: Set<number>; at: { x: number; y: number } } | null;
   fitNext: boolean;
   /** Where the page was looked at before it was loaded again. */
-  back: Viewport | null | undefined;
+  back: Place | null | undefined;
   editor: HTMLElement | null;
   messageUntil: number;
   hovered: { number: number; target: CyNode | import("cytoscape").EdgeSingular } | null;
@@ -365,7 +373,7 @@ interface Shown {
 /** How a document was looked at, kept for the session of the browser. */
 interface Remembered {
   detail?: Messages.Detail;
-  view?: Viewport;
+  view?: Place;
   colour?: string;
 }
 

@@ -14,6 +14,7 @@ from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
 from editor.execution.measure.correction import check_correctable, correct_profiles
 from editor.execution.measure.figures import BenchmarkResult, compared
+from editor.execution.measure.tune import PRESENT
 from editor.files import json_text, write_atomic
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
@@ -105,7 +106,7 @@ def tune(options: argparse.Namespace) -> int:
               f"{f'; {evidence}' if evidence else ''}")
     for sign in tuned.results[0].disturbances:
         print(f"doubtful: {sign}")
-    best = Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
+    best = plan if tuned.best == PRESENT else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
     print(f"{tuned.proposal} Wrote {best.save(options.out)} ({tuned.best})")
     return 0
 

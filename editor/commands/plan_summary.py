@@ -11,7 +11,7 @@ from editor.placement.costs import estimate
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import Fallback, fallbacks
 from editor.placement.placement import solve
-from editor.placement.rules import match_counts
+from editor.placement.rules import match_counts, rule_text
 from editor.text import counted, human_bytes, human_seconds, shortened
 from editor.workspace.plan import Plan
 
@@ -69,10 +69,10 @@ def _print_fallbacks(plan: Plan) -> None:
         more = f" and {len(kinds) - _MOST_KINDS} more kinds" if len(kinds) > _MOST_KINDS else ""
         print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
     if len(by_reason) > _MOST_REASONS:
-        print(f"  and for {len(by_reason) - _MOST_REASONS} more reasons: export --to md lists them")
+        print(f"  and for {counted(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them")
     rules = placement.settings.rules
     for rule, count in zip(rules, match_counts(plan.graph, rules) if rules else (), strict=True):
         if not count:
-            print(f"warning: no op matches the rule {rule.to_dict()}")
+            print(f"warning: no op matches the rule {rule_text(rule)}")
     if placement.forced_ops:
         print(f"warning: {counted(len(placement.forced_ops), 'op')} forced onto a device that cannot run them")

@@ -112,7 +112,7 @@ plan, and figures for {device} are predictions instead of estimates:
 
     python -m editor import PLAN profile.json
 
-or open the plan in the editor and choose it with *Import*.
+or open the plan in the editor and choose it in the tab *Rules*, *Import affinities or times*.
 
 | file | what |
 | --- | --- |

@@ -121,7 +121,8 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
                   "| wanted | why not | op | ops | layers | runs on | subgraphs | moved | time lost |",
                   "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |"]
     for f in report["fallbacks"]:
-        why = f"[{_cell(f['reason'])}]({f['source']})" if f["source"].startswith("https://") else _cell(f["reason"])
+        why = _cell(f["reason"].replace(f" ({f['source']})", ""))
+        why = f"{why} ([document]({f['source']}))" if f["source"].startswith("https://") else why
         lines.append(f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
                      f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
                      f"{human_seconds(f['seconds'])} |")

@@ -152,9 +152,9 @@ def _report(graph: Graph, device: Device, found: OpTimes, able: Bools, origin: s
     without = able.copy()
     without[list(found.seconds)] = False
     share = sum(found.seconds.values()) / found.total if found.total else 1.0
-    named = len(found.seconds) - len(found.joined) - len(found.by_order)
-    return ProfileReport(device.name, origin, named, len(found.by_order), len(found.joined), _keys(graph, without), found.total,
-                         share, found.unmatched, notes)
+    counts = [sum(1 for op in ops if able[op]) for ops in (found.seconds, found.by_order, found.joined)]  # a file may have more
+    return ProfileReport(device.name, origin, counts[0] - counts[1] - counts[2], counts[1], counts[2], _keys(graph, without),
+                         found.total, share, found.unmatched, notes)
 
 
 def _keys(graph: Graph, mask: Bools) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], 
             taken[op] = True
             settled[op] |= level == ""
             texts[op] = f"{texts[op]}, rule {number + 1}" if op in texts else f"rule {number + 1}"
-            texts[op] += f" ({_text(rule)})"
+            texts[op] += f" ({rule_text(rule)})"
     return mask, texts
 
 
@@ -200,7 +200,8 @@ def _check_patterns(rule: Rule, where: str) -> None:
             check_length(getattr(rule, key) or "")
         except ValueError as error:
             raise PinError(f"{where}: {key}: {error}") from None
-    if rule.layer is not None and not _LAYERS.fullmatch(rule.layer.strip()):
+    match = None if rule.layer is None else _LAYERS.fullmatch(rule.layer.strip())
+    if rule.layer is not None and (match is None or int(match[2] or match[1]) < int(match[1])):
         raise PinError(f"{where}: layer: {rule.layer[:40]!r} is no layer; write a number, or two such as 8-15")
     if rule.regex is not None:
         try:
@@ -253,16 +254,17 @@ def change_of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> str:
     """What changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
     added, removed = [r for r in after if r not in before], [r for r in before if r not in after]
     if len(added) == len(removed) == 1:
-        return f"rule changed: {_text(added[0])}"
+        return f"rule changed: {rule_text(added[0])}"
     if len(added) == 1 and not removed:
-        return f"rule added: {_text(added[0])}"
+        return f"rule added: {rule_text(added[0])}"
     if len(removed) == 1 and not added:
-        return f"rule removed: {_text(removed[0])}"
+        return f"rule removed: {rule_text(removed[0])}"
     if not added and not removed and len(before) == len(after):
         return "rules in another order"
     return f"{len(after)} rule{'s' if len(after) != 1 else ''}"
 
 
-def _text(rule: Rule) -> str:
+def rule_text(rule: Rule) -> str:
+    """E.g. "type=Conv nth=first → GPU"."""
     patterns = " ".join(f"{key}={value}" for key, value in rule.to_dict().items() if key != "to")
     return f"{patterns or 'any op'} → {rule.to}"

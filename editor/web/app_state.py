@@ -26,6 +26,7 @@ from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.killable import READING, section_of
 from editor.placement.device_profile import costs_of
+from editor.placement.kept import pinned_as
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.text import human_seconds
@@ -354,7 +355,13 @@ class AppState:
         document = plan_file.read(path)
         self._check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
-        return self._create(graph, [dict(d.entry) for d in devices], with_costs_of_here(graph, devices, settings, path))
+        settings = with_costs_of_here(graph, devices, settings, path)
+        entries = [dict(d.entry) for d in devices]
+        answers = self._ask(graph, entries)
+        solved = solve(graph, devices, settings, [answers[d.name] for d in devices])
+        # A document stores decisions: where they lead elsewhere here, pins keep the placement of the file.
+        kept = pinned_as(solved, {key: str(name) for key, name in document["affinities"].items()})
+        return self._create(graph, entries, kept.settings)
 
     def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "") -> Document:
         answers = self._ask(graph, devices)

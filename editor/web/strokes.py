@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from editor.devices.table_merge import merged
 from editor.errors import EditorError
-from editor.placement.device_profile import best_source
+from editor.placement.device_profile import best_source, costs_of
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
@@ -102,6 +102,8 @@ def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None
         options["codegen"] = "subgraph"
     # What holds by itself is not stored: some policies decide by estimates, figures of others come from profiles, if any.
     other = "measured" if policy in COST_POLICIES else "estimate"
+    if stroke["costs"] == "measured" and policy not in COST_POLICIES:
+        costs_of(document.graph, document.devices, "measured")  # says what is missing
     if stroke["costs"] == other and (policy in COST_POLICIES or best_source(document.graph, document.devices) == "measured"):
         options["costs"] = other
     document.set_automatic(policy, options, stroke["grouping"])

@@ -25,8 +25,15 @@ def identity(device: Device) -> str:
 def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
     """What is different in a device table, in a few words."""
     old, new = ({d.name: identity(d) for d in devices} for devices in (before, after))
-    parts = [f"add {name}" for name in new if name not in old] + [f"remove {name}" for name in old if name not in new]
     by_name = {d.name: d for d in before}
+    if len(before) == len(after):  # a new name where the device was
+        renamed = [(b.name, a.name) for b, a in zip(before, after, strict=True) if b.name not in new and a.name not in old]
+    else:
+        renamed = []
+    gone, came = {b for b, _ in renamed}, {a for _, a in renamed}
+    parts = [f"{b} is called {a}" for b, a in renamed]
+    parts += [f"add {name}" for name in new if name not in old and name not in came]
+    parts += [f"remove {name}" for name in old if name not in new and name not in gone]
     parts += [f"{d.name}: {_changed_keys(by_name[d.name], d)}" for d in after if d.name in old and new[d.name] != old[d.name]]
     return "devices: " + (", ".join(parts) or " > ".join(new))
 

@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, NoProfileError, PlanError
@@ -24,9 +22,9 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.device_profile import costs_of, save_profile
+from editor.placement.kept import moved_ops, placed_as
 from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
-from editor.placement.policies.task import Assignment
 from editor.placement.rules import parse_rules
 from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
@@ -335,7 +333,7 @@ class Plan:
         from editor.execution.jobs.recipe import Recipe
 
         return Recipe(str(self.graph.path.absolute()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
-                      self.settings)
+                      self.settings, self.affinity)
 
 
 def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "priority",
@@ -388,38 +386,19 @@ def load_plan(path: str | Path) -> Plan:
     document = plan_file.read(path)
     graph, devices, settings = plan_file.parts(document, path)
     settings = with_costs_of_here(graph, devices, settings, path)
-    plan = Plan(solve(graph, devices, settings))
-    solved = plan.placement
-    part = plan.placement.division.subgraph_of_op
-    runs = {key for key, op in graph.key_index.items() if part[op] >= 0}  # constants follow their readers
-    stored = {key: str(device) for key, device in document["affinities"].items() if key in runs}
-    changed = plan_file.changed_affinities(document, plan.affinity).keys() & runs
+    solved = solve(graph, devices, settings)
+    affinity = {key: str(device) for key, device in document["affinities"].items()}
+    changed = moved_ops(solved, affinity)
     if not changed:
-        return plan
-    for kept in (changed, runs):  # first what differs; where that moves others, everything
-        pins = {**settings.pins, **{key: stored[key] for key in kept if key in stored}}
-        try:
-            for device in set(pins.values()):
-                label_mask(device, devices)
-            plan = Plan(solve(graph, devices, replace(settings, pins=pins)))
-        except Exception as error:
-            raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
-                            ) from error
-        if all(plan.affinity[key] == device for key, device in stored.items()):
-            break
-    free = _without_pins(solved, plan.placement)
+        return Plan(solved)
+    try:
+        kept = placed_as(solved, affinity, "the plan's file has it there")
+    except EditorError as error:
+        raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}") from error
+    free = kept.settings == settings
     warnings.warn(f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
                   f"the placement of the file is kept{'' if free else ', as pins'}", stacklevel=2)
-    return Plan(free) if free else plan
-
-
-def _without_pins(solved: Placement, pinned: Placement) -> Placement | None:
-    """The placement that pins made, without the pins; None where only pins allow it."""
-    placed, device = solved.placed_ops, pinned.assignment.device
-    if not np.array_equal(placed, pinned.placed_ops) or not solved.constraints.allowed[placed, device[placed]].all():
-        return None
-    assignment = Assignment(device, lambda _op: "the plan's file has it there", estimated=solved.assignment.estimated)
-    return replace(solved, assignment=assignment, division=pinned.division)
+    return Plan(kept)
 
 
 def with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:

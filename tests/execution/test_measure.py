@@ -23,7 +23,7 @@ from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
 from editor.execution.measure.tune import tune
 from editor.graph.graph import Graph
-from editor.placement.placement import Settings
+from editor.placement.placement import Settings, solve
 from editor.runtimes.onnxruntime.evaluate import optimized_graph
 from editor.runtimes.onnxruntime.lineage import lineage
 from editor.runtimes.onnxruntime.values import to_ort
@@ -200,7 +200,7 @@ def test_a_model_whose_inputs_cannot_be_generated_is_not_profiled() -> None:
 def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> None:
     devices = editor.load_devices(BOX)
     key = next(k for i, k in enumerate(mobilenet.op_keys) if mobilenet.op_types[i] == "Conv")
-    tuned = tune(mobilenet, devices, Settings(pins={key: "OV"}), 0.3, source="estimate")
+    tuned = tune(solve(mobilenet, devices, Settings(pins={key: "OV"})), 0.3, source="estimate")
     medians = [r.total.median for r in tuned.results]
     assert medians == sorted(medians) and len(medians) > 1
     assert all(s.pins == {key: "OV"} for s in tuned.settings.values())

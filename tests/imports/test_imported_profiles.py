@@ -320,7 +320,7 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         assert figures_of(document)["basis"].kind is Kind.ESTIMATE  # type: ignore[union-attr]
         text = "data:;base64," + base64.b64encode((PROFILES / "average.csv").read_bytes()).decode()
         message = _import(state, text, "npu board.csv", document.id)
-        assert message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app") and message["bad"]
+        assert message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app") and not message["bad"]
         figures = figures_of(document)
         assert figures["basis"].kind is Kind.PREDICTION and figures["predicted"] == document.placement.assignment.objective  # type: ignore[union-attr]
         damaged = _import(state, "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(), "npu.csv", document.id)

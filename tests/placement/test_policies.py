@@ -298,6 +298,7 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
     ([{"regex": "(", "to": "one"}], "not a regular expression"), ([{"nth": "second", "to": "one"}], "nth must be"),
     ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"), ("Conv", "rules are a list"), ([3], "a rule is a mapping"),
     ([{"layer": "three", "to": "one"}], "rule 1: layer: 'three' is no layer"),
+    ([{"layer": "15-8", "to": "one"}], "rule 1: layer: '15-8' is no layer"),
     ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0")])
 def test_invalid_rules_are_errors(dag: Callable[..., Graph], rules: object, cause: str) -> None:
     with pytest.raises(editor.PinError, match=cause):

@@ -13,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import editor
+from editor.execution.jobs.service import JobService
 from editor.graph.graph import Graph
+from editor.placement.placement import Placement
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.workspace.history import Store
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}, {"name": "C", "backendName": "CPU"}]
 
@@ -42,6 +47,31 @@ def test_what_the_policy_would_decide_otherwise_is_kept_without_pins(mobilenet: 
     assert {key: read.affinity[key] for key in placed} == wanted and read.pins == {}
     again = json.loads(read.save(path.parent / "again.json").read_text())
     assert {key: again["affinities"][key] for key in placed} == wanted and not again["pins"]
+
+
+def on_b(placement: Placement) -> set[str]:
+    return {placement.graph.op_keys[op] for op in placement.placed_ops.tolist()
+            if placement.affinity[placement.graph.op_keys[op]] == "B"}
+
+
+def test_jobs_and_the_page_have_the_placement_of_the_file_too(mobilenet: Graph, tmp_path: Path) -> None:
+    """A benchmark solved the settings again, and measured another plan than the one that was read."""
+    plan = editor.partition(mobilenet, TABLE)
+    document = json.loads(plan.save(tmp_path / "plan.json").read_text())
+    moved = [key for key in plan.affinity if mobilenet.op_types[mobilenet.key_index[key]] == "Conv"][::2]
+    document["affinities"] |= dict.fromkeys(moved, "B")
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.warns(UserWarning, match="the placement of the file is kept"):
+        read = editor.load_plan(tmp_path / "plan.json")
+    job = read.recipe().placement(mobilenet)
+    assert on_b(job) == set(moved)
+    assert [(s.device, s.ops) for s in job.subgraphs] == [(s.device, s.ops) for s in read.subgraphs] and not job.settings.pins
+    state = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES)
+    try:
+        opened = state.open(OpenRequest(str(tmp_path / "plan.json"), "", {}))
+        assert on_b(opened.placement) == set(moved)
+    finally:
+        state.jobs.close()
 
 
 def test_what_only_a_pin_allows_is_kept_as_a_pin(mobilenet: Graph, tmp_path: Path) -> None:

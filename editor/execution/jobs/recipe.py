@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from editor.placement.placement import Settings
+from editor.devices.table import load_devices
+from editor.graph.graph import Graph
+from editor.placement.kept import placed_as
+from editor.placement.placement import Placement, Settings, solve
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a worker needs to solve the same placement."""
+    """Everything a worker needs to have the same placement."""
 
     model: str
     define: Mapping[str, int]
     devices: Sequence[Mapping[str, Any]]
     settings: Settings
+    affinity: Mapping[str, str] = field(default_factory=dict)
+    """Op key -> device, where solving the settings may lead to another placement: by a profile that has changed since."""
+
+    def placement(self, graph: Graph) -> Placement:
+        """The placement of the model that was read from ``model``.
+
+        Raises:
+            EditorError: the devices of this machine cannot run it.
+        """
+        solved = solve(graph, load_devices(self.devices), self.settings)
+        return placed_as(solved, self.affinity, "the plan has it there")

@@ -23,7 +23,6 @@ from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.device_profile import DeviceProfile, load_profile
-from editor.placement.placement import solve
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 
@@ -71,7 +70,7 @@ def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, m
     for name, recipe in recipes.items():
         channel.emit({"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0})
         graph = load_model(recipe.model, recipe.define)
-        placements[name] = solve(graph, load_devices(recipe.devices), recipe.settings)
+        placements[name] = recipe.placement(graph)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
     results = Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped, _kept).run()
     return [_with_memory(channel, r, recipes[r.plan], threads) for r in results] if memory else results
@@ -106,7 +105,7 @@ def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: 
     if any(load_profile(graph, d) is None for d in devices if not d.planned):
         profile(channel, recipe, min(seconds, 2.0), threads)
     known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
-    return find_fastest(graph, devices, recipe.settings, seconds, mode, requests, threads, channel.emit, channel.stopped,
+    return find_fastest(recipe.placement(graph), seconds, mode, requests, threads, channel.emit, channel.stopped,
                         "measured" if known else "estimate")
 
 

@@ -30,6 +30,7 @@ from editor.execution.measure.contenders import (
     contender_of,
     median_parts,
     median_seconds,
+    rate,
     rate_interval,
     subgraph_figures,
     transfer_figures,
@@ -309,7 +310,7 @@ class Benchmark:
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
             total=Spread.of([t.total for t in times], contender.turns),
-            throughput=contender.finished / contender.busy_seconds if contender.busy_seconds else 0.0,
+            throughput=rate(contender) or 0.0,
             throughput_interval=rate_interval(contender),
             estimated=any(s.device in planned for s in placement.subgraphs),
             subgraphs=subgraph_figures(placement, contender, mean_total),
@@ -373,9 +374,8 @@ class Benchmark:
         problem = self.baseline_problems.get(device.name, "")
         if contender is None or problem or not contender.times:
             return Baseline(device.name, device.description, None, None, None, problem or "not measured")
-        throughput = contender.finished / contender.busy_seconds if contender.busy_seconds else None
         spread = Spread.of([t.total for t in contender.times], contender.turns)
-        return Baseline(device.name, device.description, spread, throughput, rate_interval(contender), "")
+        return Baseline(device.name, device.description, spread, rate(contender), rate_interval(contender), "")
 
     def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None) -> None:
         """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""

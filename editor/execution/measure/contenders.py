@@ -92,6 +92,13 @@ def transfer_figures(placement: Placement, contender: Contender, mean_total: flo
     return tuple(figures(*key, seconds) for key, seconds in spent.items())
 
 
+def rate(contender: Contender) -> float | None:
+    """Requests per second: the median of the turns, which the interval is of; None without runs."""
+    if contender.rates:
+        return float(np.median(contender.rates))
+    return contender.finished / contender.busy_seconds if contender.busy_seconds else None
+
+
 def rate_interval(contender: Contender) -> tuple[float, float] | None:
     """95 % interval of the requests per second; None of too few turns."""
     return median_interval(contender.rates) if len(contender.rates) >= MIN_ROUNDS else None
@@ -103,7 +110,9 @@ def median_seconds(contender: Contender) -> float:
 
 
 def median_parts(contender: Contender) -> Parts:
-    """Median seconds of every subgraph and of all transfers together."""
-    return Parts({step.id: float(np.median([t.subgraphs[step.id] for t in contender.times]))
-                  for step in contender.compiled.steps},
-                 float(np.median([sum(each.seconds for each in t.transfers) for t in contender.times])))
+    """Median seconds of every subgraph and of all transfers together, as the tables have them."""
+    def median(seconds: list[float]) -> float:
+        return float(np.median(medians_of_turns(seconds, contender.turns)))
+
+    return Parts({step.id: median([t.subgraphs[step.id] for t in contender.times]) for step in contender.compiled.steps},
+                 median([sum(each.seconds for each in t.transfers) for t in contender.times]))

@@ -296,7 +296,8 @@ class BenchmarkResult:
         reached = "" if self.settled else ", the time was up"
         if self.mode == "throughput":
             return f"{_rate_interval(self.throughput_interval) or 'too few turns for an interval'}{reached}"
-        return f"95 % interval ±{self.total.margin * 100:.2g} %{reached}"
+        margin = self.total.margin * 100
+        return f"95 % interval ±{margin:.{'2g' if margin < 10 else '0f'}} %{reached}"
 
     @property
     def prediction(self) -> str:
@@ -338,7 +339,7 @@ class BenchmarkResult:
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
         words = compared(self, baseline)
-        return f"{words}{' than unsplit' if words.endswith('er') else ''}{' (estimate)' if words and self.estimated else ''}"
+        return f"{'this plan is ' if words.endswith('er') else ''}{words}{' (estimate)' if words and self.estimated else ''}"
 
     def _per_subgraph(self) -> list[str]:
         lines = []

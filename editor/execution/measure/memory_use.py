@@ -21,7 +21,6 @@ import psutil
 from onnx import TensorProto, helper
 
 from editor.devices.device import Device
-from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
@@ -29,7 +28,7 @@ from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
 from editor.isolated import IsolatedProcess, ProcessEndedError
-from editor.placement.placement import Placement, solve
+from editor.placement.placement import Placement
 from editor.runtimes.registry import runtime_of, stand_in
 
 _RUNS = 3
@@ -63,7 +62,7 @@ def measure_memory(recipe: Recipe, threads: int = 0) -> tuple[MemoryUse, ...]:
 
 def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     graph = load_model(recipe.model, recipe.define)
-    placement = solve(graph, load_devices(recipe.devices), recipe.settings)
+    placement = recipe.placement(graph)
     inputs = random_inputs(graph)
     elsewhere = [d.name for d in placement.used_devices if d.machine and d.present]
     if elsewhere:

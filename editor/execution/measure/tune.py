@@ -6,14 +6,12 @@ Every candidate is a complete set of decisions, so the result can be edited furt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import BenchmarkResult, compared
-from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import predicted_rate
@@ -72,15 +70,16 @@ class Tuned:
         return next((result for result in self.results if result.plan == PRESENT), None)
 
 
-def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, source: str,
+def candidates(present: Placement, source: str,
                should_stop: ShouldStop = bool, search: float = _MOST_SEARCH_SECONDS,
                requests: int = 1) -> dict[str, Placement]:
     """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
 
-    Pins and rules of ``settings`` hold in all of them. Ordered by predicted time, the present plan first; with several
+    Pins and rules of the present plan hold in all of them. Ordered by predicted time, the present plan first; with several
     ``requests`` in flight by their predicted rate. ``search``: seconds to look for a better placement, per objective, as the
     solver counts them.
     """
+    graph, devices, settings = present.graph, present.devices, present.settings
     tries: dict[str, Settings] = {PRESENT: settings, "priority": replace(settings, policy="priority", policy_options={})}
     for objective in ("latency", "throughput"):
         options = {"objective": objective, "costs": source, "search": search}
@@ -93,7 +92,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
     costs = costs_of(graph, devices, source)
     for name, trial in tries.items():
         try:
-            placement = solve(graph, devices, trial, should_stop=should_stop)
+            placement = present if name == PRESENT else solve(graph, devices, trial, should_stop=should_stop)
         except EditorError:
             continue  # this policy has no solution under these constraints
         identity = placement.device_of_op.tobytes() + placement.division.subgraph_of_op.tobytes()
@@ -107,7 +106,7 @@ def candidates(graph: Graph, devices: Sequence[Device], settings: Settings, sour
     return {name: result[name] for name in ranked}
 
 
-def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: float = 4.0, mode: str = "latency",
+def tune(present: Placement, seconds: float = 4.0, mode: str = "latency",
          requests: int = 4, threads: int = 0, on_event: OnEvent | None = None,
          should_stop: ShouldStop | None = None, source: str = "measured") -> Tuned:
     """Benchmarks the candidates side by side.
@@ -118,8 +117,7 @@ def tune(graph: Graph, devices: Sequence[Device], settings: Settings, seconds: f
     if on_event is not None:
         on_event({"kind": "phase", "text": "searching for placements", "done": 0, "total": 0})
     search = min(_MOST_SEARCH_SECONDS, _SEARCH_FACTOR * seconds)
-    plans = candidates(graph, devices, settings, source, should_stop or bool, search,
-                       requests if mode == "throughput" else 1)
+    plans = candidates(present, source, should_stop or bool, search, requests if mode == "throughput" else 1)
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()
     if mode == "latency":
         ranked = sorted(results, key=lambda r: r.total.median)

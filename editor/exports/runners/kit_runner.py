@@ -42,6 +42,7 @@ class OnnxRuntime:
         self.library, self.version, self.threads = onnxruntime, onnxruntime.__version__, threads
         self.library.set_default_logger_severity(4)
         here = [p for p in onnxruntime.get_available_providers() if p != "AzureExecutionProvider"]
+        target = next((p for p in here if p.lower() == target.lower() + "executionprovider"), target)
         if target and target not in here:
             sys.exit("error: ONNX Runtime has no {} here; it has: {}".format(target, ", ".join(here)))
         fitting = [p for p in here if p.lower() in (wanted.lower(), wanted.lower() + "executionprovider")]

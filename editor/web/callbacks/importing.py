@@ -75,7 +75,9 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
 def _profile_message(report: ProfileReport, filename: str) -> Message:
     """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
     problems = report.problems(6)
-    return {"text": "\n".join([f"Profile of {report.device} from {filename}: {report.text}", *problems]), "bad": bool(problems)}
+    # What the file has beyond the ops, and notes on how it was measured, are no fault.
+    return {"text": "\n".join([f"Profile of {report.device} from {filename}: {report.text}", *problems]),
+            "bad": bool(report.without)}
 
 
 def uploaded(contents: str) -> bytes:

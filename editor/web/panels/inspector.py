@@ -10,7 +10,7 @@ from dash import html
 
 from editor.exports.colours import text_colour
 from editor.graph.scopes.tree import scopes_of
-from editor.text import counted, human_bytes, human_seconds, shortened_name
+from editor.text import counted, human_bytes, human_seconds, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
@@ -55,7 +55,7 @@ def plan(document: Document) -> list[Any]:
 
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
-    link = html.Button(shortened_name(name, 30), className="link", title=f"{name} {more}".strip(), **{f"data-{what}": value})
+    link = html.Button(shortened_path(name, 30), className="link", title=f"{name} {more}".strip(), **{f"data-{what}": value})
     return html.Li([link, html.Span(size, className="size")], className="plan-row")
 
 

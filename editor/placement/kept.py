@@ -1,0 +1,69 @@
+"""A placement that is kept although solving its settings here leads to another one.
+
+A newer profile decides otherwise, a search ended earlier, or a run has corrected a profile. What was seen is what is run,
+compared and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from editor.placement.labels import label_mask
+from editor.placement.placement import Placement, solve
+from editor.placement.policies.task import Assignment
+
+
+def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:
+    """Keys of ops that run, and that are on another device in ``affinity`` (op key -> device name)."""
+    here = solved.affinity
+    return {key for key in _running(solved) if key in affinity and affinity[key] != here[key]}
+
+
+def placed_as(solved: Placement, affinity: Mapping[str, str], because: str) -> Placement:
+    """A solved placement with ops on the devices of ``affinity``.
+
+    Args:
+        solved: what its settings lead to here.
+        affinity: op key -> device name; ops that it lacks go where the settings lead, as do constants.
+        because: why an op is on its device, in words.
+
+    Returns:
+        The placement with the same settings where these allow every op its device, else with pins.
+
+    Raises:
+        EditorError: a device is unknown, or cannot run an op.
+    """
+    pinned = pinned_as(solved, affinity)
+    placed, device = solved.placed_ops, pinned.assignment.device
+    if pinned is solved or not np.array_equal(placed, pinned.placed_ops) or \
+            not solved.constraints.allowed[placed, device[placed]].all():
+        return pinned
+    assignment = Assignment(device, lambda _op: because, estimated=solved.assignment.estimated)
+    return replace(solved, assignment=assignment, division=pinned.division)
+
+
+def pinned_as(solved: Placement, affinity: Mapping[str, str]) -> Placement:
+    """As `placed_as`, with pins that hold the ops there: first for those that would be elsewhere, where that is enough.
+
+    Raises:
+        EditorError: a device is unknown, or cannot run an op.
+    """
+    changed = moved_ops(solved, affinity)
+    pinned = solved
+    for kept in (changed, _running(solved)) if changed else ():  # pins of some may move others; then everything is pinned
+        pins = {**solved.settings.pins, **{key: affinity[key] for key in kept if key in affinity}}
+        for name in set(pins.values()):
+            label_mask(name, solved.devices)
+        pinned = solve(solved.graph, solved.devices, replace(solved.settings, pins=pins), solved.constraints.capabilities)
+        if not moved_ops(pinned, affinity):
+            break
+    return pinned
+
+
+def _running(placement: Placement) -> set[str]:
+    """Keys of ops of subgraphs; constants follow their readers."""
+    part = placement.division.subgraph_of_op
+    return {key for key, op in placement.graph.key_index.items() if part[op] >= 0}
