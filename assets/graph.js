@@ -191,13 +191,11 @@
     }
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {
-      // a page was opened: show a benchmark that runs or was run
       page.editor = editor.byId("editor");
       editor.restorePanels();
       [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait)); // uploads load late
       editor.recall();
       editor.openLink();
-      setTimeout(() => editor.set("bench-stream", { data: { opened: Date.now() } }), 0);
     }
     editor.all("[data-hint]").forEach((element) => {
       const button = /** @type {HTMLButtonElement} */ (element);
@@ -210,7 +208,7 @@
       note.hidden = note.dataset.stepOf === view.step;
     });
     setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
-    panelsShown();
+    editor.drawRules(view.rules);
     editor.legend();
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
@@ -218,9 +216,10 @@
     return view.version;
   }
 
-  /* What scripts draw into the panels, once they are there. */
+  /* What comes into the panels, once they are there: Dash does not show what it was told of parts that were not yet drawn. */
   function panelsShown() {
     if (page.view) editor.drawRules(page.view.rules);
+    editor.set("bench-stream", { data: { opened: Date.now() } }); // a benchmark that runs or was run
   }
 
   /* Once what is drawn now has been painted. */

@@ -149,7 +149,9 @@
     const all = `All ${countOps()} ops run on ${name}`,
       fell = ribbon?.fallbacks ?? 0;
     if (fell) return `${all}, ${fell} of them not where they were wanted:`;
-    return page.view.devices.length > 1 ? `${all}, the device that was wanted.` : `${all}. Add a device to place ops on it.`;
+    return page.view.devices.length > 1
+      ? `${all}.${first.device ? "" : " It is the first of the table."}`
+      : `${all}. Add a device to place ops on it.`;
   }
 
   const countOps = () => (ribbon ? ribbon.parts.reduce((sum, part) => sum + editor.opsIn(part.ops).length, 0) : 0);

@@ -9,7 +9,7 @@ from editor.errors import EditorError
 from editor.kinds import Kind, basis_of_costs
 from editor.placement.costs import estimate
 from editor.placement.device_profile import costs_of
-from editor.placement.fallbacks import Fallback, fallbacks
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.placement.placement import solve
 from editor.placement.rules import match_counts, rule_text
 from editor.text import counted, human_bytes, human_seconds, shortened
@@ -36,8 +36,10 @@ def print_summary(plan: Plan) -> None:
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
     division = plan.placement.division
     transfers = sum(len(b.to_devices) for b in division.boundaries)
+    unknown = sum(1 for b in division.transfers if b.bytes < 0)
+    more = f" and {counted(unknown, 'tensor')} of unknown size" if unknown else ""
     print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, "
-          f"{human_bytes(division.bytes_moved)} moved per run")
+          f"{human_bytes(division.bytes_moved)}{more} moved per run")
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
     for memory in over:
@@ -70,6 +72,9 @@ def _print_fallbacks(plan: Plan) -> None:
         print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
     if len(by_reason) > _MOST_REASONS:
         print(f"  and for {counted(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them")
+    for name, count in chosen_elsewhere(placement).items():
+        print(f"  {counted(count, 'op')} may run on {name} and {'is' if count == 1 else 'are'} elsewhere by the policy "
+              f"{placement.settings.policy}: `why PLAN KEY` says why")
     rules = placement.settings.rules
     for rule, count in zip(rules, match_counts(plan.graph, rules) if rules else (), strict=True):
         if not count:

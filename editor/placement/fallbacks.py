@@ -58,6 +58,17 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
 
 
+def chosen_elsewhere(placement: Placement) -> dict[str, int]:
+    """Device -> number of ops that may run there, and that the policy put on a later device; by the first such device."""
+    constraints, found = placement.constraints, dict[str, int]()
+    for op in placement.placed_ops.tolist():
+        able = np.flatnonzero(constraints.allowed[op, :placement.assignment.device[op]])
+        if len(able) and placement.graph.op_keys[op] not in placement.settings.pins and op not in constraints.ruled:
+            name = placement.devices[int(able[0])].name
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
 def seconds_of(placement: Placement, costs: Costs, transfer: Boundary) -> float:
     """Seconds of a boundary tensor to all other devices that read it."""
     source = placement.device_number(placement.subgraphs[transfer.source].device)

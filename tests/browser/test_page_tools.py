@@ -247,9 +247,19 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     with page.expect_download() as download:
         page.get_by_role("menuitem", name="Report, Markdown").click()
     assert "## Measurement" in download.value.path().read_text()
-    page.reload()
-    ready(page)
-    expect(page.locator("#runs-table tbody tr")).to_have_count(1)
+    page.keyboard.press("Escape")
+    where = """(() => { const { x, y } = window.heteroCy.nodes('.op')[0].renderedPosition();
+        return [Math.round(x), Math.round(y)]; })()"""
+    places = []
+    for _ in range(3):  # what was found was lost now and then, and the graph moved by some pixels each time
+        page.reload()
+        ready(page)
+        expect(page.locator("#runs-table tbody tr")).to_have_count(1)
+        expect(page.locator("#bench-text")).to_contain_text("Done")
+        expect(page.locator("#bench-cards")).to_contain_text("within tolerance")
+        page.wait_for_timeout(600)  # until the view that is shown has been kept
+        places.append(page.evaluate(where))
+    assert places[0] == places[1] == places[2]
 
 
 def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:

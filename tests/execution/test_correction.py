@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,27 @@ def test_a_run_corrects_what_is_predicted_for_it(chain: Graph) -> None:
     profile_all(chain, plan.devices, 0.2)
     result = Benchmark({"plan": plan.placement}, 0.5).run()[0]
     assert result.can_correct_profiles
+    result = replace(result, baselines=(), total=replace(result.total, low=result.total.median, high=result.total.median))
     assert set(correct_profiles(plan.placement, result)) == {"ORT", "OV"}
     predicted = plan.placement.price(costs_of(chain, plan.devices, "measured")).total
     parts = sum(s.time.median for s in result.subgraphs) + sum(t.time.median for t in result.transfers)
     assert predicted == pytest.approx(parts, rel=1e-6)
+
+
+def test_a_run_on_a_busy_or_changed_machine_corrects_nothing(chain: Graph) -> None:
+    plan = editor.partition(chain, BOX, pins={key: ("ORT", "OV")[i // 4 % 2] for i, key in enumerate(chain.op_keys)})
+    profile_all(chain, plan.devices, 0.2)
+    before = [load_profile(chain, d) for d in plan.devices]
+    result = Benchmark({"plan": plan.placement}, 0.3).run()[0]
+    median = result.total.median
+    with pytest.raises(EditorError, match="too uncertain to correct profiles by .95 % interval ±20 %"):
+        correct_profiles(plan.placement, replace(result, total=replace(result.total, low=0.8 * median, high=1.2 * median)))
+    certain = replace(result, total=replace(result.total, low=median, high=median), baselines=tuple(
+        replace(b, time=replace(b.time, median=2 * before[i].total, count=9)) for i, b in enumerate(result.baselines)  # type: ignore
+        if b.time is not None))
+    with pytest.raises(EditorError, match=r"another time than in its profile \(\+100% on ORT, \+100% on OV\)"):
+        correct_profiles(plan.placement, certain)
+    assert [load_profile(chain, d) for d in plan.devices] == before
 
 
 def test_an_unprofiled_or_planned_device_is_not_corrected(chain: Graph) -> None:

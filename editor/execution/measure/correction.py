@@ -15,6 +15,17 @@ from editor.execution.measure.prediction import expected_parts
 from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
 from editor.placement.placement import Placement
 
+_MOST_MARGIN = 0.1
+"""Of the interval of the median, relative to it"""
+_MOST_CHANGE = 0.3
+"""Of the unsplit model beside the plan, relative to its profile"""
+
+
+def _profiled(placement: Placement, device: str) -> float | None:
+    """Seconds of the unsplit model on a device, from its profile."""
+    profile = next((load_profile(placement.graph, d) for d in placement.devices if d.name == device), None)
+    return profile.total if profile is not None else None
+
 
 def check_correctable(placement: Placement, mode: str) -> None:
     """Checks before or after a benchmark that it can correct profiles.
@@ -47,6 +58,15 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         EditorError: the result is an estimate, or of throughput, or of one subgraph, or a device has no profile.
     """
     check_correctable(placement, result.mode)
+    if result.total.margin > _MOST_MARGIN:
+        raise EditorError(f"this run is too uncertain to correct profiles by ({result.total.precision}): measure longer, or "
+                          "when nothing else runs")
+    changed = [f"{b.time.median / known - 1:+.0%} on {b.device}" for b in result.baselines
+               if b.time is not None and b.time.count > 1 and (known := _profiled(placement, b.device))
+               and abs(b.time.median / known - 1) > _MOST_CHANGE]
+    if changed:
+        raise EditorError(f"the unsplit model takes another time than in its profile ({', '.join(changed)}): the machine has "
+                          "changed, and the plan says nothing about its profiles. Profile again")
     costs = costs_of(placement.graph, placement.devices, "measured")
     expected = expected_parts(placement, costs)
     measured = {s.id: s.time.median for s in result.subgraphs}

@@ -49,6 +49,12 @@ class Spread:
         """Half the width of the interval, relative to the median."""
         return (self.high - self.low) / 2 / self.median if self.median else 0.0
 
+    @property
+    def precision(self) -> str:
+        """E.g. "95 % interval ±1.2 %"."""
+        percent = self.margin * 100
+        return f"95 % interval ±{percent:.{'2g' if percent < 10 else '0f'}} %"
+
 
 @dataclass(frozen=True)
 class SubgraphFigures:
@@ -296,8 +302,7 @@ class BenchmarkResult:
         reached = "" if self.settled else ", the time was up"
         if self.mode == "throughput":
             return f"{_rate_interval(self.throughput_interval) or 'too few turns for an interval'}{reached}"
-        margin = self.total.margin * 100
-        return f"95 % interval ±{margin:.{'2g' if margin < 10 else '0f'}} %{reached}"
+        return f"{self.total.precision}{reached}"
 
     @property
     def prediction(self) -> str:
@@ -338,6 +343,8 @@ class BenchmarkResult:
         """Text that compares the plan with a baseline; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
+        if len(self.subgraphs) == 1 and self.subgraphs[0].device == baseline.device and not self.estimated:
+            return "this plan is the same"
         words = compared(self, baseline)
         return f"{'this plan is ' if words.endswith('er') else ''}{words}{' (estimate)' if words and self.estimated else ''}"
 
@@ -362,7 +369,7 @@ class BenchmarkResult:
         mark = " (estimate: planned devices ran on a stand-in)" if self.estimated else ""
         t = self.total
         return [f"Total time: {_us(t.median)} microseconds{mark}",
-                f"Latency ({self.runs} runs): median {_ms(t.median)} ({self.precision})  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
+                f"Latency ({self.runs} runs): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
                 f"min {_ms(t.min)}  max {_ms(t.max)} ms",
                 f"Throughput: {self.throughput:.2f} requests/s"
                 + (f" ({self.requests} in flight, {self.precision})" if self.mode == "throughput" else "")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,11 @@ from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.minimal import minimal
+from editor.text import human_bytes
 
 _STEPS, _LARGEST = 12, 3
+_ROOM_SHARES = (1.0, 0.85, 0.7, 0.5)
+"""Of a limit that weights may have, where one device is filled after the other; the rest is for tensors."""
 _ROUNDS = 16
 """Of less room for weights, or fewer ops with large tensors, until the peak fits."""
 
@@ -52,7 +55,7 @@ def memory(task: Task) -> Assignment:
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     room, allowed = limits * shrinkage, constraints.allowed
-    best, closest = _stages(task, costs, limits), None
+    best, closest = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size)), None
     for _ in range(_ROUNDS):
         problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
         fitting = []
@@ -61,6 +64,8 @@ def memory(task: Task) -> Assignment:
             device[placed] = label
             fitting.append((price(constraints.graph, costs, device, placed).total, device))
         too_large = []
+        if not fitting and closest is None and best is None:  # not even the weights: what lacks least, for the message
+            closest = _nearest(task, problem, costs, limits)
         for total, device in sorted(fitting, key=lambda item: item[0]):
             if best is not None and total >= best[0]:
                 break
@@ -88,7 +93,8 @@ def memory(task: Task) -> Assignment:
         total, device = best
         whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
         bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
-        return Assignment(device, reasons(task, costs, device), total, bound, "latency within memory", costs.estimated)
+        return Assignment(device, _reasons(task, costs, device, limits, size / shrinkage.max()), total, bound,
+                          "latency within memory", costs.estimated)
     raise EditorError(_too_large(task, size, limits, shrinkage, closest))
 
 
@@ -103,6 +109,65 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
     if any(needed.peaks[d.name] > limit for d, limit in zip(constraints.devices, limits.tolist(), strict=True)):
         return None
     return price(constraints.graph, costs, device, placed).total, device
+
+
+def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
+    """The cheapest of some placements."""
+    return min((each for each in found if each is not None), key=lambda each: each[0], default=None)
+
+
+def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, size: Floats) -> Iterable[tuple[float, Ints]]:
+    """Price and devices where one device after the other is filled in topological order, with room for the tensors.
+
+    Weights are found to fit at once; how much room tensors need beside them, only a look at the run tells.
+    """
+    constraints, placed, graph = task.constraints, task.placed, task.constraints.graph
+    done: set[int] = set()
+    for share in _ROOM_SHARES:
+        room = np.where(np.isfinite(limits), limits * shrinkage * share, np.inf)
+        problem = Problem.of(graph, costs, constraints.allowed, placed, room, size)
+        for number, label in _filled(problem):
+            if number in done:
+                continue
+            device = _with_constants(task, label)
+            needed = run_memory(graph, constraints.devices, device, minimal(graph, device, placed))
+            if all(needed.peaks[d.name] <= limit for d, limit in zip(constraints.devices, limits.tolist(), strict=True)):
+                done.add(number)
+                yield price(graph, costs, device, placed).total, device
+
+
+def _with_constants(task: Task, label: Ints) -> Ints:
+    """[op] device of all ops, given those of the placed ones."""
+    device: Ints = task.constraints.allowed.argmax(axis=1).astype(np.int64)
+    device[task.placed] = label
+    return device
+
+
+def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> _Excess:
+    """Of the placements that the policy tries, the one that lacks the fewest bytes."""
+    constraints, found = task.constraints, []
+    for label in candidates(problem, costs):
+        device = _with_constants(task, label)
+        needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
+        found.append(_Excess(float(np.maximum(over, 0).sum()), over, device, needed))
+    return min(found, key=lambda each: each.total)
+
+
+def _reasons(task: Task, costs: Costs, device: Ints, limits: Floats, size: Floats) -> Callable[[int], str]:
+    """As `reasons`; where the fastest device of an op has no room for it, that is why it is elsewhere."""
+    constraints, plain = task.constraints, reasons(task, costs, device)
+    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+
+    def because(op: int) -> str:
+        times = np.where(constraints.allowed[op], costs.op[op], np.inf)
+        fastest = int(times.argmin())
+        name, weights = constraints.devices[fastest].name, int(size[op])
+        if times[fastest] == times[device[op]] or needed.peaks[name] + weights <= limits[fastest]:
+            return plain(op)
+        room = f"{human_bytes(needed.peaks[name])} of {human_bytes(int(limits[fastest]))} are taken"
+        return f"no room on {name}, which is faster for it: {room}, and it has {human_bytes(weights)} of constants"
+    return because
 
 
 def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats) -> Bools | None:
@@ -122,7 +187,7 @@ def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limi
 
 def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
     """Yields placements whose weights fit."""
-    for label in (*candidates(problem, costs), *_filled(problem)):
+    for label in (*candidates(problem, costs), *(label for _, label in _filled(problem))):
         if problem.fits(label):
             yield label
     penalty = np.zeros(problem.time.shape[1])
@@ -137,10 +202,10 @@ def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
         penalty[over] = np.maximum(penalty[over] * 2, scale * 0.25 * 2 ** (step / 2))
 
 
-def _filled(problem: Problem) -> Iterable[Ints]:
-    """Yields placements that fill one device after the other, in table order and in reverse."""
+def _filled(problem: Problem) -> Iterable[tuple[int, Ints]]:
+    """Yields numbered placements that fill one device after the other, in table order and in reverse."""
     devices = problem.time.shape[1]
-    for order in (list(range(devices)), list(range(devices))[::-1]):
+    for number, order in enumerate((list(range(devices)), list(range(devices))[::-1])):
         label, left = np.zeros(len(problem), np.int64), problem.capacity.copy()
         current = 0
         for node in range(len(problem)):
@@ -154,7 +219,7 @@ def _filled(problem: Problem) -> Iterable[Ints]:
             label[node] = chosen
             left[chosen] -= problem.size[node]
         else:
-            yield label
+            yield number, label
 
 
 def _too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, closest: _Excess | None) -> str:
@@ -165,7 +230,8 @@ def _too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, clos
     lines = ["The model does not fit into the memory of its devices."]
     needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
     if needed > room:
-        lines.append(f"Its constants take {int(needed):,} bytes, all devices together have {int(room):,}: "
+        least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
+        lines.append(f"Its constants take {least}{int(needed):,} bytes, all devices together have {int(room):,}: "
                      f"{int(needed - room):,} bytes too few.")
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     for d, name in enumerate(names):
@@ -173,7 +239,8 @@ def _too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, clos
         if forced > limits[d]:
             lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
     if closest is None:
-        lines.append(f"Heaviest constants: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}.")
+        own = " (in their own type)" if (shrinkage > 1).any() else ""
+        lines.append(f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}.")
         return "\n".join(lines)
     lines.append("The closest placement that was found:")
     for d, name in enumerate(names):
@@ -188,7 +255,8 @@ def _what_fills(closest: _Excess, d: int, name: str, limit: float, ops: Bools, s
     lines = [f"{name} is over by {int(closest.over[d]):,} bytes (limit {int(limit):,}): {memory.constants:,} of constants and "
              f"{memory.peak - memory.constants:,} of tensors at once."]
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
-        lines.append(f"Heaviest constants there: {', '.join(constants)}.")
+        own = " (in their own type)" if closest.needed.devices[d].constants < size[ops].sum() else ""
+        lines.append(f"Heaviest constants there{own}: {', '.join(constants)}.")
     if tensors := closest.needed.at_peak(d)[:_LARGEST]:
         lines.append(f"Heaviest tensors there: {', '.join(f'{t.tensor} ({t.bytes:,} bytes, {t.kind})' for t in tensors)}.")
     return lines

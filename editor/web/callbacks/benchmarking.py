@@ -62,7 +62,7 @@ def register(app: Dash, state: AppState) -> None:
             said = await asyncio.to_thread(state.calibrate, document)
             set_props("view", {"data": await asyncio.to_thread(view_of, document)})
         except (EditorError, TimeoutError) as error:
-            return failed(str(error))
+            return failed(str(error), "Nothing was calibrated")
         set_props("status", {"children": status(document)})
         set_props("bench-text", {"children": said})
         return None

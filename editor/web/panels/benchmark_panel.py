@@ -250,8 +250,8 @@ def tuned_view(tuned: Tuned) -> list[Any]:
                    "changed: choose “Use this” to take a plan.", className="hint wide"), *_doubts(tuned.results[0])]
 
 
-def failed(text: str) -> Any:
-    """The benchmark ended with a message."""
+def failed(text: str, title: str = "The benchmark could not finish") -> Any:
+    """The benchmark, or what was asked, ended with a message."""
     if text == "cancelled":
         return None
-    return problem(text, "The benchmark could not finish")
+    return problem(text, title)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import html
 
-from editor.placement.fallbacks import Fallback, fallbacks
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.panels.parts import basis_badge, swatch
@@ -39,7 +39,11 @@ def fallbacks_view(document: Document) -> list[Any]:
     rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
     more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
     reasons = {(f.wanted, f.reason) for f in found}
-    said = [f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes. Time lost: ",
+    chosen = sum(chosen_elsewhere(document.placement).values())
+    verb = "is" if chosen == 1 else "are"
+    by_policy = (f" {counted(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
+                 "why when it is selected." if chosen else "")
+    said = [f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes.{by_policy} Time lost: ",
             basis_badge(basis)]
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
