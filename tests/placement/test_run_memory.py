@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import editor
 from editor.graph.graph import Graph
+from editor.placement.fallbacks import chosen_elsewhere
 from editor.placement.placement import Placement
 from editor.placement.run_memory import BOUNDARY, COPY, INNER, INPUT, OUTPUT, RunMemory
 from editor.runtimes.base import Capability, MemoryOverhead
@@ -182,6 +183,11 @@ def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobi
     whole = editor.partition(mobilenet, table, capabilities=[Capability.everything(mobilenet)] * 2)
     assert whole.run_memory.peaks["NPU"] > 8 << 20 >= plan.run_memory.peaks["NPU"]
     assert plan.placement.op_counts["NPU"] > 40
+    assert chosen_elsewhere(plan.placement) == {"NPU": plan.placement.op_counts["CPU"]}, "no runtime refuses them"
+    small = editor.partition(mobilenet, [{"name": "CPU"}, {"name": "NPU", "memory": "5MB", "peakCompute": "1e16"}],
+                             policy="memory", capabilities=[Capability.everything(mobilenet)] * 2)
+    because = [small.why(key).because for key, device in small.affinity.items() if device == "CPU"]
+    assert any(text.startswith("no room on NPU, which is faster for it: ") and "of 5 MB are taken" in text for text in because)
     alone = [{"name": "NPU", "memory": "16MB"}]  # enough for the constants, not for the tensors beside them
     over = r"NPU is over by .* bytes \(limit 16,000,000\): .* of constants and .* at once"
     with pytest.raises(editor.EditorError, match=over) as error:
