@@ -52,7 +52,7 @@ def test_a_run_on_a_busy_or_changed_machine_corrects_nothing(chain: Graph) -> No
     certain = replace(result, total=replace(result.total, low=median, high=median), baselines=tuple(
         replace(b, time=replace(b.time, median=2 * before[i].total, count=9)) for i, b in enumerate(result.baselines)  # type: ignore
         if b.time is not None))
-    with pytest.raises(EditorError, match=r"another time than in its profile \(\+100% on ORT, \+100% on OV\)"):
+    with pytest.raises(EditorError, match=r"another time than in its profile \(\+100 % on ORT, \+100 % on OV\)"):
         correct_profiles(plan.placement, certain)
     assert [load_profile(chain, d) for d in plan.devices] == before
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,9 @@ def test_profiles_are_measured_there_and_links_between_all(farm: Farm, tmp_path:
     assert costs.launch[0] == stored.launch_seconds + stored.reach_seconds
     assert costs.whole is not None and costs.wires is not None
     assert costs.whole[0] == pytest.approx(stored.total + stored.reach_seconds + costs.wires.ends_on()[:, 0].sum())
-    corrected = correct_profiles(plan.placement, plan.benchmark(seconds=0.2))
+    result = plan.benchmark(seconds=0.2)  # too short for a machine that runs other tests: as if nothing had disturbed it
+    result = replace(result, baselines=(), total=replace(result.total, low=result.total.median, high=result.total.median))
+    corrected = correct_profiles(plan.placement, result)
     assert corrected["edge/CPU"].in_latency == stored.in_latency, "what took time was the wire, which has its own figures"
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from editor.errors import EditorError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import expected_parts
+from editor.placement.costs import Costs
 from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
 from editor.placement.placement import Placement
 
@@ -21,10 +22,14 @@ _MOST_CHANGE = 0.3
 """Of the unsplit model beside the plan, relative to its profile"""
 
 
-def _profiled(placement: Placement, device: str) -> float | None:
-    """Seconds of the unsplit model on a device, from its profile."""
-    profile = next((load_profile(placement.graph, d) for d in placement.devices if d.name == device), None)
-    return profile.total if profile is not None else None
+def _changed(costs: Costs, placement: Placement, result: BenchmarkResult) -> list[str]:
+    """Devices on which the unsplit model takes another time than its profile says: "+40 % on CPU"."""
+    if costs.whole is None:
+        return []
+    known = {d.name: float(costs.whole[i]) for i, d in enumerate(placement.devices)}
+    changes = {b.device: b.time.median / known[b.device] - 1 for b in result.baselines
+               if b.time is not None and b.time.count > 1 and known.get(b.device, 0) > 0}  # NaN is not
+    return [f"{change * 100:+.0f} % on {name}" for name, change in changes.items() if abs(change) > _MOST_CHANGE]
 
 
 def check_correctable(placement: Placement, mode: str) -> None:
@@ -61,13 +66,10 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
     if result.total.margin > _MOST_MARGIN:
         raise EditorError(f"this run is too uncertain to correct profiles by ({result.total.precision}): measure longer, or "
                           "when nothing else runs")
-    changed = [f"{b.time.median / known - 1:+.0%} on {b.device}" for b in result.baselines
-               if b.time is not None and b.time.count > 1 and (known := _profiled(placement, b.device))
-               and abs(b.time.median / known - 1) > _MOST_CHANGE]
-    if changed:
+    costs = costs_of(placement.graph, placement.devices, "measured")
+    if changed := _changed(costs, placement, result):
         raise EditorError(f"the unsplit model takes another time than in its profile ({', '.join(changed)}): the machine has "
                           "changed, and the plan says nothing about its profiles. Profile again")
-    costs = costs_of(placement.graph, placement.devices, "measured")
     expected = expected_parts(placement, costs)
     measured = {s.id: s.time.median for s in result.subgraphs}
     transfers = sum(t.time.median for t in result.transfers)
