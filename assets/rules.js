@@ -248,7 +248,13 @@
 
   /* A new line is sent when it is left or Enter is pressed, so that its target can be chosen before it counts. */
   document.addEventListener("change", (event) => {
-    const row = ruleOf(editor.targetOf(event));
+    const row = ruleOf(editor.targetOf(event)),
+      kind = editor.targetOf(event);
+    if (kind.matches(".rule-kind")) {
+      const chosen = page.view.rules.kinds.find((one) => one.kind === /** @type {HTMLSelectElement} */ (kind).value);
+      const text = /** @type {HTMLInputElement | null} */ (kind.nextElementSibling);
+      if (chosen && text) text.placeholder = `e.g. ${chosen.example}`;
+    }
     if (!drawing && row && finished(read(row)) && (!row.dataset.fresh || editor.targetOf(event).matches(".rule-to"))) send();
   });
   document.addEventListener("focusout", (event) => {

@@ -30,6 +30,9 @@ def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_pat
     expect(rows.first.locator(".rule-count")).to_have_text("52 matches")
     expect(page.locator(".device-count").nth(1)).to_have_attribute("data-count", "54")
     page.click("[data-rules=add]")
+    for kind, example in (("layer", "e.g. 8-15"), ("type", "e.g. Conv")):
+        rows.nth(1).locator(".rule-kind").select_option(kind)
+        expect(rows.nth(1).locator(".rule-text")).to_have_attribute("placeholder", example)
     rows.nth(1).locator(".rule-text").fill("Conv")
     rows.nth(1).locator(".rule-nth").fill("first")
     rows.nth(1).locator(".rule-to").select_option("Interpreter")
