@@ -150,7 +150,7 @@
       fell = ribbon?.fallbacks ?? 0;
     if (fell) return `${all}, ${fell} of them not where they were wanted:`;
     return page.view.devices.length > 1
-      ? `${all}.${first.device ? "" : " It is the first of the table."}`
+      ? `${all}. Change the policy, or paint ops, to place some elsewhere.`
       : `${all}. Add a device to place ops on it.`;
   }
 

@@ -233,7 +233,7 @@ class BenchmarkResult:
     seconds: float
     total: Spread
     throughput: float
-    """requests per second"""
+    """requests per second; in mode throughput the median of the turns"""
     throughput_interval: tuple[float, float] | None
     """95 % interval of the median over turns; None in mode latency, and below six turns"""
     estimated: bool

@@ -12,7 +12,7 @@ from editor.graph.graph import Bools, Ints
 from editor.placement.costs import Costs, price
 from editor.placement.device_memory import heaviest, weight_bytes, weight_shrinkage
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.optimal import candidates, lower_bound
+from editor.placement.policies.optimal import candidates, device_of_all_ops, lower_bound
 from editor.placement.policies.pipeline import pipeline
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -39,6 +39,14 @@ class _Excess:
     """[op]"""
     needed: RunMemory
 
+    @classmethod
+    def of(cls, task: Task, device: Ints, limits: Floats) -> _Excess:
+        """What a placement needs beyond the limits; ``total`` is 0 where it fits."""
+        constraints = task.constraints
+        needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
+        return cls(float(np.maximum(over, 0).sum()), over, device, needed)
+
 
 def memory(task: Task) -> Assignment:
     """The cheapest of several candidate placements that fit.
@@ -60,8 +68,7 @@ def memory(task: Task) -> Assignment:
         problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
         fitting = []
         for label in _fitting(problem, costs):
-            device = constraints.allowed.argmax(axis=1).astype(np.int64)
-            device[placed] = label
+            device = device_of_all_ops(task, placed, label)
             fitting.append((price(constraints.graph, costs, device, placed).total, device))
         too_large = []
         if not fitting and closest is None and best is None:  # not even the weights: what lacks least, for the message
@@ -69,16 +76,14 @@ def memory(task: Task) -> Assignment:
         for total, device in sorted(fitting, key=lambda item: item[0]):
             if best is not None and total >= best[0]:
                 break
-            groups = minimal(constraints.graph, device, placed)
-            needed = run_memory(constraints.graph, constraints.devices, device, groups)
-            excess = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
-            if (excess <= 0).all():
+            excess = _Excess.of(task, device, limits)
+            if not excess.total:
                 best = total, device
                 break
-            too_large.append((float(np.maximum(excess, 0).sum()), excess, device, needed))
+            too_large.append(excess)
         if not too_large:
             break
-        found = _Excess(*min(too_large, key=lambda each: each[0]))
+        found = min(too_large, key=lambda each: each.total)
         closest = min(closest or found, found, key=lambda each: each.total)
         over, device, needed = found.over, found.device, found.needed
         fewer = _without_large_tensors(allowed, device, needed, limits)
@@ -93,8 +98,8 @@ def memory(task: Task) -> Assignment:
         total, device = best
         whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
         bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
-        return Assignment(device, _reasons(task, costs, device, limits, size / shrinkage.max()), total, bound,
-                          "latency within memory", costs.estimated)
+        because = _reasons(task, costs, device, limits, size[:, None] / shrinkage)
+        return Assignment(device, because, total, bound, "latency within memory", costs.estimated)
     raise EditorError(_too_large(task, size, limits, shrinkage, closest))
 
 
@@ -105,8 +110,7 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
         device = pipeline(task).device
     except EditorError:
         return None
-    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, placed))
-    if any(needed.peaks[d.name] > limit for d, limit in zip(constraints.devices, limits.tolist(), strict=True)):
+    if _Excess.of(task, device, limits).total:
         return None
     return price(constraints.graph, costs, device, placed).total, device
 
@@ -129,40 +133,29 @@ def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, si
         for number, label in _filled(problem):
             if number in done:
                 continue
-            device = _with_constants(task, label)
-            needed = run_memory(graph, constraints.devices, device, minimal(graph, device, placed))
-            if all(needed.peaks[d.name] <= limit for d, limit in zip(constraints.devices, limits.tolist(), strict=True)):
+            device = device_of_all_ops(task, placed, label)
+            if not _Excess.of(task, device, limits).total:
                 done.add(number)
                 yield price(graph, costs, device, placed).total, device
 
 
-def _with_constants(task: Task, label: Ints) -> Ints:
-    """[op] device of all ops, given those of the placed ones."""
-    device: Ints = task.constraints.allowed.argmax(axis=1).astype(np.int64)
-    device[task.placed] = label
-    return device
-
-
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> _Excess:
     """Of the placements that the policy tries, the one that lacks the fewest bytes."""
-    constraints, found = task.constraints, []
-    for label in candidates(problem, costs):
-        device = _with_constants(task, label)
-        needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
-        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
-        found.append(_Excess(float(np.maximum(over, 0).sum()), over, device, needed))
+    found = [_Excess.of(task, device_of_all_ops(task, task.placed, label), limits) for label in candidates(problem, costs)]
     return min(found, key=lambda each: each.total)
 
 
 def _reasons(task: Task, costs: Costs, device: Ints, limits: Floats, size: Floats) -> Callable[[int], str]:
-    """As `reasons`; where the fastest device of an op has no room for it, that is why it is elsewhere."""
-    constraints, plain = task.constraints, reasons(task, costs, device)
-    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+    """As `reasons`; where the fastest device of an op has no room for it, that is why it is elsewhere.
+
+    ``size`` is [op, device] bytes of the op's constants there.
+    """
+    constraints, plain, needed = task.constraints, reasons(task, costs, device), _Excess.of(task, device, limits).needed
 
     def because(op: int) -> str:
         times = np.where(constraints.allowed[op], costs.op[op], np.inf)
         fastest = int(times.argmin())
-        name, weights = constraints.devices[fastest].name, int(size[op])
+        name, weights = constraints.devices[fastest].name, int(size[op, fastest])
         if times[fastest] == times[device[op]] or needed.peaks[name] + weights <= limits[fastest]:
             return plain(op)
         room = f"{human_bytes(needed.peaks[name])} of {human_bytes(int(limits[fastest]))} are taken"

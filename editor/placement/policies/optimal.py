@@ -59,7 +59,7 @@ def _least_latency(task: Task) -> Assignment:
     exact = costs.wires is None or costs.wires.is_exact  # else `problem` has mean costs of wires, and proves nothing
     bound = lower_bound(problem, costs) if exact else 0.0
     for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound)):
-        device = _device_of_all_ops(task, placed, label)
+        device = device_of_all_ops(task, placed, label)
         full = price(graph, costs, device, placed)
         # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
         margin = 1.0 if costs.estimated or (label == label[:1]).all() else _SPLIT_MARGIN
@@ -69,7 +69,7 @@ def _least_latency(task: Task) -> Assignment:
     if costs.estimated and exact:
         better, proved = least_latency(graph, problem, costs, placed, best_price.total)
         if better is not None:
-            best = _device_of_all_ops(task, placed, better)
+            best = device_of_all_ops(task, placed, better)
             best_price = price(graph, costs, best, placed)
         bound = best_price.total if proved else bound
     return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total) if exact else None,
@@ -91,7 +91,7 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     if len(problem) <= _MAX_SEARCHED_OPS:
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
-    device = _device_of_all_ops(task, placed, found.label)
+    device = device_of_all_ops(task, placed, found.label)
     return Assignment(device, reasons(task, costs, device), found.value, found.bound, "busiest device", costs.estimated)
 
 
@@ -184,7 +184,7 @@ def _one_against_rest(problem: Problem, device: int) -> Problem:
                    enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1))
 
 
-def _device_of_all_ops(task: Task, placed: Ints, label: Ints) -> Ints:
+def device_of_all_ops(task: Task, placed: Ints, label: Ints) -> Ints:
     """[op] device; constants that follow their consumers have their first allowed device, which is not used."""
     device: Ints = task.constraints.allowed.argmax(axis=1).astype(np.int64)
     device[placed] = label
