@@ -414,6 +414,8 @@ def test_a_plan_of_one_subgraph_shares_the_measurement_of_its_baseline(mobilenet
     assert results[0].total == results[2].total != results[1].total
     samples = [(e["name"], e["plan"]) for e in events if e["kind"] == "sample"]
     assert {("ort", 0), ("again", 2), ("ort", None), ("ov", 1), ("ov", None)} == set(samples), "the live page hears of all"
+    told = sum(e["runs"] for e in events if e["kind"] == "sample")
+    assert told == results[0].runs + results[1].runs, "each run is counted once"
 
 
 def test_a_slow_baseline_does_not_make_a_short_benchmark_long(mobilenet: Graph) -> None:
