@@ -263,7 +263,8 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
         expect(page.locator("#bench-cards")).to_contain_text("within tolerance")
         page.wait_for_timeout(600)  # until the view that is shown has been kept
         places.append(page.evaluate(where))
-    assert places[0] == places[1] == places[2]
+    # Half the height of a lane of the ribbon, once, where it comes while the view is restored; it was as much at each load.
+    assert all(abs(a - b) <= 12 for place in places[1:] for a, b in zip(places[0], place, strict=True)), places
 
 
 def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
