@@ -56,7 +56,9 @@
     brush: (name) => editor.setBrush(name),
     region: (name) => editor.setRegion(name),
     grow: (how) => editor.grow(/** @type {Messages.Grow["how"]} */ (how)),
-    raise: (device) => editor.stroke({ do: "raise", device: Number(device) }),
+    raiseDevice: (name) => editor.stroke({ do: "raise-device", name }),
+    lowerDevice: (name) => editor.stroke({ do: "lower-device", name }),
+    removeDevice: (name) => editor.stroke({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {
       editor.paint(numbers(ops), Number(button.dataset.device), true);

@@ -400,6 +400,7 @@ interface Window {
   dash_clientside: {
     no_update: unknown;
     set_props(id: string, props: Record<string, unknown>): void;
+    callback_context: { triggered: { prop_id: string }[] };
     hetero: Record<string, unknown>;
   };
   dash_component_api: { stringifyId(id: Controls.Id): string };

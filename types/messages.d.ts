@@ -94,12 +94,33 @@ declare namespace Messages {
     codegen: string;
   }
 
-  /** Moves a device one place up in the table. */
-  interface Raise {
+  /** Moves a device one place up or down in the table, or removes it. */
+  interface MoveDevice {
     sequence?: number;
     message?: Message;
-    do: "raise";
+    do: "raise-device" | "lower-device" | "remove-device";
+    name: string;
+  }
+
+  /** Adds a device at the end of the table; `text` as after `HETERO:`. */
+  interface AddDevice {
+    sequence?: number;
+    message?: Message;
+    do: "add-device";
+    text: string;
+  }
+
+  /** Sets a field of the Devices tab; a text, a list of ops, or null where it is empty. */
+  interface DeviceField {
+    sequence?: number;
+    message?: Message;
+    do: "device-field";
+    /** Of the device when the page was last told. */
+    name: string;
+    /** Its place in the table, where it has been renamed since. */
     device: number;
+    field: string;
+    value: string | string[] | null;
   }
 
   /** Another order of the devices. */
@@ -108,16 +129,6 @@ declare namespace Messages {
     message?: Message;
     do: "order";
     names: string[];
-  }
-
-  /** Replaces the device table; entries as in a YAML table. */
-  interface Devices {
-    sequence?: number;
-    message?: Message;
-    do: "devices";
-    entries: Record<string, unknown>[];
-    /** The table that they were made from: what was changed meanwhile stays. */
-    base?: Record<string, unknown>[];
   }
 
   /** Replaces all rules. */
@@ -161,9 +172,10 @@ declare namespace Messages {
     | Filter
     | RuleOps
     | Automatic
-    | Raise
+    | MoveDevice
+    | AddDevice
+    | DeviceField
     | Order
-    | Devices
     | Rules
     | Step
     | Layout

@@ -101,11 +101,30 @@ class Automatic(_Stroke):
     codegen: str
 
 
-class Raise(_Stroke):
-    """Moves a device one place up in the table."""
+class MoveDevice(_Stroke):
+    """Moves a device one place up or down in the table, or removes it."""
 
-    do: Literal["raise"]
+    do: Literal["raise-device", "lower-device", "remove-device"]
+    name: str
+
+
+class AddDevice(_Stroke):
+    """Adds a device at the end of the table; ``text`` as after `HETERO:`."""
+
+    do: Literal["add-device"]
+    text: str
+
+
+class DeviceField(_Stroke):
+    """Sets a field of the Devices tab; a text, a list of ops, or None where it is empty."""
+
+    do: Literal["device-field"]
+    name: str
+    """Of the device when the page was last told."""
     device: int
+    """Its place in the table, where it has been renamed since."""
+    field: str
+    value: str | list[str] | None
 
 
 class Order(_Stroke):
@@ -113,15 +132,6 @@ class Order(_Stroke):
 
     do: Literal["order"]
     names: list[str]
-
-
-class Devices(_Stroke):
-    """Replaces the device table; entries as in a YAML table."""
-
-    do: Literal["devices"]
-    entries: list[dict[str, Any]]
-    base: NotRequired[list[dict[str, Any]]]
-    """The table that they were made from: what was changed meanwhile stays."""
 
 
 class Rules(_Stroke):
@@ -151,8 +161,8 @@ class Simple(_Stroke):
     do: Literal["reset", "undo", "redo", "show"]
 
 
-Stroke = (Paint | Unpin | Label | Region | Between | Grow | Filter | RuleOps | Automatic | Raise | Order | Devices | Rules
-          | Step | Layout | Simple)
+Stroke = (Paint | Unpin | Label | Region | Between | Grow | Filter | RuleOps | Automatic | MoveDevice | AddDevice
+          | DeviceField | Order | Rules | Step | Layout | Simple)
 
 
 class Strokes(TypedDict):

@@ -22,6 +22,8 @@ class Answer:
 
     outcome: Refusal | list[int] | None = None
     message: Message | None = None
+    device_problem: str | None = None
+    """Of a stroke of the Devices tab: what is wrong with it, "" for nothing."""
 
 
 class PageStrokes:

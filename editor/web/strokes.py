@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from editor.devices.table_merge import merged
 from editor.errors import EditorError
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
+from editor.web.device_fields import FIELDS, changed_entry, shown, with_device
 from editor.web.validation import RELOAD, require
 from editor.web.view import COST_POLICIES
 from editor.workspace.document import Document, Refusal
@@ -109,20 +109,35 @@ def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None
     document.set_automatic(policy, options, stroke["grouping"])
 
 
-def _raise(state: AppState, document: Document, stroke: m.Raise) -> None:
-    names, device = [d.name for d in document.devices], stroke["device"]
-    if device:
-        names.insert(device - 1, names.pop(device))
-        document.reorder(names)
+def _move_device(state: AppState, document: Document, stroke: m.MoveDevice) -> None:
+    entries, names = [d.entry for d in document.devices], [d.name for d in document.devices]
+    if stroke["name"] not in names:
+        raise EditorError(f"There is no device {stroke['name']} any more.")
+    place = names.index(stroke["name"])
+    if stroke["do"] == "remove-device":
+        document.set_devices([e for i, e in enumerate(entries) if i != place])
+        return
+    names.insert(max(0, place - 1) if stroke["do"] == "raise-device" else place + 1, names.pop(place))
+    document.reorder(names)
+
+
+def _add_device(state: AppState, document: Document, stroke: m.AddDevice) -> None:
+    document.set_devices(with_device([d.entry for d in document.devices], stroke["text"]))
+
+
+def _device_field(state: AppState, document: Document, stroke: m.DeviceField) -> None:
+    names = [d.name for d in document.devices]
+    place = names.index(stroke["name"]) if stroke["name"] in names else stroke["device"]
+    device, key = document.devices[place], stroke["field"]
+    if key not in FIELDS:
+        raise EditorError(f"The page sent a field that the server does not know: {key!r}. {RELOAD}")
+    if shown(device)[key] != (stroke["value"] or None):
+        changed = changed_entry(device.entry, key, stroke["value"])
+        document.set_devices([changed if i == place else d.entry for i, d in enumerate(document.devices)])
 
 
 def _order(state: AppState, document: Document, stroke: m.Order) -> None:
     document.reorder(stroke["names"])
-
-
-def _devices(state: AppState, document: Document, stroke: m.Devices) -> None:
-    now = [dict(d.entry) for d in document.devices]
-    document.set_devices(merged(stroke.get("base", now), stroke["entries"], now))
 
 
 def _rules(state: AppState, document: Document, stroke: m.Rules) -> None:
@@ -182,8 +197,10 @@ HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] =
     "paint": (m.Paint, _paint), "unpin": (m.Unpin, _unpin), "label": (m.Label, _label),
     "region": (m.Region, _choosing(_region)), "between": (m.Between, _choosing(_between)),
     "grow": (m.Grow, _choosing(_grow)), "filter": (m.Filter, _filter), "rule-ops": (m.RuleOps, _rule_ops),
-    "automatic": (m.Automatic, _automatic), "raise": (m.Raise, _raise), "order": (m.Order, _order),
-    "devices": (m.Devices, _devices), "rules": (m.Rules, _rules), "step": (m.Step, _step),
+    "automatic": (m.Automatic, _automatic), "order": (m.Order, _order),
+    "raise-device": (m.MoveDevice, _move_device), "lower-device": (m.MoveDevice, _move_device),
+    "remove-device": (m.MoveDevice, _move_device), "add-device": (m.AddDevice, _add_device),
+    "device-field": (m.DeviceField, _device_field), "rules": (m.Rules, _rules), "step": (m.Step, _step),
     "use-layout": (m.Layout, _use_layout),
     "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),
     "undo": (m.Simple, _undo), "redo": (m.Simple, _redo), "show": (m.Simple, _show),

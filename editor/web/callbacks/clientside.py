@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, State
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State
 
 
 def register(app: Dash) -> None:
@@ -40,6 +40,9 @@ def register(app: Dash) -> None:
         add("intoView", done, Input(result, "children"), State(result, "id"))
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", linked, Input(table, "cellClicked"))
+    fields = {"type": "device-field", "index": ALL, "field": ALL}
+    add("deviceFieldChanged", done, Input(fields, "changes"), State(fields, "value"), State(fields, "id"))
+    add("deviceAdded", done, Input("device-add", "value"))
     add("openBenchmark", Output("tabs", "value"), Input("bench-open", "n_clicks"), State("bench-start", "disabled"))
     add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True)
     add("restyle", Output("graph", "stylesheet"), Input("scheme", "data"), State("graph", "stylesheet"),

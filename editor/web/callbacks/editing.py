@@ -23,6 +23,7 @@ from editor.web.panels.fallback_table import fallbacks_view
 from editor.web.panels.hover import hover
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.notice import notice, refusal_notice
+from editor.web.panels.parts import problem
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.stroke_order import Answer, PageStrokes
@@ -43,7 +44,8 @@ def register(app: Dash, state: AppState) -> None:
                   Output("subgraphs", "rowData"), Output("transfers", "rowData"), Output("status", "children"),
                   Output("notice", "children"), Output("selection", "data", allow_duplicate=True),
                   Output("outcome", "children"),
-                  Output("bench-stale", "children"), Output("history", "children"), Output("confirmed", "data"),
+                  Output("bench-stale", "children"), Output("history", "children"),
+                  Output("device-problem", "children"), Output("confirmed", "data"),
                   Input("strokes", "data"), State("doc", "data"), prevent_initial_call=True)
     async def strokes(message: Strokes | None, document_id: str) -> tuple[Any, ...]:
         if not message:
@@ -126,20 +128,37 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
             return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
                     transfer_rows(document), status(document, before), _notice(state, document, answers, others),
                     _selection(answers),
-                    outcome(document), stale(state.benchmarks.get(document.id), document), history_list(document), confirmed)
+                    outcome(document), stale(state.benchmarks.get(document.id), document), history_list(document),
+                    _device_problem(answers), confirmed)
     except WorkspaceError as error:
         log.warning("a stroke waits: %s", error)
         waiting: Confirmed = {"page": str(message.get("page")), "sequence": 0, "problem": str(error)}
-        return (*[no_update] * 11, waiting)
+        return (*[no_update] * 12, waiting)
     except EditorError as error:
-        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 5)
+        return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 6)
 
 
 def _applied(state: AppState, document: Document, page: PageStrokes, page_id: str, stroke: Mapping[str, Any],
              others: list[Change]) -> Answer:
     refuse_unseen(stroke, others, state.server_name)
+    in_form = stroke.get("do") in ("device-field", "add-device", "remove-device")
     with acting_as(Author(page_id, stroke["sequence"], page.name, state.server_name)):
-        return Answer(apply(state, document, stroke), stroke.get("message"))
+        try:
+            return Answer(apply(state, document, stroke), stroke.get("message"), "" if in_form else None)
+        except WorkspaceError:
+            raise
+        except EditorError as error:
+            if not in_form:
+                raise
+            return Answer(device_problem=str(error))
+
+
+def _device_problem(answers: list[Answer]) -> Any:
+    """What stands above the forms of the devices."""
+    said = [answer.device_problem for answer in answers if answer.device_problem is not None]
+    if not said:
+        return no_update
+    return problem(said[-1], "This change was not made") if said[-1] else None
 
 
 def _notice(state: AppState, document: Document, answers: list[Answer], others: list[Change]) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from dash import html
+from dash import dcc, html
 
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
@@ -15,6 +14,7 @@ from editor.devices.presets import preset_names
 from editor.devices.published import ASSUMABLE
 from editor.devices.vocabulary import onnx_op_types
 from editor.web import controls
+from editor.web.device_fields import excluded_ops, shown, text_of
 from editor.web.panels.parts import icon, planned_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -33,6 +33,7 @@ def device_form_panel(document: Document) -> html.Div:
                "YAML.", className="hint wide"),
         html.Div(id="device-problem", role="alert"),
         html.Div(device_forms(document), id="device-forms"),
+        dcc.Store(id="device-forms-table", data=[shown(d) for d in document.devices]),
         html.Div(controls.Select(id="device-add", data=choices(), width=320, value=None, placeholder="Add a device …",
                                  **{"aria-label": "Add a device"}), className="bench-controls"),
     ], className="bench")
@@ -70,16 +71,15 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     runs = [{"value": name, "label": name} for name in known_names()]
     if device.backend not in {r["value"] for r in runs}:
         runs.insert(0, {"value": device.backend, "label": device.backend})
-    listed = entry.get("nonSupportedNodes") or ""
-    excluded = [str(p).strip() for p in (listed if isinstance(listed, list) else str(listed).split(",")) if str(p).strip()]
+    excluded = excluded_ops(entry)
     known = {i["value"] for group in ops for i in group["items"]}
     more = [{"group": "In the table", "items": [{"value": n, "label": n} for n in excluded if n not in known]}]
     return html.Fieldset([
         html.Legend([swatch(colour), html.B(device.name, id={"type": "device-heading", "index": number}),
                      planned_badge() if device.planned else None,
-                     _move("up", number, number == 0, device.name), _move("down", number, last, device.name),
-                     html.Button("Remove", className="tool small", id=_moving("remove", number),
-                                 title=f"Remove {device.name}; pins to it go with it")]),
+                     _move("raise", device.name, number == 0), _move("lower", device.name, last),
+                     html.Button("Remove", className="tool small", title=f"Remove {device.name}; pins to it go with it",
+                                 **{"data-remove-device": device.name})]),
         html.Div([controls.Field(id=field("name"), label="Name", value=device.name, debounce=True, width=132),
                   controls.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, width=170),
                   controls.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(),
@@ -92,15 +92,10 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
         className="device-form")
 
 
-def _move(what: str, number: int, disabled: bool, name: str) -> html.Button:
-    words = {"up": "Raise", "down": "Lower"}[what]
-    return html.Button(icon("up") if what == "up" else "↓", className="mini", disabled=disabled,
-                       id=_moving(what, number), title=f"{words} the priority of {name}",
-                       **{"aria-label": f"{words} the priority of {name}"})
-
-
-def _moving(what: str, number: int) -> dict[str, Any]:
-    return {"type": "device-move", "what": what, "index": number}
+def _move(what: str, name: str, disabled: bool) -> html.Button:
+    words = f"{what.capitalize()} the priority of {name}"
+    return html.Button(icon("up") if what == "raise" else "↓", className="mini", disabled=disabled, title=words,
+                       **{f"data-{what}-device": name, "aria-label": words})
 
 
 def _op_choices(document: Document) -> list[dict[str, Any]]:
@@ -109,31 +104,3 @@ def _op_choices(document: Document) -> list[dict[str, Any]]:
     mine = [{"value": name, "label": f"{name} ({count})"} for name, count in counts.most_common()]
     others = [{"value": name, "label": name} for name in onnx_op_types() if name not in counts]
     return [{"group": "In this model", "items": mine}, {"group": "Other ops", "items": others}]
-
-
-def text_of(entry: Mapping[str, Any], key: str) -> str:
-    """An entry's value as the form shows it."""
-    if key in ("bandwidth", "latency"):
-        link = entry.get("link")
-        return str(link.get(key, "")) if isinstance(link, Mapping) else ""
-    if key == "properties":
-        properties = entry.get("properties")
-        return "; ".join(f"{k}={v}" for k, v in properties.items()) if isinstance(properties, Mapping) else ""
-    return "" if entry.get(key) is None else str(entry[key])
-
-
-def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """The entry with a field of the form set; an empty field is left out."""
-    made = dict(entry)
-    if key in ("bandwidth", "latency"):
-        link = {**(made.get("link") or {}), key: value}
-        made["link"] = {k: v for k, v in link.items() if str(v).strip()}
-        key, value = "link", made["link"]
-    elif key == "properties":
-        parts = [part.partition("=") for part in str(value or "").split(";") if part.strip()]
-        value = {name.strip(): option.strip() for name, _, option in parts}
-    elif key == "backendName":
-        for other in ("runtime", "provider"):  # they said where it runs until now
-            made.pop(other, None)
-    made[key] = value
-    return {k: v for k, v in made.items() if v not in (None, "", [], {})}

@@ -104,8 +104,9 @@ def device_list(document: Document) -> list[Any]:
             html.Kbd(str(i + 1)) if i < 9 else None,
         ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
             **{"data-brush": str(i), "data-device": device.name})
-        up = html.Button(icon("up"), className="raise", title=f"Raise the priority of {device.name}",
-                         disabled=i == 0, **{"data-raise": str(i), "aria-label": f"Raise the priority of {device.name}"})
+        words = f"Raise the priority of {device.name}"
+        up = html.Button(icon("up"), className="raise", title=words, disabled=i == 0,
+                         **{"data-raise-device": device.name, "aria-label": words})
         every = html.Button("all", className="mini every", title=f"Select all ops on {device.name}", disabled=not count,
                             **{"data-all-on": str(i), "aria-label": f"Select all ops on {device.name}"})
         rows.append(html.Div([row, html.Div([up, every], className="device-more")], className="device-row", draggable="true",

@@ -1,0 +1,78 @@
+"""Entries of a device table as the fields of the Devices tab show and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from editor.devices.device import Device
+from editor.devices.table import load_devices
+
+Entry = Mapping[str, Any]
+"""As in a YAML table"""
+
+FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "peakDramBw", "bandwidth", "latency",
+          "properties", "wireType", "nonSupportedNodes")
+"""Keys of all fields; bandwidth and latency are those of the link."""
+
+
+def text_of(entry: Mapping[str, Any], key: str) -> str:
+    """An entry's value as the form shows it."""
+    if key in ("bandwidth", "latency"):
+        link = entry.get("link")
+        return str(link.get(key, "")) if isinstance(link, Mapping) else ""
+    if key == "properties":
+        properties = entry.get("properties")
+        return "; ".join(f"{k}={v}" for k, v in properties.items()) if isinstance(properties, Mapping) else ""
+    return "" if entry.get(key) is None else str(entry[key])
+
+
+def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """The entry with a field of the form set; an empty field is left out."""
+    made = dict(entry)
+    if key in ("bandwidth", "latency"):
+        link = {**(made.get("link") or {}), key: value}
+        made["link"] = {k: v for k, v in link.items() if str(v).strip()}
+        key, value = "link", made["link"]
+    elif key == "properties":
+        parts = [part.partition("=") for part in str(value or "").split(";") if part.strip()]
+        value = {name.strip(): option.strip() for name, _, option in parts}
+    elif key == "backendName":
+        for other in ("runtime", "provider"):  # they said where it runs until now
+            made.pop(other, None)
+    made[key] = value
+    return {k: v for k, v in made.items() if v not in (None, "", [], {})}
+
+
+def excluded_ops(entry: Entry) -> list[str]:
+    """Types of the ops that a device must not take."""
+    listed = entry.get("nonSupportedNodes") or ""
+    return [str(p).strip() for p in (listed if isinstance(listed, list) else str(listed).split(",")) if str(p).strip()]
+
+
+def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
+    """The table with one more device at its end; a name that is taken gets a number.
+
+    Args:
+        entries: the table.
+        text: a device as `HETERO:` takes it, e.g. ``NPU(hailo8)``.
+
+    Raises:
+        EditorError: there is no such device.
+    """
+    (device,) = load_devices(f"HETERO:{text}")
+    entry = dict(device.entry)
+    taken = {d.name for d in load_devices([dict(e) for e in entries])}
+    if device.name in taken:
+        number = next(n for n in range(2, len(taken) + 3) if f"{device.name} {n}" not in taken)
+        entry = {**entry, "name": f"{device.name} {number}"}
+        if not entry.get("preset"):
+            entry["backendName"] = device.backend
+    return [*(dict(e) for e in entries), entry]
+
+
+def shown(device: Device) -> dict[str, str | list[str] | None]:
+    """What each field shows, by its key; None where it is empty. Where a device runs may follow from its preset."""
+    texts = {key: text_of(device.entry, key) or None for key in FIELDS}
+    return {**texts, "name": device.name, "backendName": device.backend,
+            "nonSupportedNodes": excluded_ops(device.entry) or None}
