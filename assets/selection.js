@@ -274,11 +274,14 @@
   }
 
   /* Goes to an op; blocks around it are opened. */
-  /** @param {number} op */
-  function bringOp(op) {
+  /**
+   * @param {number} op
+   * @param {boolean} [stay] the view moves only where the op is out of sight
+   */
+  function bringOp(op, stay) {
     const node = page.cy?.getElementById(`op${op}`);
     if (node?.nonempty()) {
-      goTo(`op${op}`);
+      goTo(`op${op}`, stay);
       return;
     }
     if (page.detail && page.detail.mode === "blocks") {
@@ -294,7 +297,7 @@
   }
 
   /** @type {Hetero["goTo"]} */
-  function goTo(id) {
+  function goTo(id, stay) {
     if (page.cy?.getElementById(id).empty() && opId(id) >= 0) {
       bringOp(opId(id));
       return;
@@ -304,7 +307,8 @@
     unmark();
     page.cy.elements(":selected").unselect();
     node.select();
-    page.cy.animate({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom(), duration: 160 });
+    if (stay) showSome(node);
+    else page.cy.animate({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom(), duration: 160 });
   }
 
   /** @type {Hetero["find"]} */

@@ -188,10 +188,10 @@
 
   /* ---- a link to the selection ---- */
 
-  /* The op that the address names is selected when the page opens. */
+  /* The op that the address names is selected when the page opens. After a reload it stays where it was. */
   function openLink() {
     const op = Number((window.location.hash.match(/^#op=(\d+)$/) || [])[1]);
-    if (page.index.has(op)) setTimeout(() => editor.bringOp(op), 150);
+    if (page.index.has(op)) setTimeout(() => editor.bringOp(op, Boolean(viewed().view)), 150);
   }
 
   /** @type {Hetero["showLink"]} */

@@ -348,8 +348,8 @@ interface Hetero {
   showRow(ops: number[]): void;
   reportSelection(): void;
   unmark(): void;
-  bringOp(op: number): void;
-  goTo(id: string): void;
+  bringOp(op: number, stay?: boolean): void;
+  goTo(id: string, stay?: boolean): void;
   find(text: string, next: boolean): void;
   /** A key in the search field; whether that was all there is to do. */
   searchKey(event: KeyboardEvent): boolean;

@@ -10,6 +10,7 @@ from editor.errors import PlanError
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.device_profile import load_profile
+from editor.text import counted
 from editor.workspace.plan import Plan
 
 _SHOWN = 12
@@ -25,7 +26,7 @@ def import_file(options: argparse.Namespace) -> int:
         raise PlanError(f"{options.file}: affinities become pins of a new plan; say where to write it with --out PLAN")
     plan, report = plan.import_affinities(options.file)
     by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
-    print(f"{options.file}: {report.kind}; {report.pinned} ops pinned ({by or 'none matched'})")
+    print(f"{options.file}: {report.kind}; {counted(report.pinned, 'op')} pinned ({by or 'none matched'})")
     for problem in report.problems:
         print(f"not used: {problem}", file=sys.stderr)
     print(f"wrote {plan.save(options.out)}")

@@ -18,7 +18,7 @@ from editor.execution.measure.tune import PRESENT
 from editor.files import json_text, write_atomic
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
-from editor.text import human_seconds
+from editor.text import counted, human_seconds
 from editor.workspace.plan import Plan
 
 
@@ -85,8 +85,8 @@ def profile(options: argparse.Namespace) -> int:
         if isinstance(outcome, str):
             print(f"{name}: not profiled: {outcome}")
             continue
-        print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {len(outcome.kernels)} kernels for "
-              f"{len(outcome.seconds)} ops; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}; "
+        print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {counted(len(outcome.kernels), 'kernel')} for "
+              f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}; "
               f"{outcome.check}")
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
         for key, seconds in slowest:
@@ -105,7 +105,7 @@ def tune(options: argparse.Namespace) -> int:
         print(f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
               f"{f'; {evidence}' if evidence else ''}")
     for sign in tuned.results[0].disturbances:
-        print(f"doubtful: {sign}")
+        print(f"noisy: {sign}")
     best = plan if tuned.best == PRESENT else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
     print(f"{tuned.proposal} Wrote {best.save(options.out)} ({tuned.best})")
     return 0

@@ -25,7 +25,7 @@ def print_summary(plan: Plan) -> None:
     for note in plan.graph.notes:
         print(f"note: {note}", file=sys.stderr)
     for device in plan.devices:
-        print(f"{device.name}: {plan.placement.op_counts[device.name]} ops ({device.description})")
+        print(f"{device.name}: {counted(plan.placement.op_counts[device.name], 'op')} ({device.description})")
     assignment = plan.placement.assignment
     if assignment.objective is not None:
         source = str(plan.settings.policy_options.get("costs", "estimate"))

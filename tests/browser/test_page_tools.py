@@ -90,7 +90,7 @@ def test_affinities_of_other_tools_are_imported_with_what_was_left_out(fresh: Pa
         page.click("text=Import affinities")
     chooser.value.set_files(tmp_path / "affinities.csv")
     wait_for_figure(page, "pins", 1)
-    for text in ("1 ops pinned from affinities.csv", "nowhere", "TPU"):
+    for text in ("1 op pinned from affinities.csv", "nowhere", "TPU"):
         expect(page.locator("#notice")).to_contain_text(text)
 
 

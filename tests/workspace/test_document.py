@@ -81,6 +81,19 @@ def test_regions_and_paths_are_selected(mobilenet: Graph, tmp_path: Path) -> Non
     assert len(document.between([ops[0]], [ops[-1]])) == len(ops) and len(branch) == len(mobilenet)
 
 
+def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(mobilenet: Graph, tmp_path: Path) -> None:
+    from editor.web.view import colours_of
+
+    document = make(Store(str(tmp_path)), mobilenet)
+    before = colours_of(document)
+    entries = [dict(d.entry) for d in document.devices]
+    document.set_devices([{**entries[0], "name": "Board"}, *entries[1:]])
+    renamed = colours_of(document)
+    assert renamed["Board"] == before["A"] and renamed["B"] == before["B"]
+    document.set_devices([*(dict(d.entry) for d in document.devices), {"name": "C", "backendName": "CPU"}])
+    assert len({colours_of(document)[name] for name in ("Board", "B", "C")}) == 3
+
+
 def test_priority_can_be_changed_and_colours_stay(mobilenet: Graph, tmp_path: Path) -> None:
     from editor.web.view import colours_of
 

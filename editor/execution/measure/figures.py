@@ -254,7 +254,7 @@ class BenchmarkResult:
     settled: bool
     """Whether the intervals of all medians became as narrow as wanted before the time was up."""
     disturbances: tuple[str, ...]
-    """What makes the figures doubtful; empty on a quiet machine."""
+    """What makes the figures noisy; empty on a quiet machine."""
     environment: dict[str, str]
     predicted_throughput: float | None = None
     """requests per second by the same costs; None in mode latency"""
@@ -376,7 +376,7 @@ class BenchmarkResult:
 
     def _comparison(self) -> list[str]:
         lines = []
-        lines += [f"Doubtful: {sign}" for sign in self.disturbances]
+        lines += [f"Noisy: {sign}" for sign in self.disturbances]
         if self.comparison_with_prediction:
             text = self.comparison_with_prediction
             lines.append(f"{text[:1].upper()}{text[1:]}{f': {self.surprise}' if self.surprise else ''}")

@@ -18,6 +18,7 @@ from editor.files import safe_stem
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.rules import parse_rules_text
+from editor.text import counted
 from editor.web.app_state import AppState
 from editor.web.messages import Message, Rules, Simple
 from editor.web.panels.notice import notice
@@ -66,7 +67,7 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
             report = document.import_affinities(path, filename)
         except EditorError as error:
             return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
-    lines = [f"{report.pinned} ops pinned from {filename} ({report.kind})", *report.problems[:12]]
+    lines = [f"{counted(report.pinned, 'op')} pinned from {filename} ({report.kind})", *report.problems[:12]]
     if len(report.problems) > 12:
         lines.append(f"… and {len(report.problems) - 12} more entries that could not be used")
     return {"text": "\n".join(lines), "bad": bool(report.problems)}

@@ -12,7 +12,7 @@ from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
 from editor.placement.device_profile import DeviceProfile
-from editor.text import human_bytes, human_seconds
+from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.app_state import BenchmarkState
 from editor.web.panels.parts import kind_badge, problem
@@ -200,9 +200,9 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
             cards.append(_card(name, [html.B("—")], profile))
             continue
         cards.append(_card(name, [html.B(human_seconds(profile.total))],
-                           f"{profile.device} · {len(profile.seconds)} ops in {len(profile.kernels)} kernels · "
-                           f"overhead per extra subgraph: {human_seconds(profile.launch_seconds)} · {profile.runs} runs · "
-                           f"{profile.check}"))
+                           f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
+                           f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
+                           f"{human_seconds(profile.launch_seconds)} · {profile.runs} runs · {profile.check}"))
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)

@@ -66,8 +66,8 @@ def _none(document: Document) -> str:
     if not elsewhere:
         return (f"Nothing falls back: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
                 "paint ops.")
-    return (f"Nothing falls back: every op may run on {first}, the first device. {elsewhere} ops are elsewhere because of the "
-            "policy, rules or pins.")
+    return (f"Nothing falls back: every op may run on {first}, the first device. {counted(elsewhere, 'op')} "
+            f"{'is' if elsewhere == 1 else 'are'} elsewhere because of the policy, rules or pins.")
 
 
 def _row(number: int, fallback: Fallback, colours: dict[str, str]) -> html.Tr:
