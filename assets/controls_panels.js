@@ -2,7 +2,7 @@
 ((editor) => {
   "use strict";
 
-  const { createElement: h, useEffect, useRef, useState } = React;
+  const { Fragment, createElement: h, useEffect, useRef, useState } = React;
 
   /* What is not needed for the first stroke waits for the graph. */
   let graphShown = false;
@@ -25,6 +25,18 @@
 
   /** @param {{ children: unknown }} props */
   const Later = ({ children }) => (useGraphShown() ? children : null);
+
+  /**
+   * @param {unknown} node
+   * @returns {unknown}
+   */
+  function element(node) {
+    const [tag, properties, ...children] = /** @type {Exclude<Controls.Node, string>} */ (node);
+    return typeof node === "string" ? node : h(tag, properties, ...children.map(element));
+  }
+
+  /** @param {{ tree: Controls.Node[] }} props */
+  const Plain = ({ tree }) => h(Fragment, {}, ...tree.map(element));
 
   /** @type {Record<string, (now: number, count: number) => number>} */
   const STEPS = {
@@ -183,5 +195,5 @@
     );
   }
 
-  Object.assign(window.hetero_controls, { Later, Tabs, Popover, Alert });
+  Object.assign(window.hetero_controls, { Later, Plain, Tabs, Popover, Alert });
 })(window.hetero);

@@ -26,6 +26,7 @@
     window.heteroCy = cy;
     page.region = page.first = page.groupOf = null;
     tune(cy);
+    editor.wakeOnRedraw(cy);
     cy.on("tap", "node.op", (event) => editor.tapOp(event.target));
     cy.on("dbltap", "node.group", (event) => editor.openTapped(event.target));
     cy.on("viewport", () => {

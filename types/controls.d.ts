@@ -85,6 +85,9 @@ declare namespace Controls {
     children: unknown;
   }
 
+  /** A text, or an element: tag, properties, and its children, which are nodes too. */
+  type Node = string | [tag: string, properties: Record<string, unknown>, ...children: unknown[]];
+
   interface AlertProps extends Common {
     title: string;
     children: unknown;

@@ -360,6 +360,7 @@ interface Hetero {
   restorePanels(): void;
   toggleScheme(): void;
   openLink(): void;
+  wakeOnRedraw(cy: Cy): void;
   showLink(ops: number[]): void;
   copy(text: string, message?: string): void;
   copyLink(): void;
@@ -416,6 +417,7 @@ interface Window {
 declare const React: {
   // biome-ignore lint/suspicious/noExplicitAny: components of any properties
   createElement(type: string | ((props: any) => unknown), props: Record<string, unknown>, ...children: unknown[]): unknown;
+  Fragment: (props: object) => unknown;
   useState<T>(first: T): [T, (next: T) => void];
   useRef<T>(first: T): { current: T };
   useEffect(run: () => undefined | (() => void), after: unknown[]): void;

@@ -82,6 +82,39 @@ class Later(_Control):
     _prop_names: ClassVar[list[str]] = ["children"]
 
 
+class Plain(_Control):
+    """Elements without callbacks of their own; made by `plain`.
+
+    Dash asks every component that it knows after every change of the page whether it has changed. This is one for all of them.
+    """
+
+    _prop_names: ClassVar[list[str]] = ["tree"]
+
+
+def plain(*content: Any) -> Plain:
+    """Elements of ``dash.html``, texts and lists of them, as one component.
+
+    Raises:
+        TypeError: something in it is a component that needs Dash.
+    """
+    return Plain(tree=_nodes(content))
+
+
+def _nodes(content: Any) -> list[Any]:
+    """Each as a text or ``[tag, properties, *children]``."""
+    if content is None:
+        return []
+    if isinstance(content, list | tuple):
+        return [node for each in content for node in _nodes(each)]
+    if not isinstance(content, Component):
+        return [str(content)]
+    if content._namespace != "dash_html_components" or isinstance(getattr(content, "id", None), dict):
+        raise TypeError(f"{type(content).__name__} needs Dash, it cannot be in what is plain")
+    properties = {name: value for name, value in content.to_plotly_json()["props"].items() if value is not None}
+    children = _nodes(properties.pop("children", None))
+    return [[content._type.lower(), properties, *children]]
+
+
 class Tabs(_Control):
     """One of several panels at a time; what was shown once stays as it is. The panels come once the graph is on the screen.
 

@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, WorkspaceError
 from editor.text import human_seconds
 from editor.web.app_state import AppState, BenchmarkState
+from editor.web.controls import plain
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.panels.charts import live_figure
@@ -63,7 +64,7 @@ def register(app: Dash, state: AppState) -> None:
             set_props("view", {"data": await asyncio.to_thread(view_of, document)})
         except (EditorError, TimeoutError) as error:
             return failed(str(error), "Nothing was calibrated")
-        set_props("status", {"children": status(document)})
+        set_props("status", {"children": plain(status(document))})
         set_props("bench-text", {"children": said})
         return None
 
@@ -150,7 +151,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     if benchmark.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
         set_props("view", {"data": view_of(document)})  # costs are measured now, and with them colours and the prediction
-        set_props("status", {"children": status(document)})
+        set_props("status", {"children": plain(status(document))})
         set_props("bench-chart-box", {"children": None})
         set_props("bench-result", {"children": profile_view(document, result)})
         return

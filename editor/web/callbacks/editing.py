@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
 from editor.web.app_state import AppState
+from editor.web.controls import Plain, plain
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import keep_thumbnail, thumbnail_svg
 from editor.web.messages import Confirmed, HoverRequest, Ribbon, Selection, Strokes
@@ -54,7 +55,7 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("hover", "children"), Input("hover-request", "data"), State("doc", "data"),
                   prevent_initial_call=True)
-    async def tooltip(request: HoverRequest | None, document_id: str) -> list[Any]:
+    async def tooltip(request: HoverRequest | None, document_id: str) -> Plain:
         if not request:
             raise PreventUpdate
         return await asyncio.to_thread(_hover, state, request, document_id)
@@ -66,14 +67,14 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("memory", "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
                   prevent_initial_call=True)
-    async def memory(_view: Any, tab: str, document_id: str) -> list[Any]:
+    async def memory(_view: Any, tab: str, document_id: str) -> Plain:
         if tab != "memory":
             raise PreventUpdate
         return await asyncio.to_thread(_memory, state, document_id)
 
     @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
                   State("doc", "data"), prevent_initial_call=True)
-    async def inspect(selection: Selection | None, _view: Any, document_id: str) -> list[Any]:
+    async def inspect(selection: Selection | None, _view: Any, document_id: str) -> Plain:
         return await asyncio.to_thread(_inspect, state, selection or {"ops": []}, document_id)
 
 
@@ -85,7 +86,7 @@ def _follow(state: AppState, document_id: str) -> tuple[Any, Any]:
         raise PreventUpdate from None
     ribbon = ribbon_of(document, state.measured_run(document))
     picture_plan(state, document, ribbon)
-    return ribbon, fallbacks_view(document)
+    return ribbon, plain(fallbacks_view(document))
 
 
 def picture_plan(state: AppState, document: Document, ribbon: Ribbon) -> None:
@@ -94,14 +95,14 @@ def picture_plan(state: AppState, document: Document, ribbon: Ribbon) -> None:
     keep_thumbnail(state.store.folder, document.id, thumbnail_svg(ribbon, colours_of(document), names))
 
 
-def _memory(state: AppState, document_id: str) -> list[Any]:
+def _memory(state: AppState, document_id: str) -> Plain:
     try:
-        return memory_view(state.document(document_id))
+        return plain(memory_view(state.document(document_id)))
     except EditorError:
         raise PreventUpdate from None
 
 
-def _hover(state: AppState, request: HoverRequest, document_id: str) -> list[Any]:
+def _hover(state: AppState, request: HoverRequest, document_id: str) -> Plain:
     try:
         require(request, HoverRequest, "a question about a node")
         document = state.document(document_id)
@@ -111,7 +112,7 @@ def _hover(state: AppState, request: HoverRequest, document_id: str) -> list[Any
     ops = [op for op in request["ops"] if 0 <= op < count]
     pairs = [pair for pair in request["pairs"] if len(pair) == 2 and all(0 <= op < count for op in pair)]
     # The number makes every answer another one, so that the page learns of each.
-    return [*hover(document, ops, pairs), html.I(str(request["number"]), hidden=True)]
+    return plain(hover(document, ops, pairs), html.I(str(request["number"]), hidden=True))
 
 
 def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, ...]:
@@ -125,10 +126,10 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
             answers = page.apply(message["strokes"],
                                  lambda stroke: _applied(state, document, page, message["page"], stroke, others))
             confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
-            return (view_of(document), device_list(document), pins_summary(document), subgraph_rows(document),
-                    transfer_rows(document), status(document, before), _notice(state, document, answers, others),
-                    _selection(answers),
-                    outcome(document), stale(state.benchmarks.get(document.id), document), history_list(document),
+            return (view_of(document), plain(device_list(document)), plain(pins_summary(document)), subgraph_rows(document),
+                    transfer_rows(document), plain(status(document, before)), _notice(state, document, answers, others),
+                    _selection(answers), plain(outcome(document)), stale(state.benchmarks.get(document.id), document),
+                    plain(history_list(document)),
                     _device_problem(answers), confirmed)
     except WorkspaceError as error:
         log.warning("a stroke waits: %s", error)
@@ -181,7 +182,7 @@ def _selection(answers: list[Answer]) -> Any:
     return no_update
 
 
-def _inspect(state: AppState, selection: Selection, document_id: str) -> list[Any]:
+def _inspect(state: AppState, selection: Selection, document_id: str) -> Plain:
     try:
         require(selection, Selection, "a selection")
         document = state.document(document_id)
@@ -190,9 +191,9 @@ def _inspect(state: AppState, selection: Selection, document_id: str) -> list[An
     ops = [op for op in selection["ops"] if 0 <= op < len(document.graph)]
     tensor = selection.get("tensor")
     if len(ops) == 1:
-        return inspector.op(document, ops[0])
+        return plain(inspector.op(document, ops[0]))
     if ops:
-        return inspector.several(document, ops)
+        return plain(inspector.several(document, ops))
     if tensor is not None and 0 <= tensor < len(document.graph.tensor_names):
-        return inspector.tensor(document, tensor)
-    return inspector.plan(document)
+        return plain(inspector.tensor(document, tensor))
+    return plain(inspector.plan(document))

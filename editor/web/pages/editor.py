@@ -11,6 +11,7 @@ from dash import dcc, html
 
 from editor.text import human_bytes
 from editor.web import controls
+from editor.web.controls import plain
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.ribbon import ribbon_of
@@ -51,27 +52,32 @@ def editor_page(document: Document) -> html.Div:
         tools_panel(document),
         html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
         html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
-        html.Div(_panes(), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
-        html.Nav([html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
-                  title="Drag to resize, double click to reset",
-                  **{"data-resize": name, "aria-label": f"Size of the {what}", "aria-valuenow": "0"})
-                  for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))],
-                 className="edges", **{"aria-label": "Panel sizes"}),
-        html.Div([html.Div(className="palette-field", contentEditable="true", role="combobox", spellCheck="false", **{
+        html.Div(plain(_panes()), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
+        plain(html.Nav([html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
+                                 title="Drag to resize, double click to reset",
+                                 **{"data-resize": name, "aria-label": f"Size of the {what}", "aria-valuenow": "0"})
+                        for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))],
+                       className="edges", **{"aria-label": "Panel sizes"}), _palette()),
+        html.Aside(controls.Later(plain(inspector.plan(document))), id="inspector", className="panel",
+                   **{"aria-label": "Inspector"}),
+        _dock(document),
+        html.Footer(plain(status(document)), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
+    ], id="editor")
+
+
+def _palette() -> html.Div:
+    """All commands; `assets/palette.js` fills the list."""
+    return html.Div([html.Div(className="palette-field", contentEditable="true", role="combobox", spellCheck="false", **{
             "aria-label": "Command", "aria-controls": "palette-list", "aria-expanded": "true",
             "data-placeholder": "What would you like to do?"}),
-            html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
-            **{"aria-label": "Commands"}),
-        html.Aside(controls.Later(inspector.plan(document)), id="inspector", className="panel", **{"aria-label": "Inspector"}),
-        _dock(document),
-        html.Footer(status(document), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
-    ], id="editor")
+        html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
+        **{"aria-label": "Commands"})
 
 
 def _header(document: Document) -> html.Header:
     graph = document.graph
     return html.Header([
-        dcc.Link([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")], href="/open",
+        dcc.Link(plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")), href="/open",
                  className="home", title="Open another model"),
         html.Div([html.H1(document.title, className="model-name"),
                   html.Div([html.Span(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"),
@@ -81,10 +87,11 @@ def _header(document: Document) -> html.Header:
                                  **{"aria-label": "Find blocks, ops, tensors and commands"}),
                   html.Div([html.Ul(id="search-list", role="listbox", **{"aria-label": "Results"}),
                             html.Div(id="search-note", role="status")], id="search-box", hidden=True)], className="search"),
-        icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
-        icon_button("palette-open", "palette", "All commands (Ctrl+K)"), icon_button("help-open", "help", "Keyboard (?)"),
+        plain(icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
+              icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
+              icon_button("help-open", "help", "Keyboard (?)")),
         _export_menu(),
-        controls.Button("Benchmark", id="bench-open", primary=True, icon="play"), scheme_toggle(),
+        controls.Button("Benchmark", id="bench-open", primary=True, icon="play"), plain(scheme_toggle()),
     ], id="header")
 
 
@@ -147,28 +154,28 @@ def _canvas(document: Document) -> list[Any]:
             {"value": "heat", "label": "Colour: time"}, {"value": "weight", "label": "Colour: memory"},
             {"value": "pinned", "label": "Colour: pinned"}],
             **{"aria-label": "What the colours mean"})], className="colour-by"),
-        html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
-        html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True, role="region",
-                 **{"aria-label": "Map of the whole model"}),
-        html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", framed=True),
-                  icon_button("zoom-in", "plus", "Zoom in (+)", framed=True),
-                  icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
-                  icon_button("zoom-fit", "fit", "Fit (F)", framed=True)], className="zoom"),
+        plain(html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
+              html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True, role="region",
+                       **{"aria-label": "Map of the whole model"}),
+              html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", framed=True),
+                        icon_button("zoom-in", "plus", "Zoom in (+)", framed=True),
+                        icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
+                        icon_button("zoom-fit", "fit", "Fit (F)", framed=True)], className="zoom")),
         html.Div(id="hover", hidden=True, role="tooltip"),
-        html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
-        html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"}),
+        plain(html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
+              html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"})),
         html.Div(id="notice"),
     ]
 
 
 def _ribbon() -> list[Any]:
     """The line above the graph; `assets/ribbon.js` draws it."""
-    return [html.Canvas(id="ribbon-canvas", role="img"),
-            html.Div([html.Span(id="ribbon-text", role="status"),
-                      html.Button("‹", className="mini", title="Previous change of device ([)",
-                                  **{"data-command": "previous-change", "aria-label": "Previous change of device"}),
-                      html.Button("›", className="mini", title="Next change of device (])",
-                                  **{"data-command": "next-change", "aria-label": "Next change of device"}),
+    return [plain(html.Canvas(id="ribbon-canvas", role="img")),
+            html.Div([plain(html.Span(id="ribbon-text", role="status"),
+                            html.Button("‹", className="mini", title="Previous change of device ([)",
+                                        **{"data-command": "previous-change", "aria-label": "Previous change of device"}),
+                            html.Button("›", className="mini", title="Next change of device (])",
+                                        **{"data-command": "next-change", "aria-label": "Next change of device"})),
                       controls.Select(id="ribbon-by", value="seconds", width=110, data=[
                           {"value": "seconds", "label": "Width: time"}, {"value": "bytes", "label": "Width: bytes"},
                           {"value": "ops", "label": "Width: ops"}], **{"aria-label": "What the widths mean"})],

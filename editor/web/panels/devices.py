@@ -11,6 +11,7 @@ from editor.devices.device import Device
 from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
+from editor.web.controls import plain
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
 from editor.workspace.document import Document
@@ -20,26 +21,25 @@ from editor.workspace.history import Step
 def tools_panel(document: Document) -> html.Aside:
     """The left column."""
     return html.Aside([
-        heading("Brush"),
-        _tool("select", "cursor", "Select and move", "V"),
-        html.Div(device_list(document), id="devices"),
-        _tool("unpin", "eraser", "Unpin", "U"),
-        html.P("Choose a device, then click an op or shift-drag a box around several.", className="hint"),
-        heading("Region"),
-        _region_tool("region", "region", "Connected, same colour", "R"),
-        _region_tool("between", "between", "Everything between two ops", "B"),
-        html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
-                  for how, label, title, key in GROW], className="growths"),
-        heading("Automatic mode"),
+        plain(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
+        html.Div(plain(device_list(document)), id="devices"),
+        plain(_tool("unpin", "eraser", "Unpin", "U"),
+              html.P("Choose a device, then click an op or shift-drag a box around several.", className="hint"),
+              heading("Region"),
+              _region_tool("region", "region", "Connected, same colour", "R"),
+              _region_tool("between", "between", "Everything between two ops", "B"),
+              html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
+                        for how, label, title, key in GROW], className="growths"),
+              heading("Automatic mode")),
         controls.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, label="Policy"),
         controls.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, label="Subgraphs"),
         controls.Select(id="costs", value=costs_value(document), data=COST_CHOICES, label="Costs"),
         controls.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, label="Codegen",
                         hidden=not _has_codegens(document)),
-        html.Div(outcome(document), id="outcome"),
-        heading("Pins"),
-        html.Div(pins_summary(document), id="pins"),
-        heading("History"), html.Div(history_list(document), id="history"),
+        html.Div(plain(outcome(document)), id="outcome"),
+        plain(heading("Pins")),
+        html.Div(plain(pins_summary(document)), id="pins"),
+        plain(heading("History")), html.Div(plain(history_list(document)), id="history"),
     ], id="tools", className="panel", **{"aria-label": "Painting tools"})
 
 

@@ -9,6 +9,7 @@ from dash import html
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
+from editor.web.controls import plain
 from editor.web.panels.parts import basis_badge, swatch
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
@@ -18,7 +19,7 @@ MOST_ROWS = 100
 
 def fallbacks_panel(document: Document) -> html.Div:
     """What stands in the tab."""
-    return html.Div([html.Div(fallbacks_view(document), id="fallbacks"),
+    return html.Div([html.Div(plain(fallbacks_view(document)), id="fallbacks"),
                      html.Div([controls.Button("Suggest improvements", id="hints-start"),
                                html.Span("Repaints that save time, all consequences included.", className="hint")],
                               className="bench-controls"),
