@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-optional fuzz lint lint-web docs docs-serve wheel sbom lock install clean
+.PHONY: help run check test test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -38,11 +38,15 @@ fuzz: $(VENV)/.installed-dev ## Read changed files for SECONDS=60 (those that do
 	HETERO_ALL_BOMBS=1 $(BIN)/python -m pytest -q tests/test_bombs.py
 
 lint: $(VENV)/.installed-dev ## Lint, types, patterns of insecure code, locks and licences
+	@$(MAKE) --no-print-directory --output-sync=target -j2 lint-types lint-code lint-web
+
+lint-types: $(VENV)/.installed-dev
+	$(BIN)/mypy --num-workers 2
+
+lint-code: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/bandit -q -r editor app.py --severity-level medium
 	$(BIN)/python .ci/dependencies.py
-	$(MAKE) --no-print-directory lint-web
 
 lint-web: node_modules/.installed ## Format, lint and types of the page's scripts and styles
 	VENV=$(VENV) .ci/web-tools check
