@@ -68,7 +68,7 @@ def dag_dot(placement: Placement) -> str:
     index = {d.name: i for i, d in enumerate(placement.devices)}
     for s in placement.subgraphs:
         colour = device_colour(index[s.device])
-        lines = [f"subgraph {s.id}", f"device={s.device}", counted(s.size, "op"), f"{s.memory.total} bytes"]
+        lines = [f"subgraph {s.id}", f"device={s.device}", f"{s.size} ops", f"{s.memory.total} bytes"]
         dot.node(f"s{s.id}", label=_label(lines), fillcolor=colour, fontcolor=text_colour(colour),
                  device=_value(s.device), subgraph=str(s.id))
     links: dict[tuple[int, int], list[int]] = {}
@@ -129,7 +129,7 @@ class _Writer:
             for i, device in enumerate(self.placement.devices):
                 colour = self.fill[i]
                 count = self.placement.op_counts[device.name]
-                lines = [device.name, device.description, counted(count, "op")]
+                lines = [device.name, device.description, f"{count} ops"]
                 if self.level:
                     lines.append(f"{self.level}={device.labels()[self.level]}")
                 fill = {} if self.by_subgraph else {"fillcolor": colour, "fontcolor": text_colour(colour)}

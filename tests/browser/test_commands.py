@@ -137,6 +137,19 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
     expect(page.locator("#policy")).to_have_value("optimal:latency")
 
 
+def test_drawing_rests_where_nothing_moves_and_goes_on_with_the_next_change(opened: Page) -> None:
+    """Cytoscape looked sixty times a second whether there was something to draw."""
+    page = opened
+    act(page, "window.turns = 0; heteroCy.renderer().beforeRender(() => { window.turns += 1; }, 0)")
+    page.wait_for_timeout(4000)  # it does not rest in the first seconds
+    before = page.evaluate("window.turns")
+    page.wait_for_timeout(2000)
+    assert page.evaluate("window.turns") - before <= 25
+    drawn = page.evaluate("heteroCy.renderer().redrawCount")
+    act(page, "heteroCy.zoom(heteroCy.zoom() * 1.1)")
+    until(page, f"heteroCy.renderer().redrawCount > {drawn}")
+
+
 def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_it(
         browser: BrowserContext, server: Server) -> None:
     """The first ops were behind the lists above the graph after a tab with a larger panel was opened."""

@@ -149,7 +149,8 @@ def test_profiles_are_measured_there_and_links_between_all(farm: Farm, tmp_path:
     wires = load_wires()
     assert {("edge", "server"), ("server", "edge"), ("", "edge"), ("edge", "")} <= wires.keys()
     assert all(0 < w.latency < 0.1 and w.bandwidth > 1e6 for w in wires.values())
-    assert stored.reach_seconds > 0, "messages and threads take time beyond ops and wires"
+    reach = [p.reach_seconds for p in found.values() if not isinstance(p, str)]
+    assert min(reach) >= 0 and max(reach) > 0, "messages and threads take time beyond ops and wires"
     costs = costs_of(plan.graph, plan.devices, "measured")
     assert costs.launch[0] == stored.launch_seconds + stored.reach_seconds
     assert costs.whole is not None and costs.wires is not None

@@ -203,7 +203,8 @@ async def _call_once(pool: Any, machine: str, address: str, op: str, alive: Sequ
                 await asyncio.wait([task, ping], timeout=PING_LIMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done() and not (ping.done() and ping.exception() is None):
                     pool.remove(address, reason=_GIVEN_UP)  # what waits in these connections would hold up the next calls
-                    raise Lost(machine, f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off")
+                    raise Lost(machine, f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off, "
+                                        "or memory ran out")
         reply = task.result()
     except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
         raise Lost(machine, "its worker ended (it was stopped, a runtime crashed, or memory ran out), or the connection was "
