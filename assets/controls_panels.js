@@ -31,8 +31,9 @@
    * @returns {unknown}
    */
   function element(node) {
+    if (typeof node === "string") return node;
     const [tag, properties, ...children] = /** @type {Exclude<Controls.Node, string>} */ (node);
-    return typeof node === "string" ? node : h(tag, properties, ...children.map(element));
+    return h(tag, properties, ...children.map(element));
   }
 
   /** @param {{ tree: Controls.Node[] }} props */

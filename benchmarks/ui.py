@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import psutil
 from onnx import TensorProto, helper
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
@@ -260,13 +261,35 @@ def tree_bytes(pid: int) -> int:
     return total
 
 
+def chromium_seconds() -> float:
+    """Processor time that the browser has taken so far, all of its processes together."""
+    family = (p for p in psutil.Process().children(recursive=True) if "chrom" in p.name())
+    return sum(sum(p.cpu_times()[:2]) for p in family)
+
+
+def processor_times(page: Page, strokes: int = 12) -> tuple[float, float]:
+    """Processor time of the browser for a stroke with all that follows, in seconds; and its share while nobody acts."""
+    page.wait_for_timeout(5000)
+    start = chromium_seconds()
+    page.wait_for_timeout(5000)
+    rest = (chromium_seconds() - start) / 5
+    start = chromium_seconds()
+    for i in range(strokes):
+        page.evaluate("(i) => { const { ops } = hetero.page.view; hetero.paint([ops[i % ops.length]], 1, true); }", 3 * i)
+        page.wait_for_timeout(600)
+    stroke = (chromium_seconds() - start) / strokes
+    page.evaluate("() => { hetero.commandOf('reset').run(); }")
+    page.wait_for_function("document.querySelector('[data-figure=pins]').dataset.value === '0'")
+    return stroke, rest
+
+
 def measure_page(browser: Browser, name: str, model: Path) -> None:
-    """Frames, strokes, blocks and memory of our own page."""
+    """Frames, strokes, blocks, memory and processor time of our own page."""
     with ours(model) as (url, pid):
         page = browser.new_context(bypass_csp=True, viewport={"width": 1600, "height": 900}).new_page()
         page.goto(url)
         page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
-        page.wait_for_timeout(1500)
+        stroke, rest = processor_times(page)
         expand = [e for e in (page.evaluate(_EXPAND) for _ in range(3)) if e is not None]
         page.keyboard.press("2")
         strokes = [page.evaluate(_STROKE, 3 + i) for i in range(5)]
@@ -277,7 +300,8 @@ def measure_page(browser: Browser, name: str, model: Path) -> None:
         opened = f"{statistics.median(expand):.0f} ms" if expand else "no blocks"
         print(f"page {name:<26} colour {coloured:4.0f} ms   figures {figures:4.0f} ms   expand {opened}   frames/s: "
               f"pan {frames['pan']:.0f} zoom {frames['zoom']:.0f} map pan {frames['mapPan']:.0f} "
-              f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB", flush=True)
+              f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB   "
+              f"processor: a stroke {stroke:.2f} s, at rest {rest:.0%}", flush=True)
         page.context.close()
 
 

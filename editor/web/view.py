@@ -158,14 +158,13 @@ def has_profile(document: Document) -> bool:
 def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, str]:
     """Colour of each device by name: by its place in the table as first opened, which no reordering changes.
 
-    A device whose place had another name then has that one's colour: it was renamed. Devices that were added later follow, in
-    the order of the table; then ``others``, of layouts with other devices.
+    New names take the colours of names that are gone: of a renamed device its own. Further devices follow, in the order of the
+    table; then ``others``, of layouts with other devices.
     """
     first = [str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries]
-    colours, now = {name: device_colour(i) for i, name in enumerate(first)}, {d.name for d in document.devices}
-    for name, device in zip(first, document.devices, strict=False):
-        if device.name not in colours and name not in now:
-            colours[device.name] = colours[name]
+    colours, now = {name: device_colour(i) for i, name in enumerate(first)}, [d.name for d in document.devices]
+    gone, new = [name for name in first if name not in now], [name for name in now if name not in colours]
+    colours |= {name: colours[old] for old, name in zip(gone, new, strict=False)}
     more = dict.fromkeys(d.name for d in [*document.devices, *others] if d.name not in colours)
     return colours | {name: device_colour(len(first) + i) for i, name in enumerate(more)}
 

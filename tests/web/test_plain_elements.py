@@ -1,4 +1,4 @@
-"""Components that the page is made of."""
+"""Elements that are one component for Dash."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import EXAMPLES, ROOT
 from documents import documents_of_one_record, paint_at_once
+from pages import free_port
 
 from editor.errors import WorkspaceError
 from editor.placement.placement import Settings
@@ -223,18 +223,16 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     data = folder / "data"
     subprocess.run([*as_user, binaries / "initdb", "-D", data, "-U", "editor", "--auth=trust", "--no-sync"], check=True,
                    capture_output=True, cwd="/tmp", timeout=120)
+    port = free_port()  # only now: making the database takes seconds, in which another test could take it
     server = subprocess.Popen([*as_user, binaries / "postgres", "-D", data, "-p", str(port), "-k", folder, "-c",
                                "listen_addresses=127.0.0.1", "-c", "fsync=off"], stderr=subprocess.DEVNULL, cwd="/tmp")
     try:
-        for _ in range(100):
-            if subprocess.run([binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode == 0:
-                break
+        end = time.monotonic() + 60
+        while subprocess.run([binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode:
+            assert server.poll() is None and time.monotonic() < end, "PostgreSQL did not start"
             time.sleep(0.2)
         yield f"postgresql://editor@127.0.0.1:{port}/postgres"
     finally:

@@ -90,6 +90,8 @@ def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(mobilenet:
     document.set_devices([{**entries[0], "name": "Board"}, *entries[1:]])
     renamed = colours_of(document)
     assert renamed["Board"] == before["A"] and renamed["B"] == before["B"]
+    document.reorder(["B", "Board"])
+    assert colours_of(document) == renamed
     document.set_devices([*(dict(d.entry) for d in document.devices), {"name": "C", "backendName": "CPU"}])
     assert len({colours_of(document)[name] for name in ("Board", "B", "C")}) == 3
 
