@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Semaphore
 from time import perf_counter, process_time
 from typing import Any
 
@@ -28,9 +30,10 @@ from editor.runtimes.base import (
     OutputShapeMismatch,
     SubModel,
     Value,
+    run_to_end,
 )
 from editor.runtimes.registry import runtime_of, stand_in
-from editor.runtimes.values import nbytes, to_numpy
+from editor.runtimes.values import host_view, is_array, nbytes, to_numpy
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,10 @@ Progress = Callable[[int, int, str], None]
 Overridden = frozenset[str]
 """Names of initializers that each run replaces."""
 Compile = Callable[[Overridden], "CompiledPlan"]
+RunLimits = Mapping[str, Semaphore]
+"""Device -> what lets a limited number of runs compute on it at the same time; others have no limit."""
+_MOST_RUNS = 4
+"""That compute on a device with memory of its own at the same time: on an H100, more were slower than four."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,9 @@ class CompiledPlan:
     """The compiled sub-models of a plan. One instance serves one thread; see ``clone``."""
 
     def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int,
-                 recompile: Compile, overridden: Overridden = frozenset()) -> None:
+                 recompile: Compile, overridden: Overridden = frozenset(), limits: RunLimits | None = None) -> None:
         self.graph, self.steps, self.subgraph_count = graph, steps, subgraph_count
+        self.limits = limits or {}
         self.overridden = overridden
         """Initializers that are inputs of this instance; all others keep their default."""
         self._recompile, self._variant = recompile, self
@@ -153,7 +161,8 @@ class CompiledPlan:
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
         steps = [Step(s.id, s.submodel, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
-        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._recompile, self.overridden)
+        return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._recompile, self.overridden,
+                            self.limits)
 
     def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
         """Runs the plan once; returns the named boundary tensors and outputs as numpy arrays."""
@@ -188,18 +197,22 @@ class CompiledPlan:
                 if arrival.converts:
                     arguments[i] = convert(arguments[i], step.runs_on)
                 if timed:
+                    if arrival.copies and isinstance(step.executable, AsynchronousExecutable):
+                        step.executable.wait()
                     seconds = perf_counter() - start if arrival.converts else 0.0
                     name = step.submodel.inputs[i]
                     transfers.append(TransferTime(name, arrival.source, step.id, seconds, self._size(name, arguments[i]),
                                                   arrival.copies))
-            if timed:
-                start, start_cpu = perf_counter(), process_time()
-                results = step.executable.run(arguments)
-                if isinstance(step.executable, AsynchronousExecutable):
-                    step.executable.wait()
-                spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
-            else:
-                results = step.executable.run(arguments)
+            limit = self.limits.get(step.device.name)
+            if limit is not None:
+                arguments = [convert(a, step.runs_on) for a in arguments]  # inputs of the model: copied while others compute
+            with limit or nullcontext():
+                if timed:
+                    start, start_cpu = perf_counter(), process_time()
+                    results = run_to_end(step.executable, arguments)
+                    spent[step.id], cpu[step.id] = perf_counter() - start, process_time() - start_cpu
+                else:
+                    results = step.executable.run(arguments)
             values.update(zip(step.submodel.outputs, results, strict=True))
             if keep:  # copied now, because a later tensor may share this buffer
                 lasting = set(keep).intersection(step.submodel.outputs) - step.submodel.internal
@@ -319,7 +332,24 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         steps = steps_of(cut(placement, cutter, fold_shapes=True))
     return CompiledPlan(placement.graph, steps, constant_outputs(placement.graph, cutter), len(placement.subgraphs),
                         lambda names: compile_placement(placement, threads, None, as_cut, names, requests,
-                                                        keep_weights), overridden)
+                                                        keep_weights), overridden, run_limits(steps, requests))
+
+
+def run_limits(steps: Sequence[Step], requests: int) -> RunLimits:
+    """Lets each device with memory of its own compute its share of the runs in flight, so that none of them is idle.
+
+    A GPU shares its time among the runs that it is given. So runs that begin together on the first device of a plan end
+    together, go on to the second one together, and leave the first one idle: two GPUs are then hardly faster than one.
+
+    Args:
+        steps: of a plan.
+        requests: runs in flight at the same time.
+    """
+    names = {step.device.name for step in steps if not memory_space(step.runs_on).is_host}
+    if requests == 1 or not names:
+        return {}
+    devices = len({step.device.name for step in steps})
+    return {name: Semaphore(min(-(-requests // devices), _MOST_RUNS)) for name in names}
 
 
 def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs: Sequence[str] = (),
@@ -348,7 +378,8 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
         executable = runtime_of(device.runtime).compile(submodel, device, CompileOptions(threads, keep=True, requests=requests))
         steps = [Step(0, submodel.without_weights(), device, device, executable)]
     return CompiledPlan(graph, steps, constant_outputs(graph, cutter), len(steps),
-                        lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)
+                        lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden,
+                        run_limits(steps, requests))
 
 
 def constant_outputs(graph: Graph, cutter: Cutter) -> dict[str, Value]:
@@ -379,6 +410,8 @@ def convert(value: Value, target: Device) -> Value:
 def owned(value: Value) -> Any:
     """A numpy copy of a value, valid after the next run; even the interpreter may return views."""
     result = to_numpy(value)
+    if is_array(value) and host_view(value) is None:  # read from the memory of a device
+        return result
     if isinstance(result, list):
         return [owned(item) for item in result]
     return np.array(result) if isinstance(result, np.ndarray) else result

@@ -224,6 +224,14 @@ class AsynchronousExecutable(Protocol):
         ...
 
 
+def run_to_end(executable: Executable, inputs: Sequence[Value]) -> list[Value]:
+    """Runs, and returns when the device has finished; for measurements."""
+    results = executable.run(inputs)
+    if isinstance(executable, AsynchronousExecutable):
+        executable.wait()
+    return results
+
+
 class Runtime(Protocol):
     """One way to execute ONNX models. ``defaults.RuntimeDefaults`` implements the optional methods."""
 

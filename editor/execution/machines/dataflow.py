@@ -17,7 +17,7 @@ import numpy as np
 from editor.devices.device import Device
 from editor.execution.executor import convert, memory_space, owned
 from editor.execution.machines.narrowing import Narrow, narrow, widened
-from editor.runtimes.base import AsynchronousExecutable, Executable, MemorySpace, Value
+from editor.runtimes.base import Executable, MemorySpace, Value, run_to_end
 from editor.runtimes.values import nbytes, to_numpy
 
 Send = Callable[[str, str, Narrow], Awaitable[None]]
@@ -178,9 +178,7 @@ def _run_stage(stage: Stage, instance: Executable, arguments: Sequence[tuple[Val
     start, start_cpu = perf_counter(), process_time()
     here = memory_space(stage.device)
     values = [value if space in (None, here) else convert(value, stage.device) for value, space in arguments]
-    results = instance.run(values)
-    if isinstance(instance, AsynchronousExecutable):
-        instance.wait()
+    results = run_to_end(instance, values)
     ready, cpu = perf_counter(), process_time() - start_cpu
     made = dict(zip(stage.outputs, results, strict=True))
     return _Done(made, {name: owned(value) for name, value in made.items() if name in outputs},

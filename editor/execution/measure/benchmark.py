@@ -39,7 +39,7 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult, Differen
 from editor.execution.measure.kept_plans import KeptPlans, Key, key_of_plan, key_of_whole
 from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
 from editor.execution.measure.prediction import costs_by_best_source, surprise
-from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, medians_of_turns
+from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, medians_of_turns, steady_rate
 from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
 from editor.execution.measure.turns import TURN_SECONDS, Turn
 from editor.placement.placement import Placement
@@ -60,6 +60,9 @@ _CLEARLY_SLOWER = 1.5
 _SLICE_SECONDS, _SLICES = 0.5, 12
 """Most seconds of a turn in throughput mode, and turns within the time for measuring: from six there is an interval, with more
 it is narrower."""
+_TIMED_EVERY = 8
+"""In throughput mode only one of so many runs of a request is timed by subgraph: timing waits for the device after each of
+them, where the next one's work would be queued meanwhile."""
 _MOST_OVERTIME = 3
 """Times the time for measuring, for six turns of slow plans in throughput mode."""
 
@@ -262,29 +265,33 @@ class Benchmark:
         """Keeps all requests in flight for one turn."""
         deadline = perf_counter() + min(_SLICE_SECONDS, self.seconds / _SLICES)
         failures: list[BaseException] = []
+        ends: list[list[float]] = [[] for _ in contender.clones]
 
-        def serve(compiled: CompiledPlan) -> None:
+        def serve(compiled: CompiledPlan, finished: list[float]) -> None:
             try:
                 while True:
-                    _, times = compiled.run_timed(self.inputs)
-                    contender.times.append(times)
-                    if perf_counter() >= deadline or self.should_stop():
+                    if len(finished) % _TIMED_EVERY:
+                        compiled.run(self.inputs)
+                    else:
+                        contender.times.append(compiled.run_timed(self.inputs)[1])
+                    finished.append(perf_counter())
+                    if finished[-1] >= deadline or self.should_stop():
                         return
             except EditorError as error:
                 failures.append(error)
 
-        before, start = len(contender.times), perf_counter()
-        threads = [threading.Thread(target=serve, args=(c,)) for c in contender.clones]
+        start = perf_counter()
+        threads = [threading.Thread(target=serve, args=each) for each in zip(contender.clones, ends, strict=True)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         if failures:
             raise failures[0]
-        finished, seconds = len(contender.times) - before, perf_counter() - start
+        finished, seconds = sum(map(len, ends)), perf_counter() - start
         contender.finished += finished
         contender.busy_seconds += seconds
-        contender.rates.append(finished / seconds)
+        contender.rates.append(steady_rate(ends) or finished / seconds)
         self._sample(contender, contender.times[-1], elapsed, finished, contender.rates[-1])
 
     def _reference(self, baselines: Mapping[str, Contender],
@@ -308,7 +315,7 @@ class Benchmark:
         planned = {d.name for d in placement.devices if d.planned}
         difference, first = self._with_first_differences(placement, difference)
         return BenchmarkResult(
-            plan=name, mode=self.mode, requests=self.requests, runs=len(times), seconds=elapsed,
+            plan=name, mode=self.mode, requests=self.requests, runs=contender.finished, seconds=elapsed,
             total=Spread.of([t.total for t in times], contender.turns),
             throughput=rate(contender) or 0.0,
             throughput_interval=rate_interval(contender),

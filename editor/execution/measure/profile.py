@@ -26,7 +26,7 @@ from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings, solve
-from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
+from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value, run_to_end
 from editor.runtimes.profiling import enough_runs
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
@@ -157,10 +157,10 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
     spent: list[float] = []
     begin = perf_counter()
     for _ in range(2):
-        executable.run(arguments)
+        run_to_end(executable, arguments)
     while not enough_runs(len(spent), perf_counter() - begin, seconds / 2):
         start = perf_counter()
-        executable.run(arguments)
+        run_to_end(executable, arguments)
         spent.append(perf_counter() - start)
     latency = float(np.median(spent))
     ops = tuple(int(node.name[2:]) for node in step.submodel.model.graph.node)
@@ -179,7 +179,7 @@ def _launch_cost(device: Device) -> float:
     spent = []
     for _ in range(60):
         start = perf_counter()
-        executable.run([value])
+        run_to_end(executable, [value])
         spent.append(perf_counter() - start)
     return float(np.median(spent[10:]))
 
@@ -190,7 +190,7 @@ def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
     medians = []
     for count in (small, large):
         executable, value = _tiny(device, count)
-        source = value if into else executable.run([value])[0]
+        source = value if into else run_to_end(executable, [value])[0]
         spent = []
         for _ in range(20):
             start = perf_counter()

@@ -17,6 +17,7 @@ AIM = 0.02
 """Half the width of the interval of a median, relative to it, at which measuring may end."""
 _DRIFT = 0.05
 """Difference between the medians of the first and last third that is more than chance, besides their intervals."""
+_FEWEST_ENDS = 3
 _OTHERS_BUSY, _OTHERS_SHARE = 0.25, 0.05
 """What other programs may keep busy on a quiet machine: processors, or a share of all of them where that is more."""
 _SLOWER_CLOCK = 0.9
@@ -60,6 +61,23 @@ def is_settled(seconds: Sequence[float], aim: float = AIM) -> bool:
 def is_warm(seconds: Sequence[float]) -> bool:
     """Whether a run brought nothing new: it took about as long as the fastest before it."""
     return len(seconds) > 1 and abs(seconds[-1] / min(seconds[:-1]) - 1) <= _WARM
+
+
+def steady_rate(ends: Sequence[Sequence[float]]) -> float | None:
+    """Runs per second while as many are in flight as there are threads; None where too few were finished to tell.
+
+    At the beginning a plan of several devices is filled, and at the end it runs empty; neither happens in a server. So the
+    first run of each thread only says when the next one began, and what ends after the first thread has stopped does not
+    count.
+
+    Args:
+        ends: [thread] instants at which its runs ended, in seconds.
+    """
+    stop = min(each[-1] for each in ends)
+    counted = [[end for end in each if end <= stop] for each in ends]
+    if min(map(len, counted)) < _FEWEST_ENDS:
+        return None
+    return sum((len(each) - 1) / (each[-1] - each[0]) for each in counted)
 
 
 def drift(seconds: Sequence[float]) -> str:

@@ -182,7 +182,7 @@ class FixedRun:
                 self._rebind(name, inputs[name])
         for launch in self._launches:
             launch()
-        return {name: view.copy() if view is not None else np.array(to_numpy(self._results[name]))
+        return {name: view.copy() if view is not None else to_numpy(self._results[name])
                 for name, view in self._views.items()}
 
     def _rebind(self, name: str, value: Value) -> None:

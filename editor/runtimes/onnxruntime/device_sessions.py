@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.onnxruntime.gpus import cuda_stream
+from editor.runtimes.onnxruntime.cuda_streams import cuda_stream
 from editor.runtimes.onnxruntime.plugins import ep_device, plugin_device
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, DEPEND_ON_NEIGHBOURS, SELECTS_BY_UNIT, TENSORRT, index_of
 
@@ -54,13 +54,22 @@ def _created(model: bytes | str, options: ort.SessionOptions, device: Device, ke
         return ort.InferenceSession(model, options, enable_fallback=0)
     if device.provider == TENSORRT and kept is not None:
         settings = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": str(kept), **settings}
-    if device.provider == CUDA and requests == 1 and (stream := cuda_stream(index_of(device))) is not None:
-        # One stream for all sessions: with its own, each would have cuBLAS and cuDNN twice, 77 MB on an H100. Where several
-        # runs are in flight, streams of their own let them overlap.
+    if (stream := shared_stream(device, requests)) is not None:
         settings = {"user_compute_stream": str(stream), **settings}
     if device.provider in SELECTS_BY_UNIT:
         settings = {"device_id": str(index_of(device)), **settings}
     return ort.InferenceSession(model, options, providers=[(device.provider, settings), CPU], enable_fallback=0)
+
+
+def shared_stream(device: Device, requests: int) -> int | None:
+    """The stream that a session shares with the others of its GPU; None where it has one of its own.
+
+    With its own, each session would have cuBLAS and cuDNN twice, 77 MB on an H100. Where several runs are in flight, streams
+    of their own let them overlap.
+    """
+    if device.provider != CUDA or requests != 1 or "user_compute_stream" in device.properties:
+        return None
+    return cuda_stream(index_of(device))
 
 
 def refused_ops(session: Any, device: Device) -> list[tuple[str, str, str]]:

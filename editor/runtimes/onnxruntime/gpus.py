@@ -6,20 +6,17 @@ kernel knows how each is connected.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from editor.devices.device import Link
+from editor.runtimes.onnxruntime.cuda_streams import cuda_context, cuda_driver
 
 _LATENCY = 10e-6
 """Seconds of a transfer over PCI Express; a boundary between two GPUs took 19 to 30 us."""
-_NON_BLOCKING = 1
-"""CU_STREAM_NON_BLOCKING: does not wait for the default stream."""
 _ENCODING = {2.5: 0.8, 5.0: 0.8}
 """Share of the transferred bits that is data, by GT/s; 128 of 130 for the faster ones."""
 
@@ -38,12 +35,8 @@ class Gpu:
 @cache
 def cuda_gpus() -> tuple[Gpu, ...]:
     """GPUs by CUDA's numbers; none where the driver is not there or does not answer."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return ()
-    count = ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+    driver, count = cuda_driver(), ctypes.c_int()
+    if driver is None or driver.cuDeviceGetCount(ctypes.byref(count)):
         return ()
     return tuple(_gpu(driver, number) for number in range(count.value))
 
@@ -51,46 +44,10 @@ def cuda_gpus() -> tuple[Gpu, ...]:
 def cuda_memory_in_use(number: int) -> int | None:
     """Bytes in use on a GPU, by all processes; None where the driver does not say."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    with _context(number) as driver:
+    with cuda_context(number, keep=False) as driver:
         if driver is None or driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)):
             return None
     return int(total.value - free.value)
-
-
-@cache
-def cuda_stream(number: int) -> int | None:
-    """A stream of a GPU that is there as long as the process; None where the driver makes none."""
-    stream = ctypes.c_void_p()
-    with _context(number, keep=True) as driver:
-        if driver is None or driver.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING):
-            return None
-    return stream.value
-
-
-@contextlib.contextmanager
-def _context(number: int, keep: bool = False) -> Iterator[ctypes.CDLL | None]:
-    """The driver while a GPU's context, the one that CUDA's runtime uses too, is this thread's; None where there is none."""
-    handle, context = ctypes.c_int(), ctypes.c_void_p()
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        yield None
-        return
-    if (driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(handle), number)
-            or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)):
-        yield None
-        return
-    try:
-        if driver.cuCtxPushCurrent_v2(context):
-            yield None
-            return
-        try:
-            yield driver
-        finally:
-            driver.cuCtxPopCurrent_v2(ctypes.byref(context))
-    finally:
-        if not keep:
-            driver.cuDevicePrimaryCtxRelease_v2(handle)
 
 
 def _gpu(driver: ctypes.CDLL, number: int) -> Gpu:

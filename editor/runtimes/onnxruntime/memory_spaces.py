@@ -13,10 +13,12 @@ import numpy as np
 import onnxruntime as ort
 
 from editor.runtimes.base import MemorySpace, Value
+from editor.runtimes.onnxruntime.cuda_streams import queue_copy, synchronize
 
 log = logging.getLogger(__name__)
 
 _WITHOUT_NAME = frozenset({"gpu", "npu"})
+_CUDA = "cuda"
 
 
 def kind_of(device_name: str, vendor: int) -> str:
@@ -41,16 +43,35 @@ def _index_of(value: Any, default: int) -> int:
 
 
 def moved(value: Any, space: MemorySpace) -> Value:
-    """A copy of an ``OrtValue`` in another memory: directly between two devices where ONNX Runtime can, else through the
-    host."""
-    if not space.is_host and value.device_name().lower() != "cpu":
+    """A copy of an ``OrtValue`` in another memory: directly between two devices where that is possible, else through the host.
+
+    A copy between two GPUs of CUDA is queued; see ``cuda_streams``.
+    """
+    kind = value.device_name().lower()
+    if not space.is_host and kind != "cpu":
         made = _allocated(value.shape(), value.element_type(), space)
+        if kind == space.kind == _CUDA and queue_copy(_index_of(value, 0), value.data_ptr(), space.index, made.data_ptr(),
+                                                      value.tensor_size_in_bytes()):
+            return made
         try:
             ort.copy_tensors([value], [made])
             return made
         except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
             log.debug("no direct copy to %s: %s", space, error)
-    return from_numpy(value.numpy(), space)
+    return from_numpy(on_host(value), space)
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """The values of a tensor in any memory, once they are computed."""
+    wait_for(value)
+    array: np.ndarray[Any, Any] = value.numpy()
+    return array
+
+
+def wait_for(value: Any) -> None:
+    """Waits until a value in the memory of a GPU of CUDA is computed; reading one of other devices waits by itself."""
+    if value.device_name().lower() == _CUDA:
+        synchronize(_index_of(value, 0))
 
 
 def from_numpy(array: np.ndarray[Any, Any], space: MemorySpace) -> Any:

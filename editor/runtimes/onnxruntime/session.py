@@ -16,7 +16,8 @@ from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.onnxruntime.context_models import context_path, writing
-from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session
+from editor.runtimes.onnxruntime.cuda_streams import make_current, synchronize
+from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session, shared_stream
 from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.memory_spaces import bind_output
 from editor.runtimes.onnxruntime.options import session_options, spinning
@@ -32,9 +33,11 @@ _FEW_TENSORS = 8
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
 _QUEUES = frozenset({"webgpu"})
-"""Memories of devices whose runs return before they have finished, and whose outputs cannot be waited for.
-
-ONNX Runtime waits for CUDA at the end of a run."""
+"""Memories of devices whose runs return before they have finished, and whose outputs cannot be waited for."""
+_CUDA = "cuda"
+_WITHOUT_WAITING = ort.RunOptions()
+_WITHOUT_WAITING.add_run_config_entry("disable_synchronize_execution_providers", "1")
+"""ONNX Runtime waits for a GPU of CUDA at the end of a run, unless it is told not to."""
 
 
 @cache
@@ -87,14 +90,22 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         draft.replace(context)
     if kept is not None:
         trim(kept)
-    return Session(session, submodel.signature, device)
+    return Session(session, submodel.signature, device, shared_stream(device, options.requests) is not None)
 
 
 class Session:
-    """One binding of a session: an ``Executable`` and a ``BoundExecutable``."""
+    """One binding of a session: an ``Executable``, a ``BoundExecutable`` and an ``AsynchronousExecutable``.
 
-    def __init__(self, session: Any, signature: Signature, device: Device) -> None:
+    Args:
+        session: of ONNX Runtime.
+        signature: of the sub-model.
+        device: where it runs.
+        queues: whether runs may only queue work, on the stream that all sessions of the GPU share.
+    """
+
+    def __init__(self, session: Any, signature: Signature, device: Device, queues: bool = False) -> None:
         self.session, self.signature, self.device = session, signature, device
+        self._on_shared_stream = queues
         self._binding = session.io_binding()
         self._bound: list[Value] = [None] * len(signature.inputs)
         self._kept: list[Value] = []
@@ -108,10 +119,15 @@ class Session:
         # Reading an empty optional from an OrtValue crashes the process, so these go through session.run.
         # Maps have no OrtValue that Python could read.
         self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
+        self._queues = queues and all(self._on_device)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the session; outputs are ``OrtValue`` where that is possible."""
         try:
+            if self._on_shared_stream:
+                make_current(self._space.index)
+            elif self._space.kind == _CUDA:  # copies from other GPUs are queued on the stream that it does not compute on
+                synchronize(self._space.index)
             if self._kept and all(map(is_, inputs, self._bound)):
                 return self._run_kept() or self._run_bound(inputs)
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
@@ -126,11 +142,15 @@ class Session:
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
+        # Memory that one run has left, and that is not computed yet, could be taken by the other.
+        self._queues = False
         return Session(self.session, self.signature, self.device)
 
     def wait(self) -> None:
         """Waits for a device whose runs only queue work: reading a value back comes after everything queued before it."""
-        if self._space.kind in _QUEUES:
+        if self._space.kind == _CUDA:
+            synchronize(self._space.index)
+        elif self._space.kind in _QUEUES:
             if self._token is None:
                 self._token = to_ort(np.zeros(1, np.float32), self._space)
             self._token.numpy()
@@ -154,7 +174,13 @@ class Session:
             return None
         for name, value in inputs.items():
             self._binding.bind_ortvalue_input(name, value)
+        if self._on_shared_stream:
+            return self._launch_on_stream
         return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
+
+    def _launch_on_stream(self) -> None:
+        make_current(self._space.index)
+        self.session._sess.run_with_iobinding(self._binding._iobinding, self._options())
 
     def rebind_input(self, name: str, value: Value) -> bool:
         """Rebinds one input; True when later runs see later writes into ``value``."""
@@ -196,7 +222,7 @@ class Session:
     def _run_kept(self) -> list[Value]:
         """A run into the buffers of the first one; nothing when the shapes turn out to depend on the data."""
         try:
-            self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
+            self.session.run_with_iobinding(self._binding, self._options())
         except Exception as error:
             if "computed output shape" not in str(error):
                 raise
@@ -204,6 +230,9 @@ class Session:
             if self._chosen:
                 raise OutputShapeMismatch(f"{self.signature.label}: {reason_of(error)}") from error
         return self._kept
+
+    def _options(self) -> Any:
+        return _WITHOUT_WAITING if self._queues else _RUN_OPTIONS
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""

@@ -13,7 +13,7 @@ from onnx import helper
 
 from editor.runtimes.base import MemorySpace, Value
 from editor.runtimes.element_types import CODES, EXTENSIONS, pack, unpack
-from editor.runtimes.onnxruntime.memory_spaces import from_numpy, is_in, moved
+from editor.runtimes.onnxruntime.memory_spaces import from_numpy, is_in, moved, on_host
 from editor.runtimes.probe import type_proto
 from editor.runtimes.values import ValueReader, register_value_type, to_numpy
 
@@ -82,7 +82,7 @@ def _to_numpy(value: Any) -> Value:
         return _sequence_to_list(value)
     code = value.element_type()
     if code not in EXTENSIONS:
-        return value.numpy()
+        return on_host(value)
     shape = tuple(value.shape())
     size = -(-prod(shape) * EXTENSIONS[code][1] // 8)
     raw = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", np.uint8)
