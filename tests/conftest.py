@@ -16,6 +16,7 @@ from hypothesis import settings
 from onnx import TensorProto, helper
 
 import editor
+from editor.files import cache_folder
 from editor.graph.graph import Graph
 
 settings.register_profile("suite", deadline=None)  # machines are busy at times; no test is about time
@@ -36,10 +37,18 @@ from pages import browser, chromium, fresh, layered, opened, page, profile, serv
 
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Profiles and workspaces of whoever runs the tests are neither read nor written, by servers and workers neither."""
+    """Profiles and workspaces of whoever runs the tests are neither read nor written, by servers and workers neither.
+
+    Processes that run tests beside each other share what devices have answered.
+    """
+    base = tmp_path_factory.getbasetemp()
+    answers = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "capability"
+    answers.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        cache_folder().mkdir()
+        cache_folder("capability").symlink_to(answers)
         yield
 
 

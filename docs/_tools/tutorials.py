@@ -41,12 +41,14 @@ class Step:
     wanted: int
 
 
-def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: bool = True) -> Iterator[Step]:
+def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: bool = True,
+        cache: Path | None = None) -> Iterator[Step]:
     """Runs a page in a folder, command by command, without those that match ``skip``.
 
-    Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same.
+    Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same. Pages that
+    share a ``cache`` ask devices once.
     """
-    environment = _prepare(folder)
+    environment = _prepare(folder, cache or folder / ".cache")
     if not draw:
         for name in ("dot", "neato"):
             _write_script(folder / ".bin" / name, "cat >/dev/null; echo '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'")
@@ -65,14 +67,14 @@ def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: boo
                 yield Step(command, shown, done.stdout, done.returncode, int(match[1]) if match else 0)
 
 
-def _prepare(folder: Path) -> dict[str, str]:
+def _prepare(folder: Path, cache: Path) -> dict[str, str]:
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     tools = folder / ".bin"
     tools.mkdir()
     for name, module in (("editor", " -m editor"), ("python", "")):
         _write_script(tools / name, f'exec "{sys.executable}"{module} "$@"')
     return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "110",
-            "XDG_CACHE_HOME": str(folder / ".cache"), "XDG_DATA_HOME": str(folder / ".data")}
+            "XDG_CACHE_HOME": str(cache), "XDG_DATA_HOME": str(folder / ".data")}
 
 
 def _write_script(path: Path, line: str) -> None:

@@ -26,6 +26,8 @@ from editor.runtimes.machines.directory import directory
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace.sizes import parse_sizes, words
 
+_CLEAR_LINE = "\r\033[K"
+
 
 def devices(options: argparse.Namespace) -> int:
     """Lists the devices of this machine."""
@@ -143,11 +145,17 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
         raise ExportError(f"{path}: cannot be written ({error.strerror})") from error
 
 
+def _show_progress(done: int, total: int, sizes: str) -> None:
+    print(f"{_CLEAR_LINE}{done + 1} of {total}: {sizes}", end="", file=sys.stderr, flush=True)
+
+
 def sizes(options: argparse.Namespace) -> int:
     """Prints a plan's decisions at several sizes of the inputs; exit status 1 where one of them has no plan."""
     plan = editor.load_plan(options.plan)
     wanted = parse_sizes(" ".join(options.sizes))
-    rows = plan.at_sizes(wanted)
+    rows = plan.at_sizes(wanted, _show_progress if sys.stderr.isatty() else None)
+    if sys.stderr.isatty():
+        print(_CLEAR_LINE, end="", file=sys.stderr)
     table = [["sizes", "latency", "kind", "subgraphs", "moved", "other devices",
               *(f"{d.name}: ops, memory" for d in plan.devices)]]
     for row in rows:

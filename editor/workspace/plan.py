@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -315,18 +315,20 @@ class Plan:
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def at_sizes(self, sizes: Mapping[str, Sequence[int]]) -> list[AtSizes]:
+    def at_sizes(self, sizes: Mapping[str, Sequence[int]],
+                 progress: Callable[[int, int, str], None] | None = None) -> list[AtSizes]:
         """The same decisions at every combination of sizes of the inputs, solved again; nothing is run.
 
         Args:
             sizes: name of a dimension of ``graph.define`` -> sizes.
+            progress: called before each combination with (done, total, sizes).
 
         Raises:
             EditorError: the model has no such dimension.
         """
         from editor.workspace.sizes import at_sizes
 
-        return at_sizes(self.placement, sizes, lambda define: (load_model(self.graph.path, define), None))
+        return at_sizes(self.placement, sizes, lambda define: (load_model(self.graph.path, define), None), progress)
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""

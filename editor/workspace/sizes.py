@@ -22,6 +22,9 @@ MOST_SIZES = 24
 Load = Callable[[Mapping[str, int]], tuple[Graph, Sequence[Capability] | None]]
 """The model with its inputs at these sizes, and what the devices can run of it (None: the runtimes are asked)."""
 
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, sizes)."""
+
 
 @dataclass(frozen=True)
 class AtSizes:
@@ -59,13 +62,14 @@ def parse_sizes(text: str) -> dict[str, list[int]]:
     return found
 
 
-def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load) -> list[AtSizes]:
+def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, progress: Progress | None = None) -> list[AtSizes]:
     """Solves the decisions of a placement at every combination of sizes.
 
     Args:
         now: the placement; its own sizes hold for dimensions that are not named.
         sizes: name of a dimension -> sizes.
         load: reads the model.
+        progress: called before each combination.
 
     Raises:
         EditorError: the model has no such dimension.
@@ -75,9 +79,13 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load) -> 
         known = ", ".join(now.graph.define) or "none: all sizes of this model are fixed"
         raise EditorError(f"the model has no dimension {unknown[0]!r} to choose; it has: {known}")
     names, device = list(sizes), now.affinity
-    found = []
-    for values in itertools.product(*sizes.values()):
-        define = {**now.graph.define, **dict(zip(names, values, strict=True))}
+    found: list[AtSizes] = []
+    combinations = list(itertools.product(*sizes.values()))
+    for values in combinations:
+        chosen = dict(zip(names, values, strict=True))
+        define = {**now.graph.define, **chosen}
+        if progress:
+            progress(len(found), len(combinations), size_words(chosen))
         try:
             graph, answers = load(define)
             source = best_source(graph, now.devices)
@@ -102,4 +110,9 @@ def _with_costs(settings: Settings, source: str) -> Settings:
 
 def words(row: AtSizes, names: Sequence[str]) -> str:
     """E.g. ``sequence=128 batch=1``."""
-    return " ".join(f"{name}={row.define[name]}" for name in names)
+    return size_words({name: row.define[name] for name in names})
+
+
+def size_words(sizes: Mapping[str, int]) -> str:
+    """E.g. ``sequence=128 batch=1``."""
+    return " ".join(f"{name}={size}" for name, size in sizes.items())

@@ -253,7 +253,7 @@ def test_an_op_in_the_address_stays_where_it_was_after_a_reload(fresh: Page) -> 
 def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Benchmark]")
-    page.fill("#bench-seconds", "1")
+    page.fill("#bench-seconds", "0.5")
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Done", timeout=90_000)
     expect(page.locator(".gantt-bar:not(.transfer)")).to_have_count(figure(page, "subgraphs"))
@@ -299,7 +299,7 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
 def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fresh: Page) -> None:
     page = fresh
     page.click("role=tab[name=Benchmark]")
-    page.fill("#bench-seconds", "1")
+    page.fill("#bench-seconds", "0.5")
     page.click("#bench-profile")
     expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
     expect(page.locator("#status")).to_contain_text("prediction from profile")

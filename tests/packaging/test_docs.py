@@ -83,8 +83,10 @@ def test_the_api_page_documents_the_public_names(site: Path) -> None:
 @pytest.fixture(scope="module")
 def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials.Step]]:
     """All tutorials, run two at a time."""
+    cache = tmp_path_factory.mktemp("cache")
+
     def run(page: Path) -> list[tutorials.Step]:
-        return list(tutorials.run(page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False))
+        return list(tutorials.run(page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False, cache=cache))
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(tutorials.PAGES, pool.map(run, tutorials.PAGES), strict=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ WHISPER = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
 def test_each_row_is_the_plan_of_the_model_at_these_sizes(whisper: Graph) -> None:
     key = whisper.op_keys[int(whisper.order[-1])]
     plan = editor.partition(whisper, "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
-    rows = plan.at_sizes({"sequence": [8, 64], "batch": [1, 3]})
+    said: list[tuple[int, int, str]] = []
+    rows = plan.at_sizes({"sequence": [8, 64], "batch": [1, 3]}, lambda *each: said.append(each))
+    assert said == [(i, 4, f"sequence={s} batch={b}") for i, (s, b) in enumerate([(8, 1), (8, 3), (64, 1), (64, 3)])]
     assert [dict(r.define) for r in rows] == [{"batch": b, "sequence": s} for s in (8, 64) for b in (1, 3)]
     for row in rows:
         alone = editor.partition(editor.load_model(WHISPER, row.define), "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
@@ -64,8 +67,14 @@ def test_sizes_are_read_strictly(text: str, message: str) -> None:
     assert parse_sizes("a=1,2,2 b=3") == {"a": [1, 2], "b": [3]}
 
 
-def test_the_command_prints_a_line_for_each_size(tmp_path: Path, whisper: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it_solves(
+        tmp_path: Path, whisper: Graph, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     plan = editor.partition(whisper, "HETERO:CPU").save(tmp_path / "plan.json")
     assert main(["sizes", str(plan), "sequence=8,16", "--json", str(tmp_path / "sizes.json")]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["sizes", "sequence=8", "sequence=16"]
     assert [row["define"]["sequence"] for row in json.loads((tmp_path / "sizes.json").read_text())] == [8, 16]
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stderr, "isatty", lambda: True)
+        assert main(["sizes", str(plan), "sequence=8,16"]) == 0
+    said = [line for line in capsys.readouterr().err.split("\r\033[K") if line]
+    assert said == ["1 of 2: sequence=8", "2 of 2: sequence=16"]

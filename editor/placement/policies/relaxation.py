@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from ortools.linear_solver import pywraplp
 
 from editor.placement.policies.problem import Problem
+
+if TYPE_CHECKING:
+    from ortools.linear_solver import pywraplp
 
 _MAX_TERMS = 40_000
 """Readers times devices up to which the program is solved: larger ones take seconds."""
@@ -24,6 +28,8 @@ def relaxed_bound(problem: Problem, busiest: bool) -> float:
     n, devices = problem.time.shape
     if n == 0 or len(problem.readers.values) * devices > _MAX_TERMS:
         return 0.0
+    from ortools.linear_solver import pywraplp  # importing takes 0.04 s, and most commands do not need it
+
     # Interior points stop at a tolerance; a simplex solver ends at a vertex, whose dual is a proof.
     solver = pywraplp.Solver.CreateSolver("GLOP")
     solver.SetTimeLimit(int(_TIME_LIMIT * 1000))

@@ -38,6 +38,7 @@ def plan(document: Document) -> list[Any]:
                         html.Span(f"{counted(placement.op_counts[d.name], 'op')}, {human_seconds(seconds[i])}, "
                                   f"{share[i]:.0%} of the time"),
                         html.Span(className="share-bar", style={"width": f"{100 * share[i]:.1f}%",
+                                                                "minWidth": "1px" if share[i] else "0",
                                                                 "backgroundColor": colours[d.name]})], className="share",
                        **{"data-row-device": str(i)})
                for i, d in enumerate(document.devices)]
