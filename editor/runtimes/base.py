@@ -268,8 +268,9 @@ class Runtime(Protocol):
         called in a process of its own, and what it accepts is tried."""
         ...
 
-    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
-        """As ``refusal``, for each node that the device cannot run, by its name; None where it is not known which these are."""
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str | None:
+        """As ``refusal``, for each node that the device cannot run, by its name. Where it is not known which these are, what
+        ``refusal`` would say, or None: it is then asked."""
         ...
 
     def is_tried(self, device: Device) -> bool:

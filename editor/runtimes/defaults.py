@@ -34,9 +34,9 @@ class RuntimeDefaults:
         """Nothing: all that is wrong with an op shows when it is tried."""
         return ""
 
-    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str | None:
         """From ``refusal``: which nodes are meant is found by asking about fewer at a time."""
-        return None if self.refusal(model, device) else {}
+        return self.refusal(model, device) or {}
 
     def is_tried(self, device: Device) -> bool:
         """Whatever a runtime claims is tried."""

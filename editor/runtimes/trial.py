@@ -119,7 +119,7 @@ class _Pace:
 def _claims(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list[str]:
     """[model] what the runtime says against it, or ""."""
     named = runtime.refusals(merged(models), device) if models else {}
-    if named is not None and set(named) <= {model.graph.node[-1].name for model in models}:
+    if isinstance(named, Mapping) and set(named) <= {model.graph.node[-1].name for model in models}:
         return [named.get(model.graph.node[-1].name, "") for model in models]
 
     def check(model: ModelProto) -> None:

@@ -50,5 +50,7 @@ def refusals_of_whole(device: Device, model: bytes) -> dict[str, str] | str:
     runtime, whole = runtime_of(device.runtime), ModelProto.FromString(model)
     found = runtime.refusals(whole, device)
     if found is None:
-        return runtime.refusal(whole, device) or f"{device.title} does not say which ops it takes"
+        found = runtime.refusal(whole, device) or f"{device.title} does not say which ops it takes"
+    if isinstance(found, str):
+        return found
     return {name.removeprefix(_PREFIX): reason for name, reason in found.items() if name.removeprefix(_PREFIX).isdigit()}

@@ -82,6 +82,8 @@ class Compiler(faulty_runtime.Faulty):
             time.sleep(1000)
         if any(node.op_type == "Neg" for node in model.graph.node):
             return None
+        if any(node.op_type == "Floor" for node in model.graph.node):
+            return "no room for its graph"
         return {node.name: "not behind an Add" for node in model.graph.node if node.op_type == "Relu"
                 and (node.input[0] not in nodes or nodes[node.input[0]].op_type != "Add")}
 '''
@@ -191,6 +193,8 @@ def test_a_whole_model_that_a_device_refuses_or_hangs_on_is_the_reason_for_all_i
         environment: dict[str, str], tmp_path: Path) -> None:
     refused, _ = ask(environment, chain(tmp_path / "refused.onnx", ["Abs", "Neg"]), "Compiler")
     assert refused == dict.fromkeys(("Abs", "Neg"), "no memory to compile it")
+    known, _ = ask(environment, chain(tmp_path / "known.onnx", ["Abs", "Floor"]), "Compiler")
+    assert known == dict.fromkeys(("Abs", "Floor"), "no room for its graph"), "compiled once, not twice"
     short = {**environment, "HETERO_LIMIT_SECONDS": "10"}
     hung, _ = ask(short, chain(tmp_path / "hung.onnx", ["Abs", "Sigmoid"]), "Compiler")
     reason = "Compiler gave no answer within 6 s when it was tried, with the whole model"

@@ -70,19 +70,17 @@ class OnnxRuntime(RuntimeDefaults):
 
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Creates a session, and reads which provider each op was given to."""
+        found = self.refusals(model, device)
+        return found if isinstance(found, str) else next(iter((found or {}).values()), "")
+
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str | None:
+        """A session says it of all nodes at once."""
         from editor.runtimes.onnxruntime.errors import reason_of
 
         try:
-            return next(iter(self._given_away(model, device).values()), "")
+            return self._given_away(model, device)
         except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
             return reason_of(error)
-
-    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | None:
-        """A session says it of all nodes at once."""
-        try:
-            return self._given_away(model, device)
-        except Exception:  # noqa: BLE001  # one of the nodes is at fault
-            return None
 
     def _given_away(self, model: ModelProto, device: Device) -> dict[str, str]:
         """Reasons by the names of nodes; raises whatever ONNX Runtime raises."""
