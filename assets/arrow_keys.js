@@ -55,7 +55,7 @@
       room = 60;
     if (p.x < box.x1 + room || p.x > box.x2 - room || p.y < box.y1 + room || p.y > box.y2 - room) {
       cy.stop();
-      cy.animate({ center: { eles: goal }, duration: 120 });
+      editor.move({ center: { eles: goal } });
     }
   }
 

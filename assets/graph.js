@@ -458,10 +458,15 @@
   const centre = () => ({ x: page.cy.width() / 2, y: page.cy.height() / 2 });
   /** @type {Hetero["zoom"]} */
   const zoom = (factor) => page.cy?.zoom({ level: page.cy.zoom() * factor, renderedPosition: centre() });
+  const CALM = window.matchMedia("(prefers-reduced-motion: reduce)"),
+    MOVE_MS = 160;
+  /* Moves the view, at once for who wants no motion. */
+  /** @type {Hetero["move"]} */
+  const move = (to, then) => page.cy?.animate({ ...to, duration: CALM.matches ? 0 : MOVE_MS }, { complete: then });
   /** @type {Hetero["zoomToSelection"]} */
   const zoomToSelection = () => {
     const chosen = page.cy?.elements(":selected");
-    if (chosen?.nonempty()) page.cy.animate({ fit: { eles: chosen, padding: 80 }, duration: 160 });
+    if (chosen?.nonempty()) move({ fit: { eles: chosen, padding: 80 } });
     else editor.say("Select something first.");
   };
   /* Everything, but never larger than life, and clear of the lists at the top. */
@@ -469,10 +474,10 @@
     const cy = page.cy;
     if (!cy) return;
     const whole = window.heteroWhole(cy.elements().boundingBox(), cy.width(), cy.height());
-    cy.animate({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y }, duration: 160 });
+    move({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y } });
   }
 
-  editor.provide({ comeBack, zoomToSelection, colour, hold, centre, zoom, fit, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, zoomToSelection, colour, hold, centre, zoom, fit, expectGraph, panelsShown });
   /* The page comes with the light style; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme

@@ -182,7 +182,7 @@
       const p = n.position();
       return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
     });
-    if (!seen && nodes.nonempty()) page.cy.animate({ center: { eles: nodes.first() }, duration: 160 });
+    if (!seen && nodes.nonempty()) editor.move({ center: { eles: nodes.first() } });
   }
 
   /** @param {() => void} work */
@@ -262,15 +262,10 @@
     const box = elements.boundingBox();
     const zoom = Math.min(cy.width() / (box.w + 120), cy.height() / (box.h + 120), 1);
     if (zoom >= READABLE)
-      cy.animate(
-        { fit: { eles: elements, padding: 60 }, duration: 180 },
-        {
-          complete: () => {
-            if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() });
-          },
-        },
-      );
-    else cy.animate({ center: { eles: elements.nodes().first() }, zoom: CLEAR, duration: 180 });
+      editor.move({ fit: { eles: elements, padding: 60 } }, () => {
+        if (cy.zoom() > 1) cy.zoom({ level: 1, renderedPosition: editor.centre() });
+      });
+    else editor.move({ center: { eles: elements.nodes().first() }, zoom: CLEAR });
   }
 
   /* Goes to an op; blocks around it are opened. */
@@ -308,7 +303,7 @@
     page.cy.elements(":selected").unselect();
     node.select();
     if (stay) showSome(node);
-    else page.cy.animate({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom(), duration: 160 });
+    else editor.move({ center: { eles: node }, zoom: page.cy.zoom() < READABLE ? CLEAR : page.cy.zoom() });
   }
 
   /** @type {Hetero["find"]} */

@@ -288,6 +288,8 @@ interface Hetero {
   hold(): void;
   centre(): { x: number; y: number };
   zoom(factor: number): void;
+  /** Moves the view; `then` is called when it is there. */
+  move(to: import("cytoscape").AnimateOptions, then?: () => void): void;
   zoomToSelection(): void;
   fit(): void;
   comeBack(): void;

@@ -107,7 +107,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
              f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
              f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
              f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).", "",
-             "| device | runs on | ops | memory |", "| --- | --- | ---: | ---: |"]
+             "| device | runs on | ops | peak memory |", "| --- | --- | ---: | ---: |"]
     if totals["forced"]:
         lines[-2:-2] = [f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**", ""]
     for d in report["devices"]:
@@ -127,7 +127,8 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
                      f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
                      f"{human_seconds(f['seconds'])} |")
     lines += ["", "## Subgraphs", "",
-              "| subgraph | device | ops | inputs | outputs | memory |", "| ---: | --- | ---: | ---: | ---: | ---: |"]
+              "| subgraph | device | ops | inputs | outputs | constants and boundary |",
+              "| ---: | --- | ---: | ---: | ---: | ---: |"]
     for s in report["subgraphs"]:
         lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
                      f"{human_bytes(s['total'])} |")

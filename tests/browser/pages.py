@@ -21,6 +21,8 @@ EXAMPLES = ROOT / "examples"
 CHROMIUM = next((p for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
                  if (p := shutil.which(name))), None)
 """The shell, where there is one, needs a third less processor time than the whole browser."""
+_NO_OPTIMIZER = "--js-flags=--no-turbofan --no-maglev"
+"""A page of a test does not live long enough for optimized code to pay: an eighth less processor time."""
 expect.set_options(timeout=30_000)  # machines are busy at times; no test is about time
 READY = "window.heteroCy && window.heteroCy.nodes('[fill]').length > 0"
 
@@ -94,7 +96,7 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
     assert CHROMIUM, "no Chromium; `make test` installs it"
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1"],
+            profile, executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
             accept_downloads=True, viewport={"width": 1280, "height": 720})
         yield context
         context.close()

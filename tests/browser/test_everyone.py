@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import EXAMPLES
 from pages import Server, act, hold, ready, until, wait_for_figure
@@ -159,3 +160,17 @@ def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
     with page.expect_download():
         let_go()
     expect(bar).to_be_hidden()
+
+
+@pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
+def test_who_wants_no_motion_sees_the_view_move_at_once(page: Page, server: Server, motion: str, moves: bool) -> None:
+    page.emulate_media(reduced_motion=motion)  # type: ignore[arg-type]
+    page.goto(server.url)
+    ready(page)
+    act(page, """window.durations = [];
+        const cy = window.heteroCy, animate = cy.animate;
+        cy.animate = (to, ...rest) => { window.durations.push(to.duration); return animate.call(cy, to, ...rest); };
+        cy.zoom(3);""")
+    page.keyboard.press("f")
+    until(page, "window.heteroCy.zoom() < 3 && !window.heteroCy.animated()")
+    assert [duration > 0 for duration in page.evaluate("window.durations")] == [moves]
