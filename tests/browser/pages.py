@@ -96,8 +96,8 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
     assert CHROMIUM, "no Chromium; `make test` installs it"
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
-            accept_downloads=True, viewport={"width": 1280, "height": 720})
+            profile, executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER], accept_downloads=True, viewport={"width": 1280, "height": 720})
         yield context
         context.close()
 
