@@ -97,7 +97,8 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             profile, executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER], accept_downloads=True, viewport={"width": 1280, "height": 720})
+            args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
+            accept_downloads=True, viewport={"width": 1280, "height": 720})
         yield context
         context.close()
 
