@@ -98,7 +98,7 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
         context = playwright.chromium.launch_persistent_context(
             profile, executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
-            accept_downloads=True, viewport={"width": 1280, "height": 720})
+            accept_downloads=True, viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
         yield context
         context.close()
 
