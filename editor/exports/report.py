@@ -127,7 +127,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
                      f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
                      f"{human_seconds(f['seconds'])} |")
     lines += ["", "## Subgraphs", "",
-              "| subgraph | device | ops | inputs | outputs | constants and boundary |",
+              "| subgraph | device | ops | inputs | outputs | constants with boundary |",
               "| ---: | --- | ---: | ---: | ---: | ---: |"]
     for s in report["subgraphs"]:
         lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
