@@ -45,7 +45,8 @@ Compile = Callable[[Overridden], "CompiledPlan"]
 RunLimits = Mapping[str, Semaphore]
 """Device -> what lets a limited number of runs compute on it at the same time; others have no limit."""
 _MOST_RUNS = 4
-"""That compute on a device with memory of its own at the same time: on an H100, more were slower than four."""
+"""That compute on a device with memory of its own at the same time. Eight requests over two H100: 203 a second with four at a
+time on each, 150 to 175 without a limit; on one H100 four are as fast as eight."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def test_the_limit_is_the_share_of_a_device_up_to_four(mobilenet: Graph, request
     assert not run_limits([step], requests), "processors share their memory, and runtimes share the processors"
 
 
-def test_results_in_host_memory_are_copied_and_those_of_a_device_are_read_once(mobilenet: Graph) -> None:
+def test_results_in_host_memory_are_copied(mobilenet: Graph) -> None:
     plan = compile_whole(mobilenet, editor.load_devices("HETERO:CPU")[0])
     array = np.ones(3, np.float32)
     assert owned(array) is not array

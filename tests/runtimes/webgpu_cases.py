@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from playwright.sync_api import BrowserContext, expect
 
 import editor
 from editor.errors import ExecutionError
-from editor.execution.executor import CompiledPlan
+from editor.execution.executor import CompiledPlan, owned
 from editor.execution.measure.profile import profile_all
 from editor.runtimes.base import AsynchronousExecutable
 from editor.runtimes.onnxruntime.plugins import plugin_devices
@@ -85,6 +86,28 @@ def test_values_stay_in_device_memory_between_subgraphs(split: CompiledPlan, mon
     outputs = first.run([ort.OrtValue.ortvalue_from_numpy(X["x"])])
     assert {value.device_name() for value in outputs} == {"webgpu"}
     assert [value.device_name() for value in second.run(outputs[:1])] == ["webgpu"]
+
+
+def test_a_result_in_device_memory_is_read_once(split: CompiledPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    (value, *_), reads, read = split.steps[0].executable.run([ort.OrtValue.ortvalue_from_numpy(X["x"])]), [], ort.OrtValue.numpy
+    monkeypatch.setattr(ort.OrtValue, "numpy", lambda self: reads.append(1) or read(self))
+    first = owned(value)
+    assert len(reads) == 1 and np.array_equal(first, read(value))
+
+
+@pytest.mark.parametrize("pins", [{"c2": "B", "g": "CPU", "f": "CPU"}, {"c2": "B"}], ids=["with the CPU", "WebGPU alone"])
+def test_several_requests_in_flight_share_the_device_and_compute_what_one_does(net: Path, split: CompiledPlan,
+                                                                               pins: dict[str, str]) -> None:
+    first = editor.partition(editor.load_model(net), TWO_AND_CPU, pins=pins).compile(requests=4)
+    assert set(first.limits) == {"A", "B"}, "the CPU has no memory of its own"
+    inputs = [{"x": X["x"] * np.float32(i + 1)} for i in range(4)]
+    expected = [split.run(each)["y"] for each in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            plans = [first, *(first.clone() for _ in range(3))]
+            for _ in range(3):  # from the second run on, all buffers are fixed
+                results = list(pool.map(lambda plan, each: plan.run(each)["y"], plans, inputs))
+                assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(results, expected, strict=True))
 
 
 def test_a_measured_run_waits_for_the_device(split: CompiledPlan) -> None:

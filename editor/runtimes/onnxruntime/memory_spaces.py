@@ -7,6 +7,8 @@ a name of its own is ``gpu:VENDOR`` or ``npu:VENDOR``, with the vendor's PCI num
 from __future__ import annotations
 
 import logging
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,14 @@ log = logging.getLogger(__name__)
 
 _WITHOUT_NAME = frozenset({"gpu", "npu"})
 _CUDA = "cuda"
+_FOR_THREADS = frozenset({"cpu", _CUDA})
+"""Memories that several threads may use at once. Of onnxruntime-ep-webgpu 0.4.0, values were wrong and processes crashed."""
+_one_at_a_time = threading.RLock()
+
+
+def exclusive(kind: str) -> AbstractContextManager[object]:
+    """Held while a run or a copy uses a memory that only one thread may use at a time."""
+    return nullcontext() if kind in _FOR_THREADS else _one_at_a_time
 
 
 def kind_of(device_name: str, vendor: int) -> str:
@@ -54,7 +64,8 @@ def moved(value: Any, space: MemorySpace) -> Value:
                                                       value.tensor_size_in_bytes()):
             return made
         try:
-            ort.copy_tensors([value], [made])
+            with exclusive(space.kind):
+                ort.copy_tensors([value], [made])
             return made
         except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
             log.debug("no direct copy to %s: %s", space, error)
@@ -64,7 +75,8 @@ def moved(value: Any, space: MemorySpace) -> Value:
 def on_host(value: Any) -> np.ndarray[Any, Any]:
     """The values of a tensor in any memory, once they are computed."""
     wait_for(value)
-    array: np.ndarray[Any, Any] = value.numpy()
+    with exclusive(value.device_name().lower()):
+        array: np.ndarray[Any, Any] = value.numpy()
     return array
 
 
@@ -77,12 +89,14 @@ def wait_for(value: Any) -> None:
 def from_numpy(array: np.ndarray[Any, Any], space: MemorySpace) -> Any:
     """An ``OrtValue`` with the values of an array; on the host it shares the memory."""
     name, vendor = _name_and_vendor(space)
-    return ort.OrtValue.ortvalue_from_numpy(array, name, space.index, vendor)
+    with exclusive(space.kind):
+        return ort.OrtValue.ortvalue_from_numpy(array, name, space.index, vendor)
 
 
 def _allocated(shape: Any, element_type: int, space: MemorySpace) -> Any:
     name, vendor = _name_and_vendor(space)
-    return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), element_type, name, space.index, vendor)
+    with exclusive(space.kind):
+        return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), element_type, name, space.index, vendor)
 
 
 def bind_output(binding: Any, name: str, space: MemorySpace) -> None:

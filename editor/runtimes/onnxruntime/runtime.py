@@ -71,9 +71,9 @@ class OnnxRuntime(RuntimeDefaults):
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Creates a session, and reads which provider each op was given to."""
         found = self.refusals(model, device)
-        return found if isinstance(found, str) else next(iter((found or {}).values()), "")
+        return found if isinstance(found, str) else next(iter(found.values()), "")
 
-    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str | None:
+    def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str:
         """A session says it of all nodes at once."""
         from editor.runtimes.onnxruntime.errors import reason_of
 

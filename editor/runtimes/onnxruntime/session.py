@@ -19,7 +19,7 @@ from editor.runtimes.onnxruntime.context_models import context_path, writing
 from editor.runtimes.onnxruntime.cuda_streams import make_current, synchronize
 from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session, shared_stream
 from editor.runtimes.onnxruntime.errors import reason_of
-from editor.runtimes.onnxruntime.memory_spaces import bind_output
+from editor.runtimes.onnxruntime.memory_spaces import bind_output, exclusive
 from editor.runtimes.onnxruntime.options import session_options, spinning
 from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, WRITE_CONTEXTS, memory_space
 from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
@@ -123,6 +123,10 @@ class Session:
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the session; outputs are ``OrtValue`` where that is possible."""
+        with exclusive(self._space.kind):
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Value]) -> list[Value]:
         try:
             if self._on_shared_stream:
                 make_current(self._space.index)
@@ -153,7 +157,8 @@ class Session:
         elif self._space.kind in _QUEUES:
             if self._token is None:
                 self._token = to_ort(np.zeros(1, np.float32), self._space)
-            self._token.numpy()
+            with exclusive(self._space.kind):
+                self._token.numpy()
 
     def fixed_outputs(self) -> Sequence[Value]:
         """Outputs whose buffers every further run writes to."""
@@ -174,18 +179,21 @@ class Session:
             return None
         for name, value in inputs.items():
             self._binding.bind_ortvalue_input(name, value)
-        if self._on_shared_stream:
-            return self._launch_on_stream
+        if not self._space.is_host:
+            return self._launch
         return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
 
-    def _launch_on_stream(self) -> None:
-        make_current(self._space.index)
-        self.session._sess.run_with_iobinding(self._binding._iobinding, self._options())
+    def _launch(self) -> None:
+        with exclusive(self._space.kind):
+            if self._on_shared_stream:
+                make_current(self._space.index)
+            self.session._sess.run_with_iobinding(self._binding._iobinding, self._options())
 
     def rebind_input(self, name: str, value: Value) -> bool:
         """Rebinds one input; True when later runs see later writes into ``value``."""
         made = as_ort(value)
-        self._binding.bind_ortvalue_input(name, made)
+        with exclusive(self._space.kind):
+            self._binding.bind_ortvalue_input(name, made)
         if not self._space.is_host:  # copied to the device when it is bound
             return False
         return made is value or (isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr())
