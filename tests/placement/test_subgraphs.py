@@ -34,8 +34,8 @@ def test_every_rule_gives_a_topological_order(
     assert all(plan.affinity[key] == s.device for s in plan.subgraphs for key in s.ops)
     assert all(homes[graph.op_keys[p]] <= homes[graph.op_keys[c]]
                for p, c, _ in zip(*(e.tolist() for e in graph.edges), strict=True))
-    fewest = editor.partition(graph, table, pins=pins, capabilities=answers)
-    assert len(fewest.subgraphs) <= len(plan.subgraphs) + (len(table) > 2)
+    if len(set(plan.affinity.values())) <= 2:  # for more devices, nobody knows the least number at once
+        assert len(editor.partition(graph, table, pins=pins, capabilities=answers).subgraphs) <= len(plan.subgraphs)
 
 
 @PROFILE
