@@ -1,35 +1,53 @@
 /* A bar at the top of the page while the server has been working on something for more than half a second:
-   strokes, other sizes, comparisons, exports, tables, blocks. Jobs have bars of their own, with their share done. */
-(() => {
+   strokes, other sizes, comparisons, exports, tables, blocks; where it solves a change, with words and a way out. Jobs have
+   bars of their own, with their share done. */
+((editor) => {
   "use strict";
 
   const SOON = 500,
     bar = document.createElement("div"),
-    words = document.createElement("span");
+    words = document.createElement("span"),
+    solving = document.createElement("div"),
+    cancel = document.createElement("button");
   bar.id = "waiting";
   bar.hidden = true;
   bar.setAttribute("role", "status");
   words.className = "unseen";
   bar.append(words);
-  document.body.append(bar);
+  solving.id = "solving";
+  solving.hidden = true;
+  cancel.type = "button";
+  cancel.textContent = "Cancel";
+  solving.append("Solving the placement …", cancel);
+  document.body.append(bar, solving);
 
   let open = 0,
     timer = 0;
 
+  cancel.addEventListener("click", () => {
+    cancel.disabled = true;
+    editor.set("cancel-change", { data: Date.now() });
+  });
+
+  function show() {
+    const change = editor.waitingStrokes() > 0 && editor.reachable();
+    bar.hidden = false;
+    solving.hidden = !change;
+    cancel.disabled = false;
+    words.textContent = change ? "Solving the placement …" : "Working …";
+  }
+
   function begin() {
     open += 1;
     if (open > 1) return;
-    timer = window.setTimeout(() => {
-      bar.hidden = false;
-      words.textContent = "Working …";
-    }, SOON);
+    timer = window.setTimeout(show, SOON);
   }
 
   function end() {
     open -= 1;
     if (open) return;
     clearTimeout(timer);
-    bar.hidden = true;
+    bar.hidden = solving.hidden = true;
     words.textContent = "";
   }
 
@@ -42,4 +60,4 @@
     answer.then(end, end);
     return answer;
   };
-})();
+})(window.hetero);

@@ -86,7 +86,7 @@ def profile(options: argparse.Namespace) -> int:
             print(f"{name}: not profiled: {outcome}")
             continue
         print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {counted(len(outcome.kernels), 'kernel')} for "
-              f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {human_seconds(outcome.launch_seconds)}; "
+              f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
               f"{outcome.check}")
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
         for key, seconds in slowest:

@@ -16,6 +16,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph, Ints
+from editor.placement.cold_start import ColdStart, gaps
 from editor.placement.subgraphs.minimal import minimal
 from editor.placement.wires import WireCosts, wire_costs
 
@@ -68,6 +69,29 @@ class Costs:
     """Where profiles come from that were not measured here, and what they lack: "NPU: trtexec on orin, 2026-11-20"."""
     wires: WireCosts | None = None
     """Between machines, beyond what leaving and entering a device takes; None where all devices are on one."""
+    cold: tuple[ColdStart, ...] = ()
+    """[device] what a subgraph takes longer after those of others; empty where nothing is known of it."""
+    convert: Floats | None = None
+    """[device] seconds per byte that a subgraph itself takes for what enters or leaves it; part of `enter` and `leave`"""
+
+    @property
+    def most_per_subgraph(self) -> float:
+        """seconds that one more subgraph may add, ops and transfers aside"""
+        cold = [each.most for each in self.cold] or [0.0]
+        return float((self.launch + cold).max(initial=0.0))
+
+    def cold_seconds(self, device: Ints, ops: Floats) -> Floats:
+        """[subgraph] seconds that it takes longer because others ran before it.
+
+        Args:
+            device: [subgraph] device, in the order in which they run.
+            ops: [subgraph] seconds of its ops.
+        """
+        result, between = np.zeros(len(device)), gaps(device, ops)
+        for d, cold in enumerate(self.cold):
+            mine = device == d
+            result[mine] = cold.seconds(ops[mine], between[mine])
+        return result
 
 
 def processors(devices: Sequence[Device]) -> Ints:
@@ -124,6 +148,7 @@ class Price:
     compute: float
     transfers: float
     launches: float
+    """Overhead of subgraphs: launches, and ops that are slower after those of other devices"""
 
     @property
     def total(self) -> float:
@@ -147,6 +172,10 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
         device_of_subgraph = np.zeros(int(subgraph_of_op.max()) + 1, np.int64)
         device_of_subgraph[subgraph_of_op[placed]] = device[placed]
         launches = float(costs.launch[device_of_subgraph].sum())
+        if costs.cold:
+            ops: Floats = np.zeros(len(device_of_subgraph))
+            np.add.at(ops, subgraph_of_op[placed], costs.op[placed, device[placed]])
+            launches += float(costs.cold_seconds(device_of_subgraph, ops).sum())
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
 
 

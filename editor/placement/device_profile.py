@@ -20,7 +20,9 @@ from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
+from editor.placement.cold_start import ColdStart
 from editor.placement.costs import Costs, estimate, with_wires
+from editor.text import human_seconds
 
 _VERSION = 4
 _DOUBTFUL_PERCENT = 25
@@ -63,8 +65,20 @@ class DeviceProfile:
     """Whether transfers were measured; else they are estimated."""
     reach_seconds: float = 0.0
     """seconds that a subgraph on another machine takes beyond its ops and the wires: messages, threads, copies"""
+    cold_seconds: float = 0.0
+    """Most seconds that a subgraph takes longer because other devices ran before it (`cold_start`)"""
+    cold_constant: float = 1e-3
+    """Seconds of ops after which all but 1/e of that is reached"""
+    convert_seconds_per_byte: float = 0.0
+    """Seconds that a subgraph takes longer per byte that enters or leaves it: layouts are converted there"""
     unable: tuple[str, ...] = ()
     """Keys of the ops that the device could not run when a profile from elsewhere was imported: they need no figure."""
+
+    @property
+    def overhead(self) -> str:
+        """What an extra subgraph costs, in words: "170 us", "170 to 410 us"."""
+        least = human_seconds(self.launch_seconds)
+        return f"{least} to {human_seconds(self.launch_seconds + self.cold_seconds)}" if self.cold_seconds else least
 
     @property
     def check(self) -> str:
@@ -139,6 +153,7 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
     base = estimate(graph, devices)
     op, leave, enter, launch = base.op.copy(), base.leave.copy(), base.enter.copy(), base.launch.copy()
     whole = np.full(len(devices), np.nan)
+    cold, convert = [ColdStart()] * len(devices), np.zeros(len(devices))
     own = [graph.op_keys[op] for op in np.flatnonzero(~graph.op_is_constant).tolist()]
     sizes = np.maximum(graph.tensor_bytes, 0).astype(np.float64)
     for d, profile in enumerate(profiles):
@@ -154,9 +169,14 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
             leave[:, d] = profile.out_latency + profile.out_seconds_per_byte * sizes
         if profile.has_launch:
             launch[d] = profile.launch_seconds + profile.reach_seconds
+        convert[d] = profile.convert_seconds_per_byte
+        enter[:, d] += convert[d] * sizes
+        leave[:, d] += convert[d] * sizes
+        cold[d] = ColdStart(profile.cold_seconds, profile.cold_constant)
     op[graph.op_is_constant] = 0.0
     origins = tuple(_origin(d, p) for d, p in zip(devices, profiles, strict=True) if p is not None and p.origin)
-    return Costs(op, leave, enter, launch, any(p is None or ops_without_figure(graph, p) for p in profiles), whole, origins)
+    estimated = any(p is None or ops_without_figure(graph, p) for p in profiles)
+    return Costs(op, leave, enter, launch, estimated, whole, origins, cold=tuple(cold), convert=convert)
 
 
 def ops_without_figure(graph: Graph, profile: DeviceProfile) -> list[int]:

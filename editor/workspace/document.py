@@ -80,6 +80,7 @@ class Document:
         """
         self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
         self._lock = threading.RLock()
+        self._cancelled = threading.Event()
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
         self._capabilities = {identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
@@ -134,6 +135,10 @@ class Document:
     def changes(self, after: int) -> list[Change]:
         """What made the versions above ``after``, and who."""
         return self.store.changes(self.id, after)
+
+    def cancel_change(self) -> None:
+        """Gives up the change whose placement is being solved, if there is one. It waits for no lock."""
+        self._cancelled.set()
 
     def refresh(self) -> bool:
         """Loads changes that others made in the workspace; True when there were any."""
@@ -413,7 +418,7 @@ class Document:
                 return False
             tree = self._tree.moved(number)
             decisions = self._stored(number)
-            placement = self._solve(decisions)
+            placement = self._solve_change(decisions)
             self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
             self._placement, self._decisions, self._tree = placement, decisions, tree
             self.version += 1
@@ -429,7 +434,7 @@ class Document:
         self._apply(label, decisions)
 
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
-        placement = self._solve(decisions)  # raises before the document changes
+        placement = self._solve_change(decisions)  # raises before the document changes
         step = self.store.append(self.id, self._tree.cursor, label, decisions, self.version)
         self._placement, self._decisions, self._tree = placement, dict(decisions), self._tree.grown(step)
         self.version += 1
@@ -439,9 +444,17 @@ class Document:
         decisions.pop(TEXT, None)
         return decisions
 
-    def _solve(self, decisions: Mapping[str, Any]) -> Placement:
+    def _solve_change(self, decisions: Mapping[str, Any]) -> Placement:
+        self._cancelled.clear()
+        placement = self._solve(decisions, self._cancelled.is_set)
+        if self._cancelled.is_set():  # what a search had found until then is not what these decisions give
+            raise EditorError("Cancelled. Nothing was changed.")
+        return placement
+
+    def _solve(self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool) -> Placement:
         devices = load_devices(decisions["devices"])
-        return solve(self.graph, devices, settings_of(decisions), [self._capability(d) for d in devices])
+        answers = [self._capability(d) for d in devices]
+        return solve(self.graph, devices, settings_of(decisions), answers, should_stop)
 
     def _capability(self, device: Device) -> Capability:
         known = self._capabilities.get(identity(device))

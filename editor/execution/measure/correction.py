@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from editor.errors import EditorError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import expected_parts
@@ -30,6 +32,12 @@ def _changed(costs: Costs, placement: Placement, result: BenchmarkResult) -> lis
     changes = {b.device: b.time.median / known[b.device] - 1 for b in result.baselines
                if b.time is not None and b.time.count > 1 and known.get(b.device, 0) > 0}  # NaN is not
     return [f"{change * 100:+.0f} % on {name}" for name, change in changes.items() if abs(change) > _MOST_CHANGE]
+
+
+def _seconds_of_ops(placement: Placement, costs: Costs, subgraphs: list[int]) -> float:
+    placed = placement.placed_ops
+    inside = placed[np.isin(placement.division.subgraph_of_op[placed], subgraphs)]
+    return float(costs.op[inside, placement.assignment.device[inside]].sum())
 
 
 def check_correctable(placement: Placement, mode: str) -> None:
@@ -83,12 +91,17 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         profile = load_profile(placement.graph, device)
         if not mine or profile is None:
             continue
-        ops = {i: expected.subgraphs[i] - float(costs.launch[number]) for i in mine}
-        overhead = (sum(measured[i] for i in mine) - sum(ops.values())) / len(mine)
-        faster = 1.0 if overhead >= 0 else sum(measured[i] for i in mine) / sum(ops.values())
+        taken, launch = sum(measured[i] for i in mine), float(costs.launch[number])
+        warm = _seconds_of_ops(placement, costs, mine)
+        beyond = sum(expected.subgraphs[i] - launch for i in mine) - warm
+        if taken < warm + beyond:  # not even that: so cold starts and conversions cost nothing here
+            beyond = 0.0
+        overhead = (taken - warm - beyond) / len(mine)
+        faster = 1.0 if overhead >= 0 else taken / warm
         corrected[device.name] = replace(
             profile, split_factor=profile.split_factor * faster, launch_seconds=max(overhead, 0.0),
-            has_launch=True,
+            has_launch=True, cold_seconds=profile.cold_seconds if beyond else 0.0,
+            convert_seconds_per_byte=profile.convert_seconds_per_byte if beyond else 0.0,
             in_latency=profile.in_latency * ratio + each, in_seconds_per_byte=profile.in_seconds_per_byte * ratio,
             out_latency=profile.out_latency * ratio, out_seconds_per_byte=profile.out_seconds_per_byte * ratio)
     for device in placement.devices:

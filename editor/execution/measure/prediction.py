@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from editor.graph.flops import Floats
 from editor.kinds import Basis
 from editor.placement.costs import Costs, transfer_seconds
 from editor.placement.device_profile import basis_of, best_source, costs_of
@@ -122,13 +123,35 @@ def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: 
 
 
 def expected_parts(placement: Placement, costs: Costs) -> Parts:
-    """What costs say of each subgraph, its launch overhead included, and of all transfers."""
+    """What costs say of each subgraph, its overhead included, and of all transfers."""
     device, subgraph_of_op = placement.assignment.device, placement.division.subgraph_of_op
     placed = placement.placed_ops
-    seconds = np.bincount(subgraph_of_op[placed], costs.op[placed, device[placed]], len(placement.subgraphs))
-    launch = {d.name: float(costs.launch[i]) for i, d in enumerate(placement.devices)}
-    return Parts({s.id: float(seconds[s.id]) + launch[s.device] for s in placement.subgraphs},
-                 transfer_seconds(placement.graph, costs, device, placed))
+    seconds = np.zeros(len(placement.subgraphs))
+    np.add.at(seconds, subgraph_of_op[placed], costs.op[placed, device[placed]])
+    number = {d.name: i for i, d in enumerate(placement.devices)}
+    of_subgraph = np.array([number[s.device] for s in placement.subgraphs], np.int64)
+    seconds += costs.launch[of_subgraph] + costs.cold_seconds(of_subgraph, seconds)
+    convert = _convert_seconds(placement, costs)
+    return Parts({s.id: float(seconds[s.id] + convert[s.id]) for s in placement.subgraphs},
+                 max(transfer_seconds(placement.graph, costs, device, placed) - float(convert.sum()), 0.0))
+
+
+def _convert_seconds(placement: Placement, costs: Costs) -> Floats:
+    """[subgraph] what it takes for the layouts of tensors that come from or go to other devices."""
+    graph, device = placement.graph, placement.assignment.device
+    result = np.zeros(len(placement.subgraphs))
+    if costs.convert is None or not costs.convert.any():
+        return result
+    producer, consumer, tensor = graph.edges
+    home = placement.division.subgraph_of_op
+    crosses = (home[producer] >= 0) & (home[consumer] >= 0) & (device[producer] != device[consumer])
+    sizes = np.maximum(graph.tensor_bytes, 0)
+    for op, arrives in ((producer[crosses], False), (consumer[crosses], True)):
+        # As transfers are counted: out of its device once, and once into each other device, by its first reader there.
+        which = tensor[crosses] * len(costs.convert) + (device[op] if arrives else 0)
+        first = np.unique(which, return_index=True)[1]
+        np.add.at(result, home[op[first]], costs.convert[device[op[first]]] * sizes[tensor[crosses][first]])
+    return result
 
 
 def _device(placement: Placement, subgraph: int) -> str:

@@ -4,11 +4,13 @@ Times of ops come from runs of the unsplit model. In a split the same ops take l
 colder, and threads of two runtimes get in each other's way; transfers between two runtimes are slower than copies in a
 loop. None of these can be had from a runtime alone. So splits run, in turns with the unsplit model: stripes that alternate
 between the devices, few and many, and the model on one device but for a few ops. What each device's subgraphs took is
-fitted by a factor on its ops and an overhead per subgraph.
+fitted by a factor on its ops, an overhead per subgraph, seconds per byte that enters or leaves (a runtime converts layouts
+there), and what ops lose after those of other devices (`cold_start`).
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +23,9 @@ from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_placement
 from editor.execution.measure.turns import Turn
-from editor.graph.graph import Graph, Ints
+from editor.graph.flops import Floats
+from editor.graph.graph import Bools, Graph, Ints
+from editor.placement.cold_start import ColdStart, gaps
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
@@ -29,6 +33,8 @@ from editor.runtimes.base import Value
 from editor.runtimes.profiling import MIN_RUNS, enough_runs
 from editor.runtimes.registry import capability
 
+COPY = " copy"
+"""Ends the name under which a device that is alone splits with itself."""
 STRIPES = (2, 4, 12, 32)
 """Few and many: the first tell about the factor, the others about the overhead."""
 FEW_OPS = 3
@@ -38,6 +44,11 @@ _LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
 _PRIOR = 0.5
 """Weight of "ops take as long in a split as in the unsplit model", relative to one measured plan. Without it, noise of a
 few plans becomes a factor, and moving one op changes what all others are said to take."""
+_CONVERT_PRIOR = 0.2
+"""Of "no layouts are converted" (see `split_cost`): models whose boundaries are small tell nothing about it."""
+_CONSTANTS = (60e-6, 125e-6, 250e-6, 500e-6, 1e-3, 2e-3, 4e-3)
+"""Seconds, of which the one that fits best is a device's: after that long, most of a cold start is over."""
+_UNIT_BYTES = 1e6
 _LEAST_TRANSFERS = 6
 """Below this, transfers keep the costs that were measured alone."""
 
@@ -80,10 +91,12 @@ def fitted(devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
     """
     result, splits = dict(profiles), [split for split in splits if split.runs]
     for device in devices:
-        shares = _shares(device, profiles[device.name], splits)
+        shares = _shares(device, profiles, splits)
         if shares:
-            factor, overhead = split_cost(shares)
-            result[device.name] = replace(profiles[device.name], split_factor=factor, launch_seconds=overhead)
+            cost = split_cost(shares)
+            result[device.name] = replace(
+                profiles[device.name], split_factor=cost.factor, launch_seconds=cost.overhead,
+                cold_seconds=cost.cold.most, cold_constant=cost.cold.constant, convert_seconds_per_byte=cost.convert)
         if len(devices) > 1:
             result[device.name] = _with_transfers(device, result[device.name], splits)
     return result
@@ -137,7 +150,7 @@ def _cut(graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, tu
     if len(devices) == 1:
         group = np.full(len(graph), -1, np.int64)
         group[placed] = pieces
-        pair = [devices[0], replace(devices[0], name=f"{devices[0].name} copy")]
+        pair = [devices[0], replace(devices[0], name=f"{devices[0].name}{COPY}")]
         return placement_of_groups(graph, pair, np.maximum(group, 0) % 2, group)
     able = np.column_stack([capability(graph, d).mask & allowed_by_lists(graph, d) for d in devices])
     device = np.asarray(turn)[pieces % len(turn)]
@@ -165,53 +178,101 @@ def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Val
         rounds += 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Share:
     """What a device did in a split, in seconds of a run."""
 
-    alone: float
-    """What its ops take in the unsplit model"""
+    alone: Floats
+    """[its subgraph] what the ops take in the unsplit model"""
+    gap: Floats
+    """[its subgraph] what ops of other devices take since the one before (`cold_start.gaps`)"""
+    moved: float
+    """Bytes that came from or went to other devices"""
     measured: float
     """What its subgraphs took, with a share of the time between subgraphs"""
-    subgraphs: int
     total: float
     """What all subgraphs took"""
 
 
-def _shares(device: Device, profile: DeviceProfile, splits: Sequence[Split]) -> list[Share]:
+def _shares(device: Device, profiles: Mapping[str, DeviceProfile], splits: Sequence[Split]) -> list[Share]:
     """Of each split that uses the device."""
     shares = []
     for split in splits:
         parts = np.median([run.subgraphs for run in split.runs], axis=0)
         moved = float(np.median([sum(t.seconds for t in run.transfers) for run in split.runs]))
         between = max(float(np.median([run.total for run in split.runs])) - moved - float(parts.sum()), 0.0)
-        mine = [s for s in split.placement.subgraphs if s.device in (device.name, f"{device.name} copy")]
-        if mine:
-            alone = sum(profile.seconds.get(key, 0.0) for s in mine for key in s.ops)
-            measured = sum(float(parts[s.id]) for s in mine) + between * len(mine) / len(parts)
-            shares.append(Share(alone, measured, len(mine), float(parts.sum()) + between))
+        names = [s.device if s.device in profiles else s.device.removesuffix(COPY) for s in split.placement.subgraphs]
+        mine = np.array([name == device.name for name in names])
+        if mine.any():
+            alone = np.array([sum(profiles[name].seconds.get(key, 0.0) for key in s.ops)
+                              for name, s in zip(names, split.placement.subgraphs, strict=True)])
+            gap = gaps(np.unique(names, return_inverse=True)[1], alone)
+            measured = float(parts[mine].sum()) + between * int(mine.sum()) / len(parts)
+            shares.append(Share(alone[mine], gap[mine], _moved(split, mine), measured, float(parts.sum()) + between))
     return shares
 
 
-def split_cost(shares: Sequence[Share]) -> tuple[float, float]:
-    """(factor on the ops, seconds per subgraph) of a device, so that what it did is factor * alone + seconds * subgraphs.
+def _moved(split: Split, mine: Bools) -> float:
+    """Bytes that enter these subgraphs from others, and leave them, each tensor once."""
+    transfers = split.runs[0].transfers
+    arriving = sum(max(t.bytes, 0) for t in transfers if mine[t.target])
+    leaving = {t.tensor: max(t.bytes, 0) for t in transfers if mine[t.source]}
+    return float(arriving + sum(leaving.values()))
+
+
+@dataclass(frozen=True)
+class SplitCost:
+    """What a device does in a split: factor * ops + overhead for each subgraph + its cold start + convert * bytes."""
+
+    factor: float
+    overhead: float
+    """seconds per subgraph"""
+    cold: ColdStart
+    convert: float
+    """seconds per byte"""
+
+
+def split_cost(shares: Sequence[Share]) -> SplitCost:
+    """What a device's subgraphs cost beyond their ops.
 
     Least squares of errors relative to the whole run, because that is what a prediction is held against, with a factor of 1
-    as one more observation (ridge regression; Hoerl and Kennard, 1970). Both are kept within what makes sense.
+    as one more observation (ridge regression; Hoerl and Kennard, 1970). None is negative, and the factor has a limit.
     """
     total = np.maximum([s.total for s in shares], 1e-9)
-    alone, measured = np.array([s.alone for s in shares]) / total, np.array([s.measured for s in shares]) / total
-    unit = float(total.mean())  # of the overhead, so that both unknowns are of one size
-    count, root = np.array([s.subgraphs for s in shares]) * unit / total, _PRIOR ** 0.5
-    equations = np.column_stack([np.append(alone, root), np.append(count, 0.0)])
-    factor, overhead = np.linalg.lstsq(equations, np.append(measured, root), rcond=None)[0].tolist()
-    bounded = min(max(factor, _LEAST_FACTOR), _MOST_FACTOR)
-    if bounded != factor:
-        overhead = float((measured - bounded * alone) @ count / (count @ count))
-    if overhead < 0:
-        without = float((alone @ measured + _PRIOR) / (alone @ alone + _PRIOR))
-        bounded = min(max(without, _LEAST_FACTOR), _MOST_FACTOR)
-    return bounded, max(overhead, 0.0) * unit
+    alone, measured = (np.array([float(np.sum(x)) for x in column]) / total
+                       for column in ([s.alone for s in shares], [s.measured for s in shares]))
+    unit = float(total.mean())  # of seconds, so that all unknowns are of one size
+    launches = np.array([len(s.alone) for s in shares]) * unit / total
+    moved = np.array([s.moved for s in shares]) * unit / _UNIT_BYTES / total
+    ops, gap = np.concatenate([s.alone for s in shares]), np.concatenate([s.gap for s in shares])
+    first = np.cumsum([0, *(len(s.alone) for s in shares[:-1])])
+    found: list[tuple[float, SplitCost]] = []
+    for constant in _CONSTANTS:
+        lost = np.add.reduceat(ColdStart(unit, constant).seconds(ops, gap), first) / total
+        priors = np.diag([_PRIOR ** 0.5, 0.0, 0.0, _CONVERT_PRIOR])[[0, 3]]
+        equations = np.vstack([np.column_stack([alone, launches, lost, moved]), priors])
+        wanted = np.append(measured - alone * _LEAST_FACTOR, [0, 0])
+        error, (slower, overhead, most, convert) = _least_squares(equations, wanted)
+        factor = min(_LEAST_FACTOR + slower, _MOST_FACTOR)
+        found.append((error, SplitCost(factor, overhead * unit, ColdStart(most * unit, constant),
+                                        convert * unit / _UNIT_BYTES)))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _least_squares(equations: Floats, wanted: Floats) -> tuple[float, Floats]:
+    """Sum of squared errors, and the unknowns, of which none is negative: the best of all choices of unknowns that are 0."""
+    best, unknowns = float(wanted @ wanted), np.zeros(equations.shape[1])
+    rotation, upper = np.linalg.qr(equations)  # as few equations as unknowns, with the same solutions
+    for choice in itertools.product((False, True), repeat=len(unknowns)):
+        columns = np.flatnonzero(choice)
+        some = np.linalg.lstsq(upper[:, columns], rotation.T @ wanted, rcond=None)[0]
+        if not (np.isfinite(some) & (some >= 0)).all():
+            continue
+        error = float(np.sum((equations[:, columns] @ some - wanted) ** 2))
+        if error < best * (1 - 1e-9):
+            best, unknowns = error, np.zeros(equations.shape[1])
+            unknowns[columns] = some
+    return best, unknowns
 
 
 def _with_transfers(device: Device, profile: DeviceProfile, splits: Sequence[Split]) -> DeviceProfile:

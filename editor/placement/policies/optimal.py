@@ -65,6 +65,8 @@ def _least_latency(task: Task) -> Assignment:
         margin = 1.0 if costs.estimated or (label == label[:1]).all() else _SPLIT_MARGIN
         if best_price is None or full.total * margin < best_value - 1e-15:
             best, best_price, best_value = device, full, full.total * margin
+        if task.should_stop():
+            break
     assert best is not None and best_price is not None
     if costs.estimated and exact:
         better, proved = least_latency(graph, problem, costs, placed, best_price.total)
@@ -83,12 +85,14 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, processor=processors(constraints.devices))
-    known = [start.device[placed], *candidates(problem, costs)]
+    known = [start.device[placed]]
+    if not task.should_stop():
+        known += candidates(problem, costs)
     with contextlib.suppress(EditorError):  # no contiguous stages
         known.insert(0, pipeline(task).device[placed])
     value, first = min((value_of(problem, label, BUSIEST), number) for number, label in enumerate(known))
     found = Improved(known[first], value, busiest_bound(problem))
-    if len(problem) <= _MAX_SEARCHED_OPS:
+    if len(problem) <= _MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
     device = device_of_all_ops(task, placed, found.label)
@@ -103,7 +107,7 @@ def _searched(task: Task, problem: Problem, costs: Costs, bound: float) -> Itera
     seconds = search_seconds(task.options)
     if problem.time.shape[1] <= 2 or not 0 < len(problem) <= _MAX_SEARCHED_OPS or not seconds:
         return
-    launch = float(costs.launch.max(initial=0.0))
+    launch = costs.most_per_subgraph
     fastest = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
     for share in (0.5, 0.0) if launch else (0.0,):
         priced = replace(problem, enter=problem.enter + share * launch)
@@ -145,7 +149,7 @@ def _candidates(problem: Problem, costs: Costs) -> Iterable[Ints]:
     if problem.time.shape[1] == 1 or not len(problem):
         return
     start = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
-    launch = float(costs.launch.max(initial=0.0))
+    launch = costs.most_per_subgraph
     for share in (0.0, 0.5, 1.5) if launch else (0.0,):
         yield Expansion(problem, share * launch).solve(start)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -52,6 +53,13 @@ def register(app: Dash, state: AppState) -> None:
         if not message:
             raise PreventUpdate
         return await asyncio.to_thread(_strokes, state, message, document_id)
+
+    @app.callback(Output("change-cancelled", "data"), Input("cancel-change", "data"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def cancel(_request: Any, document_id: str) -> Any:
+        with contextlib.suppress(EditorError):  # its page will say so
+            state.document(document_id).cancel_change()
+        return no_update
 
     @app.callback(Output("hover", "children"), Input("hover-request", "data"), State("doc", "data"),
                   prevent_initial_call=True)

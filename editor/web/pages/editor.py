@@ -38,6 +38,7 @@ def editor_page(document: Document) -> html.Div:
     return html.Div([
         dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
         dcc.Store(id="strokes"), dcc.Store(id="next-stroke"), dcc.Store(id="confirmed"), dcc.Store(id="selection"),
+        dcc.Store(id="cancel-change"), dcc.Store(id="change-cancelled"),
         dcc.Store(id="applied"), dcc.Store(id="linked"),
         dcc.Store(id="ribbon", data=ribbon_of(document)), dcc.Store(id="ribbon-drawn"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),

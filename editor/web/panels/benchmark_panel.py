@@ -202,7 +202,7 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
         cards.append(_card(name, [html.B(human_seconds(profile.total))],
                            f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
                            f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
-                           f"{human_seconds(profile.launch_seconds)} · {profile.runs} runs · {profile.check}"))
+                           f"{profile.overhead} · {profile.runs} runs · {profile.check}"))
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)
