@@ -8,19 +8,20 @@ import onnxruntime as ort
 
 from editor.devices.discovery import AvailableDevice, UnusableRuntime
 from editor.devices.hardware import cpu_name
+from editor.runtimes.onnxruntime import built_in
 from editor.runtimes.onnxruntime.gpus import cuda_gpus
 from editor.runtimes.onnxruntime.plugin_trial import PluginDevice
-from editor.runtimes.onnxruntime.plugins import BUILT_IN, plugin_devices, unusable_plugins
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, NOT_A_DEVICE, SIMULATED, TITLE, memory_kind, short_name
+from editor.runtimes.onnxruntime.plugins import plugin_devices, unusable_plugins
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, SIMULATED, TITLE, memory_kind, short_name
 
 
 def available() -> Sequence[AvailableDevice]:
     """Every device: the built-in providers, the CPU last of these, and then plugins."""
     found: list[AvailableDevice] = []
-    for provider in reversed(ort.get_available_providers()):
+    for provider in reversed(built_in.usable()):
         if provider == CUDA:
             found += _cuda()
-        elif provider in BUILT_IN and provider not in NOT_A_DEVICE:
+        else:
             found.append(AvailableDevice(short_name(provider), NAME, provider, ort.__version__,
                                          cpu_name() if provider == CPU else "", TITLE, memory_space=memory_kind(provider)))
     for device, name in named_plugins(plugin_devices()).items():
@@ -31,8 +32,9 @@ def available() -> Sequence[AvailableDevice]:
 
 
 def unusable() -> Sequence[UnusableRuntime]:
-    """Plugins that are installed but cannot be used."""
-    return [UnusableRuntime(name, reason) for name, reason in unusable_plugins()]
+    """Built-in providers and plugins that are installed but cannot be used."""
+    return [*(UnusableRuntime(short_name(provider), reason) for provider, reason in built_in.unusable()),
+            *(UnusableRuntime(name, reason) for name, reason in unusable_plugins())]
 
 
 def _hardware(device: PluginDevice) -> str:

@@ -25,12 +25,11 @@ from editor.errors import ExecutionError, ExportError
 from editor.files import cache_folder, write_atomic
 from editor.isolated import IsolatedProcess, ProcessEndedError
 from editor.runtimes.onnxruntime import plugin_trial
+from editor.runtimes.onnxruntime.built_in import BUILT_IN
 from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.plugin_libraries import PluginLibrary, plugin_libraries
 from editor.runtimes.onnxruntime.plugin_trial import PluginDevice, TriedLibrary
 
-BUILT_IN = frozenset(ort.get_available_providers())
-"""Providers of the installed ONNX Runtime; after the registration of a library its own would be listed too."""
 _TRIAL_SECONDS = 8.0
 _TRIAL_MEMORY = 4 << 30
 """Bytes; drivers map a lot."""
