@@ -17,6 +17,7 @@
   solving.id = "solving";
   solving.hidden = true;
   cancel.type = "button";
+  cancel.className = "button";
   cancel.textContent = "Cancel";
   solving.append("Solving the placement …", cancel);
   document.body.append(bar, solving);

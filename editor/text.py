@@ -55,8 +55,8 @@ def apart(text: str, others: Iterable[str], length: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """"1 subgraph", "3 subgraphs"."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    """"1 subgraph", "3,000 ops"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

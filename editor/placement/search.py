@@ -130,7 +130,7 @@ def _blocks(scopes: Scopes, words: list[str], keep: Callable[[int], bool] | None
         if all(w in f"{path} {label}" for w in words) and (ends or any(w in name for w in words for name in own)):
             ops = tuple(op for op in scope.ops if keep is None or keep(op))
             if len(ops) > 1:
-                found.append(((label not in words, len(scope.path)), Found("block", scope.label, f"{len(ops)} ops", ops)))
+                found.append(((label not in words, len(scope.path)), Found("block", scope.label, f"{len(ops):,} ops", ops)))
     return [each for _, each in sorted(found, key=lambda item: item[0])]
 
 

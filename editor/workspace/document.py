@@ -465,4 +465,4 @@ class Document:
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:
             return self.graph.display_name(ops[0])
-        return f"{len(ops)} ops"
+        return f"{len(ops):,} ops"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pages import Server, act, hold, node_at, ready, until, wait_for_figure
+from pathlib import Path
+
+from conftest import write_layers
+from pages import Serve, Server, act, hold, node_at, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 
@@ -135,6 +138,20 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
     expect(page.locator("#policy")).to_have_value("pipeline")
     act(page, "hetero.commandOf('undo').run()")
     expect(page.locator("#policy")).to_have_value("optimal:latency")
+
+
+def test_a_change_that_takes_long_says_so_and_can_be_cancelled(serve: Serve, page: Page, tmp_path: Path) -> None:
+    large = write_layers(tmp_path / "large.onnx", ("a", "b", "c"))  # 3,000 ops: seconds of search on three devices
+    page.goto(serve(str(large), "--devices", "HETERO:NPU,GPU,CPU").url)
+    ready(page)
+    page.select_option("#policy", label="Optimal: throughput")
+    expect(page.locator("#solving")).to_contain_text("Solving the placement")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#notice")).to_contain_text("Cancelled. Nothing was changed.")
+    expect(page.locator("#policy")).to_have_value("priority")
+    expect(page.locator("#solving")).to_be_hidden()
+    assert page.evaluate("hetero.page.view.policy") == "priority"
+    expect(page.locator("#undo")).to_be_disabled()
 
 
 def test_drawing_rests_where_nothing_moves_and_goes_on_with_the_next_change(opened: Page) -> None:

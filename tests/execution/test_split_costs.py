@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import write_dag
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import editor
@@ -40,11 +40,12 @@ def shares(alone: list[float], subgraphs: list[int], factor: float, overhead: fl
 COUNTS = st.lists(st.integers(1, 20), min_size=2, max_size=8)
 
 
+@settings(max_examples=20)  # each has tens of thousands of plans, beside which one observation of a factor of 1 is nothing
 @given(st.floats(1.0, 3.0), st.floats(1e-5, 1e-3), COUNTS, st.floats(1e-4, 1e-1))
 def test_factor_and_overhead_are_found_where_plans_are_many(
         factor: float, overhead: float, counts: list[int], alone: float) -> None:
     counts = [*counts, 1, 3, 10]
-    found = split_cost(shares([alone * (1 + i) for i in range(len(counts))], counts, factor, overhead) * 300)
+    found = split_cost(shares([alone * (1 + i) for i in range(len(counts))], counts, factor, overhead) * 3000)
     assert found.factor == pytest.approx(factor, rel=0.03)
     assert found.overhead == pytest.approx(overhead, rel=0.1, abs=2e-2 * alone)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import editor
+from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.placement.placement import Settings
@@ -218,3 +221,25 @@ def test_costs_are_called_what_the_figures_come_from(
     _automatic(None, document, {**change, "policy": "optimal:latency", "costs": "measured"})  # type: ignore[arg-type, typeddict-item]
     assert document.placement.settings.policy_options["costs"] == "measured"
     assert op_costs(document)[1].kind == "prediction"
+
+
+def test_a_change_that_is_being_solved_can_be_cancelled_and_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    before, version = document.placement, document.version
+    done = threading.Event()
+
+    def cancel() -> None:
+        while not done.wait(0.005):
+            document.cancel_change()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    begin = time.monotonic()
+    with pytest.raises(EditorError, match="Cancelled"):
+        document.set_automatic("optimal", {"objective": "throughput", "search": 300}, "minimal")
+    done.set()
+    canceller.join()
+    assert time.monotonic() - begin < 100, "it searched on"
+    assert (document.placement, document.version, len(document.history.steps)) == (before, version, 1)
+    document.set_automatic("optimal", {}, "minimal")
+    assert document.placement.settings.policy == "optimal", "an old cancellation does not end the next change"

@@ -48,7 +48,7 @@ def _block(document: Document, ops: Sequence[int]) -> list[Any]:
     alike = (f", one of {len(block.identical)} alike" if block is not None and len(block.identical) > 1
              else f", a list of {inside} layers" if inside else "")
     name = f"{block.label}{alike}" if block is not None else "several blocks"
-    what = f"{len(ops)} ops, {human_bytes(weights)} of constants"
+    what = f"{len(ops):,} ops, {human_bytes(weights)} of constants"
     return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
 
 

@@ -134,7 +134,7 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
     top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
     name, what = _called(document, ops)
     return [heading("Inspector"), html.H3(name, className="op-type", title=name) if name else None,
-            html.Div(f"{len(ops)} ops selected{what}", className="op-name"),
+            html.Div(f"{len(ops):,} ops selected{what}", className="op-name"),
             html.H4("On"), html.Ul([html.Li([swatch(colours[d.name]), f"{d.name}: {n}"]) for d, n in
                                     zip(document.devices, counts, strict=True) if n], className="verdicts"),
             html.H4("Pin all to"),
