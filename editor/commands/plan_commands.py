@@ -22,6 +22,7 @@ from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.rules import load_rules
+from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace.sizes import parse_sizes, words
@@ -165,7 +166,7 @@ def sizes(options: argparse.Namespace) -> int:
             continue
         f = row.figures
         table.append([words(row, list(wanted)), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
-                      human_bytes(f["moved"]), counted(row.moved_ops, "op"),
+                      moved_in_words(f["moved"], f["unknown"]), counted(row.moved_ops, "op"),
                       *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}" for d in plan.devices)])
     widths = [max((len(line[i]) for line in table if len(line) > i and (len(line) > 2 or not i)), default=0)
               for i in range(len(table[0]))]

@@ -36,10 +36,7 @@ def print_summary(plan: Plan) -> None:
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
     division = plan.placement.division
     transfers = sum(len(b.to_devices) for b in division.boundaries)
-    unknown = sum(1 for b in division.transfers if b.bytes < 0)
-    more = f" and {counted(unknown, 'tensor')} of unknown size" if unknown else ""
-    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, "
-          f"{human_bytes(division.bytes_moved)}{more} moved per run")
+    print(f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, {division.moved_text} moved per run")
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
     for memory in over:

@@ -13,7 +13,7 @@ import editor
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError
 from editor.files import file_state
-from editor.text import counted, human_bytes
+from editor.text import counted
 from editor.workspace import plan_file
 
 _POLL_SECONDS = 0.5
@@ -27,12 +27,16 @@ def check(options: argparse.Namespace) -> int:
     if options.against:
         limits = plan_file.totals(options.against)
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
+    unknown = plan.placement.division.unknown_transfers
     if options.json:
-        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "limits": limits, "worse": worse}))
+        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "unknown_transfers": unknown,
+                          "limits": limits, "worse": worse}))
     else:
         for name, value in values.items():
             limit = "" if limits[name] is None else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
             print(f"{name.replace('_', ' ')}: {value:,}{limit}")
+        if unknown:
+            print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
     return 1 if worse else 0
 
 
@@ -69,6 +73,5 @@ def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Name
     plan.save(options.out / "plan.json")
     plan.export("dot", options.out)
     plan.export("log", options.out, sidecar="no")
-    moved = human_bytes(plan.placement.division.bytes_moved)
     parts = f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}"
-    print(f"{path.name}: {parts}, {moved} moved", flush=True)
+    print(f"{path.name}: {parts}, {plan.placement.division.moved_text} moved", flush=True)

@@ -207,10 +207,9 @@ def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
     predicted, basis = predicted_of(document)
     division = document.placement.division
-    unknown = sum(1 for b in division.transfers if b.bytes < 0)
     return {"ops": int((division.subgraph_of_op >= 0).sum()), "subgraphs": len(division.subgraphs),
             "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "unknown": unknown, "pins": len(document.placement.settings.pins),
+            "moved": division.bytes_moved, "unknown": division.unknown_transfers, "pins": len(document.placement.settings.pins),
             "predicted": predicted, "basis": basis}
 
 

@@ -57,7 +57,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     ``busiest`` is the load of the busiest processor, the least time between two requests.
     """
     division = placement.division
-    return {"unknown": sum(1 for b in division.transfers if b.bytes < 0), "busiest": busiest_seconds(placement, costs),
+    return {"unknown": division.unknown_transfers, "busiest": busiest_seconds(placement, costs),
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
             "memory": placement.run_memory.peaks,

@@ -11,6 +11,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.graph.types import UNKNOWN_BYTES
+from editor.text import counted, human_bytes
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,22 @@ class Division:
     def bytes_moved(self) -> int:
         """Bytes of all transfers of one run: each tensor once per destination device."""
         return sum(max(b.bytes, 0) * len(b.to_devices) for b in self.boundaries)
+
+    @property
+    def unknown_transfers(self) -> int:
+        """Tensors that other devices read and whose size is not known before a run; ``bytes_moved`` has 0 for them."""
+        return sum(1 for b in self.transfers if b.bytes < 0)
+
+    @property
+    def moved_text(self) -> str:
+        """``bytes_moved`` in words: "1.2 MB", "1.2 MB and 3 tensors of unknown size"."""
+        return moved_in_words(self.bytes_moved, self.unknown_transfers)
+
+
+def moved_in_words(size: int, unknown: int) -> str:
+    """Bytes, and how many tensors of unknown size come beside them: "1.2 MB and 3 tensors of unknown size"."""
+    beside = f" and {counted(unknown, 'tensor')} of unknown size" if unknown else ""
+    return human_bytes(size) + beside
 
 
 def divide(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> Division:

@@ -11,6 +11,7 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
 from editor.placement.hints import Hint
+from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
@@ -67,7 +68,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             html.Td(html.B(words(row, names))), html.Td([human_seconds(f["predicted"]), " ",
                                                          basis_badge(row.basis) if row.basis else None]),
             html.Td(spread), html.Td(counted(row.moved_ops, "op")), html.Td(str(f["subgraphs"])),
-            html.Td(human_bytes(f["moved"])), html.Td(memory)]))
+            html.Td(moved_in_words(f["moved"], f["unknown"])), html.Td(memory)]))
     head = [html.Th(t) for t in ("Sizes", "Latency", "Ops per device", "On other devices than now", "Subgraphs", "Moved",
                                  "Most memory")]
     return [html.Table([html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table")]
