@@ -139,7 +139,8 @@
     const count = editor.opsIn(data.ops).length;
     if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
     const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
-    return `${count} ${count === 1 ? "op" : "ops"} · Enter: go · Shift+Enter: select all${paint}`;
+    const enter = isFilter(field()?.value || "") ? "Enter: select all" : "Enter: go · Shift+Enter: select all";
+    return `${count} ${count === 1 ? "op" : "ops"} · ${enter}${paint}`;
   }
 
   /** @param {number} k */

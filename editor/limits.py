@@ -58,6 +58,9 @@ def current() -> Limits:
     return Limits(**{name: _number(name, text) for name, text in values.items() if text})  # type: ignore[arg-type]
 
 
+_WHAT = {"memory": "size", "seconds": "number of seconds"}
+
+
 def _number(name: str, text: str) -> float | int:
     number = math.nan
     if name == "memory":
@@ -68,7 +71,8 @@ def _number(name: str, text: str) -> float | int:
         number = int(text)
     if not number > 0:
         example = "8GiB" if name == "memory" else "120"
-        raise EditorError(f"{PREFIX}{name.upper()}={text[:40]!r}: must be above 0, such as {example}")
+        raise EditorError(f"--limit-{name} or {PREFIX}{name.upper()}: {text[:40]!r} is no {_WHAT.get(name, 'number')} above 0; "
+                          f"write {example}")
     return number
 
 

@@ -44,7 +44,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
     graph, division = placement.graph, placement.division
     source = best_source(graph, placement.devices)
     costs = costs_of(graph, placement.devices, source)
-    basis = basis_of(costs, source)
+    basis = basis_of(costs, source, placement.used_numbers)
     memory = placement.run_memory
     return {
         "format": "hetero-editor/report", "version": 1, "made_by": stamp,

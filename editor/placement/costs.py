@@ -69,6 +69,10 @@ class Costs:
     """Where profiles come from that were not measured here, and what they lack: "NPU: trtexec on orin, 2026-11-20"."""
     wires: WireCosts | None = None
     """Between machines, beyond what leaving and entering a device takes; None where all devices are on one."""
+    profiled: tuple[bool, ...] = ()
+    """[device] whether it has a profile; empty where none has"""
+    assumed: tuple[bool, ...] = ()
+    """[device] whether the time of any of its ops is estimated; empty where all are"""
     cold: tuple[ColdStart, ...] = ()
     """[device] what a subgraph takes longer after those of others; empty where nothing is known of it."""
     convert: Floats | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -143,9 +143,20 @@ def best_source(graph: Graph, devices: Sequence[Device]) -> str:
     return "measured" if any(has) and all(h or d.planned for h, d in zip(has, devices, strict=True)) else "estimate"
 
 
-def basis_of(costs: Costs, source: str) -> Basis:
-    """What costs of a source are; planned devices may have estimates beside the profiles of others."""
-    return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
+def basis_of(costs: Costs, source: str, used: Iterable[int] = ()) -> Basis:
+    """What costs of a source are; planned devices may have estimates beside the profiles of others.
+
+    Args:
+        costs: of all devices.
+        source: ``estimate`` or ``measured``.
+        used: numbers of the devices that a figure is about; all where there are none.
+    """
+    numbers = list(used)
+    if source == "estimate" or not costs.profiled or not numbers:
+        return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
+    between = costs.wires is not None and costs.wires.estimated
+    profiled = any(costs.profiled[d] for d in numbers)
+    return basis_of_costs(between or any(costs.assumed[d] for d in numbers), profiled, costs.origins if profiled else ())
 
 
 def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
@@ -175,8 +186,9 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
         cold[d] = ColdStart(profile.cold_seconds, profile.cold_constant)
     op[graph.op_is_constant] = 0.0
     origins = tuple(_origin(d, p) for d, p in zip(devices, profiles, strict=True) if p is not None and p.origin)
-    estimated = any(p is None or ops_without_figure(graph, p) for p in profiles)
-    return Costs(op, leave, enter, launch, estimated, whole, origins, cold=tuple(cold), convert=convert)
+    assumed = tuple(p is None or bool(ops_without_figure(graph, p)) for p in profiles)
+    return Costs(op, leave, enter, launch, any(assumed), whole, origins, None, tuple(p is not None for p in profiles), assumed,
+                 tuple(cold), convert)
 
 
 def ops_without_figure(graph: Graph, profile: DeviceProfile) -> list[int]:

@@ -123,6 +123,11 @@ class Placement:
         return {key: names[d] for key, d in zip(self.graph.op_keys, self.device_of_op.tolist(), strict=True)}
 
     @property
+    def used_numbers(self) -> list[int]:
+        """Numbers of the devices that have a subgraph."""
+        return sorted({self.device_number(s.device) for s in self.subgraphs})
+
+    @property
     def subgraphs(self) -> tuple[Subgraph, ...]:
         """The subgraphs; ids are a topological order, from 0."""
         return self.division.subgraphs

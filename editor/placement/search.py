@@ -59,6 +59,23 @@ def search(placement: Placement, text: str) -> Results:
     return Results(tuple(found), tuple(ops))
 
 
+def mixed(text: str) -> str:
+    """What to write instead of a filter that has ``layer:8``, which goes with words; "" where it has none."""
+    field = re.search(rf"\b(?:{'|'.join(_WORD_FIELDS)}):(?!:)\S+", text)
+    if not field:
+        return ""
+    return f"{field[0]} goes with words, not in a filter: write {field[0]} MatMul, or layer >= 8 and op == MatMul"
+
+
+def not_found(placement: Placement, text: str) -> str:
+    """Which part of a text finds nothing by itself; "" where each finds something, or the text is one word."""
+    parts = text.split()
+    if len(parts) < 2:
+        return ""
+    nothing = [part for part in parts if not (found := search(placement, part)).ops and not found.found]
+    return f"nothing is called {nothing[0]!r} here; the rest of the text alone may find something" if nothing else ""
+
+
 def completions(placement: Placement, text: str) -> list[str]:
     """What the end of a text may become: fields of filters and their values, as whole texts."""
     compared = re.search(r"(\w+)\s*(==|!=)\s*([^\s()]*)$", text)

@@ -198,7 +198,8 @@ def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
     """Latency of the plan by the costs that policies use, and where those come from."""
     if len(document.graph) > _PRICED_OPS:
         return None, None
-    costs, basis = op_costs(document)
+    known = _costs(document)
+    costs, basis = known.costs, basis_of(known.costs, known.source, document.placement.used_numbers)
     placed = np.flatnonzero(document.placement.constraints.placed)
     return price(document.graph, costs, document.placement.assignment.device, placed).total, basis
 

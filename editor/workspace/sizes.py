@@ -97,7 +97,7 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, pro
         placed = [graph.op_keys[op] for op in placement.placed_ops.tolist()]
         there = placement.affinity
         moved = sum(1 for key in placed if key in device and device[key] != there[key])
-        found.append(AtSizes(define, figures(placement, costs), moved, basis_of(costs, source), ""))
+        found.append(AtSizes(define, figures(placement, costs), moved, basis_of(costs, source, placement.used_numbers), ""))
     return found
 
 

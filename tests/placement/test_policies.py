@@ -22,6 +22,7 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
+from editor.placement.placement import Settings, solve
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
@@ -424,3 +425,12 @@ def test_stages_hold_their_tensors_beside_their_weights(mobilenet: Graph) -> Non
     memory = editor.partition(mobilenet, table, policy="memory").placement
     costs = estimate(mobilenet, stages.devices)
     assert memory.price(costs).total <= stages.price(costs).total * (1 + 1e-9)
+
+
+def test_memory_moves_ops_beside_large_tensors_where_that_pays_more_than_moving_weights(mobilenet: Graph) -> None:
+    """With 4 MB, less room for weights alone ended at 5 ops and 6.66 ms: the first layers have large tensors."""
+    devices = load_devices([{"name": "GPU", "backendName": "GPU", "memory": "4MB"}, {"name": "CPU", "backendName": "CPU"}])
+    found = solve(mobilenet, devices, Settings("memory"), [Capability.everything(mobilenet)] * 2)
+    assert found.run_memory.peaks["GPU"] <= 4_000_000
+    assert found.op_counts["GPU"] >= 15
+    assert found.assignment.objective is not None and found.assignment.objective < 6.6e-3

@@ -11,7 +11,7 @@ import editor
 from editor.errors import EditorError
 from editor.placement.filter import matching
 from editor.placement.placement import Placement
-from editor.placement.search import completions, search
+from editor.placement.search import completions, mixed, not_found, search
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +68,15 @@ def test_fields_and_values_are_completed(placement: Placement) -> None:
     assert f"op == {kind}" in completions(placement, f"op == {kind[:2]}")
     assert completions(placement, "device == ") == ["device == CPU", "device == GPU"]
     assert completions(placement, "") == []
+
+
+def test_what_finds_nothing_is_named_where_a_text_has_several_parts(placement: Placement) -> None:
+    assert not_found(placement, "layer:2 mlp").startswith("nothing is called 'mlp' here")
+    assert not_found(placement, "layer:99 left").startswith("nothing is called 'layer:99' here")
+    assert not_found(placement, "left right") == ""  # each finds something, and nothing is called both
+    assert not_found(placement, "mlp") == ""
+
+
+def test_a_layer_in_a_filter_is_said_to_go_with_words(placement: Placement) -> None:
+    assert mixed("layer:8-15 and op == Neg").startswith("layer:8-15 goes with words")
+    assert mixed("layer >= 8 and op == Neg") == mixed("op == 'a::b'") == ""

@@ -116,6 +116,9 @@ def test_ready_made_layouts_are_solved_with_the_costs_of_their_comparison(
     source = best_source(mobilenet, plan.devices)
     costs = costs_of(mobilenet, plan.devices, source)
     assert source == "measured" and str(basis_of(costs, source)) == "estimate in part from profile"
+    assert str(basis_of(costs, source, [0])) == "estimate from shapes", "only the planned GPU, which has no profile"
+    assert str(basis_of(costs, source, [1])) == "prediction from profile", "only the CPU, which has one"
+    assert plan.placement.used_numbers == [0]
     layouts = {one.name: one.placement for one in ready_made(plan.placement)}
     least = layouts["least latency"]
     assert least is not None and least.settings.policy_options["costs"] == "measured"

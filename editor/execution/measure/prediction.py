@@ -38,7 +38,7 @@ def costs_by_best_source(placement: Placement) -> tuple[Costs, Basis]:
     """Costs from profiles where every real device has one, else from shapes; and what to call them."""
     source = best_source(placement.graph, placement.devices)
     costs = costs_of(placement.graph, placement.devices, source)
-    return costs, basis_of(costs, source)
+    return costs, basis_of(costs, source, placement.used_numbers)
 
 
 def surprise(placement: Placement, costs: Costs, measured: Parts, total: float,

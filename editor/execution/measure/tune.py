@@ -39,7 +39,7 @@ class Tuned:
     @property
     def best(self) -> str:
         """Name of the candidate to take: the fastest, but the present plan where none is seen to be faster."""
-        present, fastest = self._present, self.results[0]
+        present, fastest = self._present, self._fastest
         if present is None or (fastest is not present and self.is_faster(fastest)):
             return fastest.plan
         return present.plan
@@ -49,8 +49,9 @@ class Tuned:
         """What to do, in a sentence."""
         present = self._present
         if present is None or self.best != PRESENT:
-            evidence = self.evidence(self.results[0])
-            return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}."
+            evidence = self.evidence(self._fastest)
+            kind = " (an estimate: it ran on a stand-in)" if self._fastest.estimated else ""
+            return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}{kind}."
         if len(self.results) == 1:
             return "There is no other plan to try."
         return "No candidate is seen to be faster than the current plan."
@@ -64,6 +65,13 @@ class Tuned:
     def is_faster(self, result: BenchmarkResult) -> bool:
         """Whether a candidate is faster than the present plan beyond the noise."""
         return self.evidence(result).endswith("faster")
+
+    @property
+    def _fastest(self) -> BenchmarkResult:
+        """The first; where that ran on a stand-in, the first real one from which no difference is seen."""
+        first = self.results[0]
+        real = (r for r in self.results if first.estimated and not r.estimated and compared(r, first) == "no difference seen")
+        return next(real, first)
 
     @property
     def _present(self) -> BenchmarkResult | None:

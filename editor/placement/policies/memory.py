@@ -23,6 +23,10 @@ from editor.text import human_bytes
 _STEPS, _LARGEST = 12, 3
 _ROOM_SHARES = (1.0, 0.85, 0.7, 0.5)
 """Of a limit that weights may have, where one device is filled after the other; the rest is for tensors."""
+_TENSOR_SHARES = (1.0, 0.6, 0.3)
+"""Of a full device's memory: ops beside more tensors leave it first. Which pays depends on what fills it."""
+_CLOSE = 1.02
+"""Times the bound: good enough."""
 _ROUNDS = 16
 """Of less room for weights, or fewer ops with large tensors, until the peak fits."""
 
@@ -62,14 +66,43 @@ def memory(task: Task) -> Assignment:
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
-    room, allowed = limits * shrinkage, constraints.allowed
-    best, closest = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size)), None
+    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size))
+    whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
+    bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
+    closest = None
+    for share in _TENSOR_SHARES:
+        best, found = _improved(task, costs, size, limits, shrinkage, best, share)
+        closest = min((each for each in (closest, found) if each is not None), key=lambda each: each.total, default=None)
+        if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
+            break
+    if best is not None:
+        total, device = best
+        because = _reasons(task, costs, device, limits, size[:, None] / shrinkage)
+        return Assignment(device, because, total, min(bound, total), "latency within memory", costs.estimated)
+    raise EditorError(_too_large(task, size, limits, shrinkage, closest))
+
+
+def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, best: tuple[float, Ints] | None,
+              share: float) -> tuple[tuple[float, Ints] | None, _Excess | None]:
+    """The cheapest placement that fits, and that which lacks least; each round has less room, or fewer ops with large tensors.
+
+    Args:
+        task: what is placed.
+        costs: its costs.
+        size: [op] bytes of weights.
+        limits: [device] bytes.
+        shrinkage: [device] as ``weight_shrinkage`` returns it.
+        best: the price and devices of the cheapest one so far.
+        share: of a full device's memory; ops that run while tensors alone take more leave it before weights do.
+    """
+    graph, placed = task.constraints.graph, task.placed
+    room, allowed, closest = limits * shrinkage, task.constraints.allowed, None
     for _ in range(_ROUNDS):
-        problem = Problem.of(constraints.graph, costs, allowed, placed, room, size)
+        problem = Problem.of(graph, costs, allowed, placed, room, size)
         fitting = []
         for label in _fitting(problem, costs):
             device = device_of_all_ops(task, placed, label)
-            fitting.append((price(constraints.graph, costs, device, placed).total, device))
+            fitting.append((price(graph, costs, device, placed).total, device))
         too_large = []
         if not fitting and closest is None and best is None:  # not even the weights: what lacks least, for the message
             closest = _nearest(task, problem, costs, limits)
@@ -81,26 +114,20 @@ def memory(task: Task) -> Assignment:
                 best = total, device
                 break
             too_large.append(excess)
-        if not too_large:
+        if not too_large or task.should_stop():
             break
         found = min(too_large, key=lambda each: each.total)
         closest = min(closest or found, found, key=lambda each: each.total)
-        over, device, needed = found.over, found.device, found.needed
-        fewer = _without_large_tensors(allowed, device, needed, limits)
+        fewer = _without_large_tensors(allowed, found.device, found.needed, limits, share)
         if fewer is not None:
             allowed = fewer
             continue
         # What another device had too much of in an earlier round, it may not have now.
+        over = found.over
         room = np.where(over > 0, np.minimum(room, limits * shrinkage) - over * shrinkage, limits * shrinkage)
         if (room < 0).any():
             break
-    if best is not None:
-        total, device = best
-        whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
-        bound = min(lower_bound(whole, costs), total)  # a bound for weights alone holds for the peak
-        because = _reasons(task, costs, device, limits, size[:, None] / shrinkage)
-        return Assignment(device, because, total, bound, "latency within memory", costs.estimated)
-    raise EditorError(_too_large(task, size, limits, shrinkage, closest))
+    return best, closest
 
 
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
@@ -163,8 +190,8 @@ def _reasons(task: Task, costs: Costs, device: Ints, limits: Floats, size: Float
     return because
 
 
-def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats) -> Bools | None:
-    """[op, device] the choices without those ops on a full device that run while tensors alone take more than it has.
+def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats, share: float) -> Bools | None:
+    """[op, device] the choices without those ops on a full device that run while tensors alone take more than a share of it.
 
     None where there are none of them with another choice: then fewer weights are what is left to do.
     """
@@ -172,7 +199,7 @@ def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limi
     for d, memory in enumerate(needed.devices):
         if memory.peak <= limits[d]:
             continue
-        ops = needed.ops[memory.live > limits[d]]
+        ops = needed.ops[memory.live > share * limits[d]]
         fewer[ops[device[ops] == d], d] = False
     fewer[~fewer.any(axis=1)] = allowed[~fewer.any(axis=1)]
     return None if (fewer == allowed).all() else fewer

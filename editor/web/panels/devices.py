@@ -93,13 +93,14 @@ def device_list(document: Document) -> list[Any]:
     rows = []
     for i, device in enumerate(document.devices):
         count = counts[device.name]
+        number = [html.B(f"{count:,}"), " op, " if count == 1 else " ops, "]
         row = html.Button([
             swatch(colours[device.name]),
             html.Span([html.Span([html.Span(device.name, className="device-name"),
                                   ], className="device-line"),
                        html.Span([planned_badge("planned") if device.planned else None, f" {_what(device, document.devices)}"],
                                  className="device-what"),
-                       html.Span([html.B(f"{count:,}"), " ops, " if count != 1 else " op, ", *_room(memory[device.name], device)],
+                       html.Span([*number, *_room(memory[device.name], device)],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
             html.Kbd(str(i + 1)) if i < 9 else None,
         ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
