@@ -47,7 +47,7 @@ def plan(document: Document) -> list[Any]:
     moved = [_plan_row(b.tensor, human_bytes(b.bytes), f"{b.source} → {', '.join(map(str, b.targets))}", "goto",
                        f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
     parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
-    return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
+    return [heading("Plan"), html.H3(["Load of the devices, in ops ", basis_badge(basis)], className="part"),
             html.Ul(devices, className="shares"),
             html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
             html.H3("Largest subgraphs", className="part"), html.Ul(parts),
