@@ -65,7 +65,7 @@ def _print_fallbacks(plan: Plan) -> None:
         by_reason.setdefault((fallback.wanted, reason), []).append(fallback)
     for (wanted, reason), kinds in list(by_reason.items())[:_MOST_REASONS]:
         ops = ", ".join(f"{len(f.ops)} {f.op_type}" for f in kinds[:_MOST_KINDS])
-        more = f" and {len(kinds) - _MOST_KINDS} more kinds" if len(kinds) > _MOST_KINDS else ""
+        more = f" and {counted(len(kinds) - _MOST_KINDS, 'more kind')}" if len(kinds) > _MOST_KINDS else ""
         print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
     if len(by_reason) > _MOST_REASONS:
         print(f"  and for {counted(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them")

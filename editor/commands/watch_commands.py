@@ -27,6 +27,8 @@ def check(options: argparse.Namespace) -> int:
     if options.against:
         limits = plan_file.totals(options.against)
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
+    if all(limit is None for limit in limits.values()):
+        print("note: nothing is checked without --against PLAN, --max-subgraphs or --max-bytes", file=sys.stderr)
     unknown = plan.placement.division.unknown_transfers
     if options.json:
         print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "unknown_transfers": unknown,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from dash import html
@@ -37,8 +38,9 @@ def fallbacks_view(document: Document) -> list[Any]:
     ops = sum(len(f.ops) for f in found)
     head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved", "Time lost")]
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    rows = [_row(i, fallback, colours) for i, fallback in enumerate(found[:MOST_ROWS])]
-    more = [html.P(f"And {len(found) - MOST_ROWS} more kinds.", className="hint")] if len(found) > MOST_ROWS else []
+    of_type = Counter(document.graph.type_label(op) for op in document.placement.placed_ops.tolist())
+    rows = [_row(i, fallback, colours, of_type[fallback.op_type]) for i, fallback in enumerate(found[:MOST_ROWS])]
+    more = [html.P(f"And {counted(len(found) - MOST_ROWS, 'more kind')}.", className="hint")] if len(found) > MOST_ROWS else []
     reasons = {(f.wanted, f.reason) for f in found}
     chosen = sum(chosen_elsewhere(document.placement).values())
     verb = "is" if chosen == 1 else "are"
@@ -71,7 +73,8 @@ def _none(document: Document) -> str:
             f"{'is' if elsewhere == 1 else 'are'} elsewhere because of the policy, rules or pins.")
 
 
-def _row(number: int, fallback: Fallback, colours: dict[str, str]) -> html.Tr:
+def _row(number: int, fallback: Fallback, colours: dict[str, str], of_type: int) -> html.Tr:
+    """``of_type``: all ops of the type in the model; a rule is for all of them, also those that did not fall back."""
     why: Any = fallback.reason
     if fallback.source.startswith("https://"):
         why = [fallback.reason.replace(f" ({fallback.source})", ""), " ",
@@ -86,8 +89,9 @@ def _row(number: int, fallback: Fallback, colours: dict[str, str]) -> html.Tr:
         html.Td(human_seconds(fallback.seconds)),
         html.Td([_action("Select", "select", ops, "Select these ops"),
                  _action("+ neighbours", "neighbours", ops, "Select these ops and their neighbours, to move them together"),
-                 _action("Rule", "rule", f"{fallback.op_type}|{fallback.devices[0]}",
-                         f"A rule that sends all {fallback.op_type} to {fallback.devices[0]}, whatever the policy")],
+                 _action("Rule" if of_type <= len(fallback.ops) else f"Rule for all {of_type:,}", "rule",
+                         f"{fallback.op_type}|{fallback.devices[0]}",
+                         f"Sends all {of_type:,} {fallback.op_type} to {fallback.devices[0]}, whatever the policy")],
                 className="buttons")], **{"data-row": str(number)})
 
 
