@@ -43,13 +43,14 @@ def basis_of_costs(estimated: bool, profiled: bool, origins: Sequence[str] = ())
     Args:
         estimated: the time of some op comes from shapes and stated peaks.
         profiled: some cost comes from a profile.
-        origins: of profiles that were measured elsewhere: device, tool, machine and date.
+        origins: of profiles that were measured elsewhere: device, tool, machine and date; "" for others.
     """
+    elsewhere = [origin for origin in origins if origin]
     if not profiled:
         return Basis(Kind.ESTIMATE, "from shapes")
-    profile = "imported profile" if origins else "profile"
+    profile = "imported profile" if elsewhere else "profile"
     kind = Kind.ESTIMATE if estimated else Kind.PREDICTION
-    return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(origins))
+    return Basis(kind, f"{'in part ' if estimated else ''}from {profile}", "; ".join(elsewhere))
 
 
 def kind_of_run(on_stand_in: bool) -> Kind:

@@ -59,6 +59,7 @@ def current() -> Limits:
 
 
 _WHAT = {"memory": "size", "seconds": "number of seconds"}
+"""What the limits are that options of the command line set, too."""
 
 
 def _number(name: str, text: str) -> float | int:
@@ -71,8 +72,9 @@ def _number(name: str, text: str) -> float | int:
         number = int(text)
     if not number > 0:
         example = "8GiB" if name == "memory" else "120"
-        raise EditorError(f"--limit-{name} or {PREFIX}{name.upper()}: {text[:40]!r} is no {_WHAT.get(name, 'number')} above 0; "
-                          f"write {example}")
+        option = f"--limit-{name} or " if name in _WHAT else ""
+        what = _WHAT.get(name, "whole number")
+        raise EditorError(f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is no {what} above 0; write {example}")
     return number
 
 
@@ -92,7 +94,7 @@ def exceeded(what: str, name: str, example: str) -> LimitError:
         name: of the field of ``Limits``.
         example: a larger limit.
     """
-    option = f"--limit-{name} {example} or the environment variable " if name in ("seconds", "memory") else ""
+    option = f"--limit-{name} {example} or the environment variable " if name in _WHAT else ""
     return LimitError(f"{what}. If you trust the file, raise the limit with {option}{PREFIX}{name.upper()}={example}")
 
 

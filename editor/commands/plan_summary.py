@@ -30,7 +30,7 @@ def print_summary(plan: Plan) -> None:
     if assignment.objective is not None:
         source = str(plan.settings.policy_options.get("costs", "estimate"))
         origins = costs_of(plan.graph, plan.devices, source).origins
-        kind = basis_of_costs(assignment.estimated, True, origins) if origins else (
+        kind = basis_of_costs(assignment.estimated, True, origins) if any(origins) else (
             Kind.ESTIMATE if assignment.estimated else Kind.PREDICTION)
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")

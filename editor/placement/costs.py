@@ -66,7 +66,8 @@ class Costs:
     whole: Floats | None = None
     """[device] seconds of the unsplit model, launch included; NaN where it was not measured. In a split, ops take longer."""
     origins: tuple[str, ...] = ()
-    """Where profiles come from that were not measured here, and what they lack: "NPU: trtexec on orin, 2026-11-20"."""
+    """[device] where a profile comes from that was not measured here, and what it lacks: "NPU: trtexec on orin, 2026-11-20";
+    "" for the others, and empty where none has a profile"""
     wires: WireCosts | None = None
     """Between machines, beyond what leaving and entering a device takes; None where all devices are on one."""
     profiled: tuple[bool, ...] = ()
@@ -177,10 +178,16 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
         device_of_subgraph[subgraph_of_op[placed]] = device[placed]
         launches = float(costs.launch[device_of_subgraph].sum())
         if costs.cold:
-            ops: Floats = np.zeros(len(device_of_subgraph))
-            np.add.at(ops, subgraph_of_op[placed], costs.op[placed, device[placed]])
+            ops = seconds_of_ops(costs, device, subgraph_of_op, placed)
             launches += float(costs.cold_seconds(device_of_subgraph, ops).sum())
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
+
+
+def seconds_of_ops(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints) -> Floats:
+    """[subgraph] seconds of its ops, without launches, cold starts and what it converts."""
+    seconds: Floats = np.zeros(int(subgraph_of_op.max(initial=-1)) + 1)
+    np.add.at(seconds, subgraph_of_op[placed], costs.op[placed, device[placed]])
+    return seconds
 
 
 def boundary_seconds(graph: Graph, costs: Costs, tensor: str, source: int, targets: Sequence[int]) -> float:

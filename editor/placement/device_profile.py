@@ -155,8 +155,8 @@ def basis_of(costs: Costs, source: str, used: Iterable[int] = ()) -> Basis:
     if source == "estimate" or not costs.profiled or not numbers:
         return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
     between = costs.wires is not None and costs.wires.estimated
-    profiled = any(costs.profiled[d] for d in numbers)
-    return basis_of_costs(between or any(costs.assumed[d] for d in numbers), profiled, costs.origins if profiled else ())
+    assumed, profiled = any(costs.assumed[d] for d in numbers), any(costs.profiled[d] for d in numbers)
+    return basis_of_costs(between or assumed, profiled, [costs.origins[d] for d in numbers])
 
 
 def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
@@ -185,10 +185,10 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
         leave[:, d] += convert[d] * sizes
         cold[d] = ColdStart(profile.cold_seconds, profile.cold_constant)
     op[graph.op_is_constant] = 0.0
-    origins = tuple(_origin(d, p) for d, p in zip(devices, profiles, strict=True) if p is not None and p.origin)
+    origins = tuple("" if p is None or not p.origin else _origin(d, p) for d, p in zip(devices, profiles, strict=True))
     assumed = tuple(p is None or bool(ops_without_figure(graph, p)) for p in profiles)
-    return Costs(op, leave, enter, launch, any(assumed), whole, origins, None, tuple(p is not None for p in profiles), assumed,
-                 tuple(cold), convert)
+    return Costs(op, leave, enter, launch, any(assumed), whole, origins, profiled=tuple(p is not None for p in profiles),
+                 assumed=assumed, cold=tuple(cold), convert=convert)
 
 
 def ops_without_figure(graph: Graph, profile: DeviceProfile) -> list[int]:

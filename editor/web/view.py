@@ -36,7 +36,7 @@ def view_of(document: Document) -> View:
     keys = document.graph.op_keys
     pins, forced = placement.settings.pins, placement.settings.forced
     colours = colours_of(document)
-    costs, basis = op_costs(document)
+    costs, basis = plan_costs(document)
     seconds, weights = costs.op[ops, placement.assignment.device[ops]], op_bytes(document.graph)[ops]
     return {
         "document": document.id, "version": document.version, "ops": ops,
@@ -135,14 +135,24 @@ def op_costs(document: Document) -> tuple[Costs, Basis]:
     return known.costs, basis_of(known.costs, known.source)
 
 
+def plan_costs(document: Document) -> tuple[Costs, Basis]:
+    """The same costs; and what to call figures of the plan, which devices that it does not use have no part in."""
+    known = _costs(document)
+    return known.costs, basis_of(known.costs, known.source, document.placement.used_numbers)
+
+
 def layout_costs(document: Document, layout: Layout) -> tuple[Costs, Basis]:
     """Costs of a layout: those of the plan, or of the devices that it was kept with."""
-    if not layout.other_devices or layout.placement is None:
+    if layout.placement is None:
         return op_costs(document)
+    used = layout.placement.used_numbers
+    if not layout.other_devices:
+        known = _costs(document)
+        return known.costs, basis_of(known.costs, known.source, used)
     graph, devices = document.graph, layout.placement.devices
     source = "estimate" if chosen_costs(document.placement.settings) == "estimate" else best_source(graph, devices)
     costs = costs_of(graph, devices, source)
-    return costs, basis_of(costs, source)
+    return costs, basis_of(costs, source, used)
 
 
 def source_of(document: Document) -> str:
@@ -198,8 +208,7 @@ def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
     """Latency of the plan by the costs that policies use, and where those come from."""
     if len(document.graph) > _PRICED_OPS:
         return None, None
-    known = _costs(document)
-    costs, basis = known.costs, basis_of(known.costs, known.source, document.placement.used_numbers)
+    costs, basis = plan_costs(document)
     placed = np.flatnonzero(document.placement.constraints.placed)
     return price(document.graph, costs, document.placement.assignment.device, placed).total, basis
 

@@ -136,7 +136,12 @@ def test_a_filter_is_completed_and_an_unknown_field_is_named(opened: Page) -> No
     page.locator("#search-list [role=option]").filter(has_text="flops").first.click()
     expect(field).to_have_value("flops ")
     page.keyboard.type("> 1 and colour == red")
-    expect(page.locator("#search-note")).to_contain_text("there is no field 'colour'")
+    note = page.locator("#search-note")
+    expect(note).to_contain_text("there is no field 'colour'")
+    for text, said in (("op == Neg", "Enter: select all"), ("layer:2 left", "Enter: go · Shift+Enter: select all"),
+                       ("layer:2 mlp", "Nothing is called 'mlp' here"), ("layer:2 and op == Neg", "layer:2 goes with words")):
+        field.fill(text)
+        expect(note).to_contain_text(said, ignore_case=True)
 
 
 def test_alt_and_a_number_paint_what_was_found(opened: Page) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -21,7 +22,7 @@ from editor.execution.jobs.service import Channel, JobService
 from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_needed_by
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
-from editor.execution.measure.tune import tune
+from editor.execution.measure.tune import Tuned, tune
 from editor.graph.graph import Graph
 from editor.placement.placement import Settings, solve
 from editor.runtimes.onnxruntime.evaluate import optimized_graph
@@ -207,6 +208,12 @@ def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> Non
     best = tuned.results[0]
     assert best.predicted is not None and best.difference is not None
     assert best.predicted_basis is not None and best.predicted_basis.kind == "estimate"
+    # A stand-in's time is no reason to take its plan, where a real run is not seen to be slower.
+    stand_in, real = replace(best, plan="stand-in", estimated=True), replace(best, plan="real", estimated=False)
+    assert Tuned((stand_in, real), {}).best == "real"
+    assert Tuned((stand_in,), {}).proposal == "Proposed: “stand-in” (an estimate: it ran on a stand-in)."
+    slow = replace(real, total=replace(real.total, median=10.0, low=9.9, high=10.1))
+    assert Tuned((stand_in, slow), {}).best == "stand-in"
 
 
 def test_a_difference_is_traced_to_the_subgraph_that_causes_it(mobilenet: Graph) -> None:

@@ -119,6 +119,8 @@ def test_ready_made_layouts_are_solved_with_the_costs_of_their_comparison(
     assert str(basis_of(costs, source, [0])) == "estimate from shapes", "only the planned GPU, which has no profile"
     assert str(basis_of(costs, source, [1])) == "prediction from profile", "only the CPU, which has one"
     assert plan.placement.used_numbers == [0]
+    elsewhere = replace(costs, origins=("", "CPU: trtexec on orin"))
+    assert "orin" in str(basis_of(elsewhere, source, [0, 1])) and "orin" not in str(basis_of(elsewhere, source, [0]))
     layouts = {one.name: one.placement for one in ready_made(plan.placement)}
     least = layouts["least latency"]
     assert least is not None and least.settings.policy_options["costs"] == "measured"

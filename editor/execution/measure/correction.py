@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from editor.errors import EditorError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import expected_parts
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
 from editor.placement.placement import Placement
 
@@ -32,12 +30,6 @@ def _changed(costs: Costs, placement: Placement, result: BenchmarkResult) -> lis
     changes = {b.device: b.time.median / known[b.device] - 1 for b in result.baselines
                if b.time is not None and b.time.count > 1 and known.get(b.device, 0) > 0}  # NaN is not
     return [f"{change * 100:+.0f} % on {name}" for name, change in changes.items() if abs(change) > _MOST_CHANGE]
-
-
-def _seconds_of_ops(placement: Placement, costs: Costs, subgraphs: list[int]) -> float:
-    placed = placement.placed_ops
-    inside = placed[np.isin(placement.division.subgraph_of_op[placed], subgraphs)]
-    return float(costs.op[inside, placement.assignment.device[inside]].sum())
 
 
 def check_correctable(placement: Placement, mode: str) -> None:
@@ -79,6 +71,7 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         raise EditorError(f"the unsplit model takes another time than in its profile ({', '.join(changed)}): the machine has "
                           "changed, and the plan says nothing about its profiles. Profile again")
     expected = expected_parts(placement, costs)
+    ops = seconds_of_ops(costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops)
     measured = {s.id: s.time.median for s in result.subgraphs}
     transfers = sum(t.time.median for t in result.transfers)
     ratio = transfers / expected.transfers if expected.transfers else 0.0
@@ -92,7 +85,7 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         if not mine or profile is None:
             continue
         taken, launch = sum(measured[i] for i in mine), float(costs.launch[number])
-        warm = _seconds_of_ops(placement, costs, mine)
+        warm = float(ops[mine].sum())
         beyond = sum(expected.subgraphs[i] - launch for i in mine) - warm
         if taken < warm + beyond:  # not even that: so cold starts and conversions cost nothing here
             beyond = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from editor.graph.flops import Floats
 from editor.kinds import Basis
-from editor.placement.costs import Costs, transfer_seconds
+from editor.placement.costs import Costs, seconds_of_ops, transfer_seconds
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement
 from editor.text import human_seconds
@@ -126,10 +126,8 @@ def expected_parts(placement: Placement, costs: Costs) -> Parts:
     """What costs say of each subgraph, its overhead included, and of all transfers."""
     device, subgraph_of_op = placement.assignment.device, placement.division.subgraph_of_op
     placed = placement.placed_ops
-    seconds = np.zeros(len(placement.subgraphs))
-    np.add.at(seconds, subgraph_of_op[placed], costs.op[placed, device[placed]])
-    number = {d.name: i for i, d in enumerate(placement.devices)}
-    of_subgraph = np.array([number[s.device] for s in placement.subgraphs], np.int64)
+    seconds = seconds_of_ops(costs, device, subgraph_of_op, placed)
+    of_subgraph = np.array([placement.device_number(s.device) for s in placement.subgraphs], np.int64)
     seconds += costs.launch[of_subgraph] + costs.cold_seconds(of_subgraph, seconds)
     convert = _convert_seconds(placement, costs)
     return Parts({s.id: float(seconds[s.id] + convert[s.id]) for s in placement.subgraphs},

@@ -44,8 +44,8 @@ _LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
 _PRIOR = 0.5
 """Weight of "ops take as long in a split as in the unsplit model", relative to one measured plan. Without it, noise of a
 few plans becomes a factor, and moving one op changes what all others are said to take."""
-_CONVERT_PRIOR = 0.2
-"""Of "no layouts are converted" (see `split_cost`): models whose boundaries are small tell nothing about it."""
+_CONVERT_PRIOR = 0.04
+"""The same of "no layouts are converted": models whose boundaries are small tell nothing about it."""
 _CONSTANTS = (60e-6, 125e-6, 250e-6, 500e-6, 1e-3, 2e-3, 4e-3)
 """Seconds, of which the one that fits best is a device's: after that long, most of a cold start is over."""
 _UNIT_BYTES = 1e6
@@ -236,7 +236,8 @@ def split_cost(shares: Sequence[Share]) -> SplitCost:
     """What a device's subgraphs cost beyond their ops.
 
     Least squares of errors relative to the whole run, because that is what a prediction is held against, with a factor of 1
-    as one more observation (ridge regression; Hoerl and Kennard, 1970). None is negative, and the factor has a limit.
+    as one more observation, and one of no conversions (ridge regression; Hoerl and Kennard, 1970). None is negative, and the
+    factor has a limit.
     """
     total = np.maximum([s.total for s in shares], 1e-9)
     alone, measured = (np.array([float(np.sum(x)) for x in column]) / total
@@ -246,12 +247,12 @@ def split_cost(shares: Sequence[Share]) -> SplitCost:
     moved = np.array([s.moved for s in shares]) * unit / _UNIT_BYTES / total
     ops, gap = np.concatenate([s.alone for s in shares]), np.concatenate([s.gap for s in shares])
     first = np.cumsum([0, *(len(s.alone) for s in shares[:-1])])
+    priors = np.diag([_PRIOR ** 0.5, 0.0, 0.0, _CONVERT_PRIOR ** 0.5])[[0, 3]]
+    wanted = np.append(measured - alone * _LEAST_FACTOR, [0.0, 0.0])
     found: list[tuple[float, SplitCost]] = []
     for constant in _CONSTANTS:
         lost = np.add.reduceat(ColdStart(unit, constant).seconds(ops, gap), first) / total
-        priors = np.diag([_PRIOR ** 0.5, 0.0, 0.0, _CONVERT_PRIOR])[[0, 3]]
         equations = np.vstack([np.column_stack([alone, launches, lost, moved]), priors])
-        wanted = np.append(measured - alone * _LEAST_FACTOR, [0, 0])
         error, (slower, overhead, most, convert) = _least_squares(equations, wanted)
         factor = min(_LEAST_FACTOR + slower, _MOST_FACTOR)
         found.append((error, SplitCost(factor, overhead * unit, ColdStart(most * unit, constant),

@@ -22,15 +22,9 @@ _FOLDER = Path(ort.__file__).parent / "capi"
 _PREFIX, _SUFFIX = ("", ".dll") if sys.platform == "win32" else ("lib", ".dylib" if sys.platform == "darwin" else ".so")
 
 
-def usable() -> list[str]:
-    """Providers that can be used, in ONNX Runtime's order."""
-    return [p for p in ort.get_available_providers() if p in BUILT_IN - NOT_A_DEVICE and not load_problem(p)]
-
-
-def unusable() -> list[tuple[str, str]]:
-    """(provider, why it cannot be used)"""
-    found = ((p, load_problem(p)) for p in ort.get_available_providers() if p in BUILT_IN - NOT_A_DEVICE)
-    return [(provider, reason) for provider, reason in found if reason]
+def problems() -> dict[str, str]:
+    """Provider -> why it cannot be used, "" where it can; in ONNX Runtime's order."""
+    return {p: load_problem(p) for p in ort.get_available_providers() if p in BUILT_IN - NOT_A_DEVICE}
 
 
 @cache

@@ -18,7 +18,9 @@ from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, SIMULATED, TI
 def available() -> Sequence[AvailableDevice]:
     """Every device: the built-in providers, the CPU last of these, and then plugins."""
     found: list[AvailableDevice] = []
-    for provider in reversed(built_in.usable()):
+    for provider, problem in reversed(built_in.problems().items()):
+        if problem:
+            continue
         if provider == CUDA:
             found += _cuda()
         else:
@@ -33,7 +35,7 @@ def available() -> Sequence[AvailableDevice]:
 
 def unusable() -> Sequence[UnusableRuntime]:
     """Built-in providers and plugins that are installed but cannot be used."""
-    return [*(UnusableRuntime(short_name(provider), reason) for provider, reason in built_in.unusable()),
+    return [*(UnusableRuntime(short_name(provider), problem) for provider, problem in built_in.problems().items() if problem),
             *(UnusableRuntime(name, reason) for name, reason in unusable_plugins())]
 
 

@@ -12,7 +12,7 @@ from editor.graph.flops import op_bytes
 from editor.placement.fallbacks import fallbacks
 from editor.web.drawing.spans import spans
 from editor.web.messages import Ribbon, RibbonPart
-from editor.web.view import op_costs
+from editor.web.view import plan_costs
 from editor.workspace.document import Document
 
 
@@ -24,7 +24,7 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
         result: a benchmark of exactly this plan, in mode latency.
     """
     placement = document.placement
-    costs, basis = op_costs(document)
+    costs, basis = plan_costs(document)
     placed, device, count = placement.placed_ops, placement.assignment.device, len(placement.subgraphs)
     part = placement.division.subgraph_of_op[placed]
     seconds = np.bincount(part, costs.op[placed, device[placed]], count)

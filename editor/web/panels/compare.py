@@ -15,7 +15,7 @@ from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
-from editor.web.view import colours_of, layout_costs, op_costs, step_of
+from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import Layout, differing, figures
 from editor.workspace.sizes import AtSizes, words
@@ -76,7 +76,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
 
 def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     """The table of figures; differences are against the present plan."""
-    costs, basis = op_costs(document)
+    costs, basis = plan_costs(document)
     now = document.placement
     base = figures(now, costs)
     colours = colours_of(document, [d for layout in layouts if layout.placement is not None for d in layout.placement.devices])

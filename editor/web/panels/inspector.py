@@ -16,7 +16,7 @@ from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
 from editor.web.rule_rows import labels_of
-from editor.web.view import colours_of, op_costs
+from editor.web.view import colours_of, plan_costs
 from editor.workspace.document import Document
 
 _FEW = 5
@@ -26,7 +26,7 @@ _FEW = 5
 def plan(document: Document) -> list[Any]:
     """Nothing is selected: the plan in short."""
     placement, graph = document.placement, document.graph
-    colours, (costs, basis) = colours_of(document), op_costs(document)
+    colours, (costs, basis) = colours_of(document), plan_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device
     seconds = np.bincount(device[ops], costs.op[ops, device[ops]], len(document.devices))
     if seconds.sum():  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
