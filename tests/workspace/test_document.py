@@ -189,7 +189,7 @@ def test_the_load_of_the_devices_and_what_a_split_adds_are_the_latency_of_the_st
         document.paint(ops[list(painted)].tolist(), 1)
     costs, _ = op_costs(document)
     price = document.placement.price(costs)
-    shown = re.findall(r"ops, ([\d.]+) (ms|µs), \d+% of the time", re.sub(r"1 op,", "1 ops,", str(plan(document))))
+    shown = re.findall(r"ops in ([\d.]+) (ms|µs), \d+% of the time", re.sub(r"1 op in", "1 ops in", str(plan(document))))
     load = sum(float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] for number, unit in shown)
     assert len(shown) == 2 and load == pytest.approx(price.compute, rel=0.01)
     predicted, _ = predicted_of(document)

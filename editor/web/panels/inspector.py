@@ -35,7 +35,7 @@ def plan(document: Document) -> list[Any]:
     devices = [html.Li([swatch(colours[d.name]),
                         html.Button(d.name, className="device-name link", title=f"Select all ops on {d.name}",
                                     disabled=not placement.op_counts[d.name], **{"data-all-on": str(i)}),
-                        html.Span(f"{counted(placement.op_counts[d.name], 'op')}, {human_seconds(seconds[i])}, "
+                        html.Span(f"{counted(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
                                   f"{share[i]:.0%} of the time"),
                         html.Span(className="share-bar", style={"width": f"{100 * share[i]:.1f}%",
                                                                 "minWidth": "1px" if share[i] else "0",
@@ -47,7 +47,7 @@ def plan(document: Document) -> list[Any]:
     moved = [_plan_row(b.tensor, human_bytes(b.bytes), f"{b.source} → {', '.join(map(str, b.targets))}", "goto",
                        f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
     parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
-    return [heading("Plan"), html.H3(["Load of the devices, in ops ", basis_badge(basis)], className="part"),
+    return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
             html.Ul(devices, className="shares"),
             html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
             html.H3("Largest subgraphs", className="part"), html.Ul(parts),
