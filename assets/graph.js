@@ -99,10 +99,6 @@
     cy.batch(() => cy.nodes().not(".frame").toggleClass("far", far));
   }
 
-  /* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
-  /** @param {number[]} devices */
-  const signs = (devices) => devices.map((d) => (d < 9 ? String.fromCodePoint(0x2460 + d) : "")).join("");
-
   /* Edges of hubs show with a node in hand; with many they would be the wall again that they are hidden for. */
   /** @param {Cy} cy */
   function light(cy) {
@@ -146,17 +142,49 @@
   /** The view of the whole graph, as it was chosen for a person. @type {{ zoom: number, x: number, y: number, box: Bounds } | null} */
   let whole = null;
 
+  /**
+   * The properties of a component in what Dash is going to show.
+   * @param {any} shown
+   * @param {string} id
+   * @returns {any}
+   */
+  function partOf(shown, id) {
+    if (Array.isArray(shown)) {
+      for (const each of shown) {
+        const found = partOf(each, id);
+        if (found) return found;
+      }
+      return null;
+    }
+    const props = shown?.props;
+    return !props ? null : props.id === id ? props : partOf(props.children, id);
+  }
+
+  /** The plan whose looks the elements of a new page have. @type {Messages.View | null} */
+  let dressed = null;
+
   /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
   let early = null;
 
-  /* The plan of a new page is drawn when its graph is made: by the time Dash comes to the page's callbacks, Cytoscape would have
-     drawn the graph once without it. */
+  /* The plan of a new page is on its graph from the beginning: by the time Dash comes to the page's callbacks, Cytoscape would have
+     worked out all styles and drawn the graph without it. */
   /** @type {Hetero["expectGraph"]} */
   function expectGraph(shown) {
-    const parts = shown.props?.children,
-      view = Array.isArray(parts) && parts.find((each) => each?.props?.id === "view")?.props.data;
-    if (!view) return;
+    const view = partOf(shown, "view")?.data,
+      elements = partOf(shown, "graph")?.elements,
+      picture = editor.byId("preview")?.querySelector("svg");
+    if (!view) {
+      editor.byId("preview")?.remove();
+      return;
+    }
+    if (picture) page.far = picture.classList.contains("far");
+    if (elements) {
+      editor.dress(elements, view);
+      dressed = view;
+    }
     const watch = new MutationObserver(() => {
+      // a class: `body:has(#editor)` would have all that is drawn looked at again whenever anything comes into the page
+      if (editor.byId("editor")) editor.byId("preview")?.classList.add("over");
       const cy = liveGraph();
       if (!cy || cy === page.cy) return;
       watch.disconnect();
@@ -182,7 +210,8 @@
       if (editor.byId("graph")) setTimeout(() => apply(page.view), 30);
       else window.heteroGraphShown();
     } else {
-      colour(cy, view);
+      if (dressed !== view || page.colourMode !== "device") editor.colour(cy, view);
+      dressed = null;
       if (cy !== page.cy) attach(cy); // after the colours, so that styles are worked out once
       const look = editor.byId("preview");
       whenSeen(() => {
@@ -227,121 +256,6 @@
   /** @param {() => void} then */
   const whenSeen = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
 
-  /** @type {Hetero["colour"]} */
-  function colour(cy, view) {
-    const names = view.devices.map((d) => d.name);
-    cy.batch(() => {
-      cy.nodes(".frame").unselectify();
-      cy.nodes(".terminal").forEach((node) => {
-        if (node.data("brief") === undefined) node.data("brief", node.data("name"));
-      });
-      cy.nodes().not(".frame").toggleClass("far", page.far);
-      cy.nodes(".op").forEach((node) => {
-        if (node.hasClass("group")) {
-          colourGroup(node, view);
-          return;
-        }
-        const i = page.index.get(node.data("op"));
-        if (i === undefined) return;
-        const [look, word] = editor.lookOf(view, i);
-        if (node.data("fill") !== look.fill) node.data({ fill: look.fill, ink: look.ink });
-        const label = `${node.data("name")}\n${apart(word, names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`;
-        const brief = `${signs([view.device[i]])} ${node.data("name")}`;
-        if (node.data("label") !== label || node.data("brief") !== brief) node.data({ label, brief });
-        const pin = view.pin[i];
-        if (node.hasClass("pinned") !== (pin === 1)) node.toggleClass("pinned", pin === 1);
-        if (node.hasClass("forced") !== (pin === 2)) node.toggleClass("forced", pin === 2);
-      });
-      cy.edges().forEach((edge) => {
-        const pairs = edge.data("pairs") || [[editor.opId(edge.data("source")), editor.opId(edge.data("target"))]];
-        let crosses = false,
-          moves = false;
-        pairs.forEach((/** @type {number[]} */ [s, t]) => {
-          const a = page.index.get(s),
-            b = page.index.get(t);
-          if (a === undefined || b === undefined) return;
-          if (view.part[a] !== view.part[b]) crosses = true;
-          if (view.device[a] !== view.device[b]) moves = true;
-        });
-        if (edge.hasClass("transfer") !== moves) edge.toggleClass("transfer", moves);
-        if (edge.hasClass("boundary") !== (crosses && !moves)) edge.toggleClass("boundary", crosses && !moves);
-      });
-    });
-  }
-
-  /**
-   * A text cut to a length, at its beginning where another text would look the same. As `apart` of editor/text.py.
-   * @param {string} text
-   * @param {string[]} others
-   * @param {number} length
-   */
-  function apart(text, others, length) {
-    if (text.length <= length) return text;
-    const alike = others.some((other) => other !== text && other.startsWith(text.slice(0, length - 1)));
-    return alike ? `…${text.slice(1 - length)}` : editor.short(text, length);
-  }
-
-  /**
-   * Four letters of each; their ends where they begin alike. As `_brief_names` of drawing/preview.py.
-   * @param {string[]} names
-   */
-  function briefNames(names) {
-    const brief = names.map((name) => name.slice(0, 4).trim());
-    if (new Set(brief).size === names.length) return brief;
-    return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
-  }
-
-  /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
-  /**
-   * @param {CyNode} node
-   * @param {Messages.View} view
-   */
-  function colourGroup(node, view) {
-    const shares = new Map(),
-      devices = new Map(),
-      ops = editor.opsOf(node),
-      total = ops.length;
-    let pinned = 0;
-    ops.forEach((op) => {
-      const i = page.index.get(op),
-        look = editor.lookOf(view, i)[0],
-        share = shares.get(look.fill);
-      if (share) share.count += 1;
-      else shares.set(look.fill, { look: look, count: 1 });
-      devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
-      if (view.pin[i]) pinned += 1;
-    });
-    const parts = [...shares.values()].sort((a, b) => b.count - a.count);
-    /** @type {string[]} */
-    const colours = [];
-    /** @type {string[]} */
-    const stops = [];
-    let done = 0;
-    parts.forEach((part) => {
-      colours.push(part.look.fill, part.look.fill);
-      stops.push(`${(100 * done) / total}%`, `${(100 * (done + part.count)) / total}%`);
-      done += part.count;
-    });
-    const many = [...devices].sort((a, b) => b[1] - a[1]);
-    /** @param {number} n */
-    const share = (n) => `${Math.round((100 * n) / total)}%`;
-    const brief = briefNames(many.map(([d]) => view.devices[d].name));
-    const words =
-      many.length === 1
-        ? `${total} ${total === 1 ? "op" : "ops"} on ${view.devices[many[0][0]].name}`
-        : many.map(([, n], i) => (many.length > 2 ? "" : `${brief[i]} `) + share(n)).join(" · ");
-    node.data({
-      fill: parts[0].look.fill,
-      ink: parts[0].look.ink,
-      label: `${node.data("name")}\n${editor.short(words, 22)}`,
-      brief: `${signs(many.map((share) => share[0]).slice(0, 3))} ${node.data("name")}`,
-      colours: colours.join(" "),
-      stops: stops.join(" "),
-    });
-    node.toggleClass("mixed", parts.length > 1);
-    node.toggleClass("pinned", pinned > 0);
-  }
-
   /* New elements came from the server: colour them, and keep the place. */
   /**
    * @param {Messages.Element[]} elements
@@ -355,7 +269,7 @@
       if (!page.view) return;
       page.groupOf = null;
       if (before || cy !== page.cy) {
-        colour(cy, page.view);
+        editor.colour(cy, page.view);
         if (cy !== page.cy) attach(cy);
         tune(cy);
       }
@@ -477,7 +391,7 @@
     move({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y } });
   }
 
-  editor.provide({ comeBack, move, zoomToSelection, colour, hold, centre, zoom, fit, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, expectGraph, panelsShown });
   /* The page comes with the light style; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme

@@ -146,7 +146,7 @@
     const first = ribbon?.parts[0],
       name = first && page.view?.devices[first.device]?.name;
     if (!name) return "The model has no ops.";
-    const all = `All ${countOps().toLocaleString("en")} ops run on ${name}`,
+    const all = `All ${editor.grouped(countOps())} ops run on ${name}`,
       fell = ribbon?.fallbacks ?? 0;
     if (fell) return `${all}, ${fell} of them not where they were wanted:`;
     return page.view.devices.length > 1

@@ -116,7 +116,7 @@
       node = ops.length === 1 && page.cy ? nodesOf(ops) : null,
       name = node?.nonempty() ? node[0].data("name") : "op";
     if (!ops.length) live.textContent = "";
-    else if (ops.length > 1) live.textContent = `${ops.length.toLocaleString("en")} ops selected`;
+    else if (ops.length > 1) live.textContent = `${editor.grouped(ops.length)} ops selected`;
     else live.textContent = `${name} on ${place === undefined ? "no device" : view.devices[view.device[place]].name} selected`;
   }
 

@@ -236,6 +236,8 @@ interface Hetero {
   /** The element that an event is about. */
   targetOf(event: Event): HTMLElement;
   short(text: string, length: number): string;
+  /** A whole number with commas between thousands. */
+  grouped(number: number): string;
   enable(id: string, on: boolean): void;
   flash(element: HTMLElement | null): void;
   gridApi(id: string): GridApi | null;
@@ -284,7 +286,10 @@ interface Hetero {
 
   lookOf(view: Messages.View, place: number): [Messages.Colour, string];
   legend(): void;
+  /** The looks of a plan on what Cytoscape holds. */
   colour(cy: Cy, view: Messages.View): void;
+  /** The same on elements that Cytoscape has not seen. */
+  dress(elements: Messages.Element[], view: Messages.View): void;
   hold(): void;
   centre(): { x: number; y: number };
   zoom(factor: number): void;

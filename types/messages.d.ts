@@ -506,6 +506,7 @@ declare namespace Messages {
     classes: string;
     position: Position;
     pannable: boolean;
+    selectable: boolean;
   }
 
   /** An edge as Cytoscape takes it. */

@@ -150,8 +150,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     set_props("bench-progress", {"value": "100"})
     if benchmark.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
-        set_props("view", {"data": view_of(document)})  # costs are measured now, and with them colours and the prediction
-        set_props("status", {"children": plain(status(document))})
+        set_props("next-stroke", {"data": {"do": "show"}})  # costs are measured now, and with them colours and all figures
         set_props("bench-chart-box", {"children": None})
         set_props("bench-result", {"children": profile_view(document, result)})
         return

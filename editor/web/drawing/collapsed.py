@@ -157,7 +157,7 @@ def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, 
                      "ops": spans(np.array(sorted(scopes.scopes[number].ops), np.int64)),
                      "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
                      "beside": round(begin + wide / 2 - box.x, 1)},
-            "pannable": True, "classes": "frame", "position": rounded(box.x, box.y)}
+            "pannable": True, "selectable": False, "classes": "frame", "position": rounded(box.x, box.y)}
 
 
 def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,

@@ -73,6 +73,7 @@ class Frame(TypedDict):
     classes: str
     position: Position
     pannable: bool
+    selectable: bool
 
 
 class Edge(TypedDict):

@@ -97,9 +97,8 @@ def device_list(document: Document) -> list[Any]:
         row = html.Button([
             swatch(colours[device.name]),
             html.Span([html.Span([html.Span(device.name, className="device-name"),
-                                  ], className="device-line"),
-                       html.Span([planned_badge("planned") if device.planned else None, f" {_what(device, document.devices)}"],
-                                 className="device-what"),
+                                  planned_badge() if device.planned else None], className="device-line"),
+                       html.Span(_what(device, document.devices), className="device-what"),
                        html.Span([*number, *_room(memory[device.name], device)],
                                  className="device-count", **{"data-count": str(count)})], className="device-text"),
             html.Kbd(str(i + 1)) if i < 9 else None,
@@ -120,8 +119,8 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     alike = [d for d in devices if d.device == device.device]
     if len(alike) > 1 or device.planned:
         note = f"{device.published.note.removeprefix('preset ')} · " if device.published.note else ""
-        return f"{note}{device.device} {device.unit} · {device.codegen} "
-    return f"{device.description} "
+        return f"{note}{device.device} {device.unit} · {device.codegen}"
+    return device.description
 
 
 def _room(used: int, device: Device) -> list[Any]:

@@ -1,0 +1,173 @@
+/* How the elements of the graph look under a plan: names, fills and classes. Those of a new page have their looks before Cytoscape
+   sees them; those of a later plan are compared with what Cytoscape holds. */
+((editor) => {
+  "use strict";
+
+  const page = editor.page;
+
+  /** @typedef {{ data: Record<string, string>, classes: Record<string, boolean> }} Looks */
+
+  /* The keys 1 to 9 as signs; the colours are not the only thing that tells devices apart. */
+  /** @param {number[]} devices */
+  const signs = (devices) => devices.map((d) => (d < 9 ? String.fromCodePoint(0x2460 + d) : "")).join("");
+
+  /**
+   * A text cut to a length, at its beginning where another text would look the same. As `apart` of editor/text.py.
+   * @param {string} text
+   * @param {string[]} others
+   * @param {number} length
+   */
+  function apart(text, others, length) {
+    if (text.length <= length) return text;
+    const alike = others.some((other) => other !== text && other.startsWith(text.slice(0, length - 1)));
+    return alike ? `…${text.slice(1 - length)}` : editor.short(text, length);
+  }
+
+  /**
+   * Four letters of each; their ends where they begin alike. As `_brief_names` of drawing/preview.py.
+   * @param {string[]} names
+   */
+  function briefNames(names) {
+    const brief = names.map((name) => name.slice(0, 4).trim());
+    if (new Set(brief).size === names.length) return brief;
+    return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
+  }
+
+  /** The looks of one plan. */
+  class Dresser {
+    /** @param {Messages.View} view */
+    constructor(view) {
+      this.view = view;
+      this.names = view.devices.map((d) => d.name);
+      this.index = new Map(view.ops.map((op, i) => [op, i]));
+    }
+
+    /** @param {any} data @returns {Looks | null} */
+    node(data) {
+      if (data.tensor !== undefined) return { data: { brief: data.name }, classes: {} };
+      return data.ops === undefined ? this.op(data) : this.block(data);
+    }
+
+    /** @param {Messages.NodeData} data @returns {Looks | null} */
+    op(data) {
+      const view = this.view,
+        i = this.index.get(/** @type {number} */ (data.op));
+      if (i === undefined) return null;
+      const [look, word] = editor.lookOf(view, i);
+      return {
+        data: {
+          fill: look.fill,
+          ink: look.ink,
+          label: `${data.name}\n${apart(word, this.names, view.part[i] > 99 ? 10 : 12)} · s${view.part[i]}`,
+          brief: `${signs([view.device[i]])} ${data.name}`,
+        },
+        classes: { pinned: view.pin[i] === 1, forced: view.pin[i] === 2 },
+      };
+    }
+
+    /* A closed block: stripes as wide as the share of each colour, and how many ops each device has. */
+    /** @param {Messages.NodeData} data @returns {Looks} */
+    block(data) {
+      const view = this.view,
+        shares = new Map(),
+        devices = new Map(),
+        ops = editor.opsIn(/** @type {string} */ (data.ops)),
+        total = ops.length;
+      let pinned = 0;
+      ops.forEach((op) => {
+        const i = /** @type {number} */ (this.index.get(op)),
+          look = editor.lookOf(view, i)[0],
+          share = shares.get(look.fill);
+        if (share) share.count += 1;
+        else shares.set(look.fill, { look: look, count: 1 });
+        devices.set(view.device[i], (devices.get(view.device[i]) || 0) + 1);
+        if (view.pin[i]) pinned += 1;
+      });
+      const parts = [...shares.values()].sort((a, b) => b.count - a.count);
+      /** @type {string[]} */
+      const colours = [];
+      /** @type {string[]} */
+      const stops = [];
+      let done = 0;
+      parts.forEach((part) => {
+        colours.push(part.look.fill, part.look.fill);
+        stops.push(`${(100 * done) / total}%`, `${(100 * (done + part.count)) / total}%`);
+        done += part.count;
+      });
+      const many = [...devices].sort((a, b) => b[1] - a[1]);
+      return {
+        data: {
+          fill: parts[0].look.fill,
+          ink: parts[0].look.ink,
+          label: `${data.name}\n${editor.short(this.shares(many, total), 22)}`,
+          brief: `${signs(many.map((share) => share[0]).slice(0, 3))} ${data.name}`,
+          colours: colours.join(" "),
+          stops: stops.join(" "),
+        },
+        classes: { mixed: parts.length > 1, pinned: pinned > 0 },
+      };
+    }
+
+    /**
+     * The devices of a block in words.
+     * @param {number[][]} many devices and their numbers of ops
+     * @param {number} total
+     */
+    shares(many, total) {
+      if (many.length === 1) return `${total} ${total === 1 ? "op" : "ops"} on ${this.names[many[0][0]]}`;
+      const brief = briefNames(many.map(([d]) => this.names[d]));
+      return many.map(([, n], i) => `${many.length > 2 ? "" : `${brief[i]} `}${Math.round((100 * n) / total)}%`).join(" · ");
+    }
+
+    /** @param {any} data @returns {Looks} */
+    edge(data) {
+      const { part, device } = this.view;
+      let crosses = false,
+        moves = false;
+      for (const [s, t] of data.pairs || [[editor.opId(data.source), editor.opId(data.target)]]) {
+        const a = this.index.get(s),
+          b = this.index.get(t);
+        if (a === undefined || b === undefined) continue;
+        if (part[a] !== part[b]) crosses = true;
+        if (device[a] !== device[b]) moves = true;
+      }
+      return { data: {}, classes: { transfer: moves, boundary: crosses && !moves } };
+    }
+  }
+
+  /**
+   * @param {CyNode | import("cytoscape").EdgeSingular} element
+   * @param {Looks | null} looks
+   */
+  function change(element, looks) {
+    if (!looks) return;
+    const held = element.data();
+    if (Object.entries(looks.data).some(([name, value]) => held[name] !== value)) element.data(looks.data);
+    for (const [name, on] of Object.entries(looks.classes)) if (element.hasClass(name) !== on) element.toggleClass(name, on);
+  }
+
+  /** @type {Hetero["colour"]} */
+  function colour(cy, view) {
+    const dresser = new Dresser(view);
+    cy.batch(() => {
+      cy.nodes().not(".frame").toggleClass("far", page.far);
+      cy.nodes(".op, .terminal").forEach((node) => change(node, dresser.node(node.data())));
+      cy.edges().forEach((edge) => change(edge, dresser.edge(edge.data())));
+    });
+  }
+
+  /** @type {Hetero["dress"]} */
+  function dress(elements, view) {
+    const dresser = new Dresser(view);
+    for (const element of elements) {
+      if (element.classes === "frame") continue;
+      const isNode = "position" in element,
+        looks = isNode ? dresser.node(element.data) : dresser.edge(element.data);
+      if (looks) Object.assign(element.data, looks.data);
+      const added = Object.entries({ far: isNode && page.far, ...looks?.classes }).filter(([, on]) => on);
+      element.classes = [element.classes, ...added.map(([name]) => name)].join(" ").trim();
+    }
+  }
+
+  editor.provide({ colour, dress });
+})(window.hetero);
