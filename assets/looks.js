@@ -33,6 +33,16 @@
     return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
   }
 
+  /**
+   * A block from afar: its devices' numbers, and the end of its name, by which blocks differ. As `_far_name` of drawing/preview.py.
+   * @param {string} name
+   * @param {string} numbers
+   */
+  function farName(name, numbers) {
+    const room = 10 - numbers.length;
+    return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room)}`}`;
+  }
+
   /** The looks of one plan. */
   class Dresser {
     /** @param {Messages.View} view */
@@ -100,7 +110,7 @@
           fill: parts[0].look.fill,
           ink: parts[0].look.ink,
           label: `${data.name}\n${editor.short(this.shares(many, total), 22)}`,
-          brief: `${signs(many.map((share) => share[0]).slice(0, 3))} ${data.name}`,
+          brief: farName(/** @type {string} */ (data.far), signs(many.map((share) => share[0]).slice(0, 3))),
           colours: colours.join(" "),
           stops: stops.join(" "),
         },

@@ -459,6 +459,7 @@ declare namespace Messages {
     op?: number;
     ops?: string;
     unit?: number;
+    far?: string;
     tensor?: number;
   }
 

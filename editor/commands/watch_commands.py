@@ -26,6 +26,7 @@ def check(options: argparse.Namespace) -> int:
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
         limits = plan_file.totals(options.against)
+        _tell_other_model(plan.graph.path, options.against)
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
     if all(limit is None for limit in limits.values()):
         print("note: nothing is checked without --against PLAN, --max-subgraphs or --max-bytes", file=sys.stderr)
@@ -40,6 +41,13 @@ def check(options: argparse.Namespace) -> int:
         if unknown:
             print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
     return 1 if worse else 0
+
+
+def _tell_other_model(model: Path, against: Path) -> None:
+    """A model changes from plan to plan, which is what limits are for; one of another name is more likely a mistake."""
+    other = plan_file.model_path(plan_file.read(against), against)
+    if other.name != model.name:
+        print(f"note: {against} is a plan of {other.name}, this one of {model.name}", file=sys.stderr)
 
 
 def watch(options: argparse.Namespace) -> int:

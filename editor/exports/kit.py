@@ -46,8 +46,8 @@ def kit_device(devices: Sequence[Device], name: str = "") -> Device:
     if name:
         raise ExportError(f"unknown device {name!r} (choose one of: {names})")
     count = "no planned device" if not planned else f"{len(planned)} planned devices"
-    raise ExportError(f"the plan has {count}; say which device the kit is for with "
-                      f"`python -m editor kit PLAN --device NAME --out DIR`; it has: {names}")
+    raise ExportError(f"the plan has {count}; say which device the kit is for, in the page with its “Kit” in the tab Devices, "
+                      f"or with `python -m editor kit PLAN --device NAME --out DIR`; it has: {names}")
 
 
 def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str = "", runtime: str = "") -> list[Path]:

@@ -99,6 +99,8 @@ class AppState:
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
         self._roots: tuple[Path, ...] | None = None
+        self.devices = "HETERO:GPU,CPU"
+        """What the start page proposes for a model."""
         self.server_name = socket.gethostname()
         """Tells this server from others that use the workspace."""
         self._open: OrderedDict[str, Document] = OrderedDict()

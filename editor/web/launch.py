@@ -81,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
     try:
         show = open_window if options.window else open_tab if desktop and not options.no_browser else None
-        serve(start, options.host, options.port, show, options.workspace, jobs, early, options.root, options.token)
+        serve(start, options.host, options.port, show, options.workspace, jobs, early, options.root, options.token,
+              options.devices)
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -158,7 +158,7 @@ def create_app(state: AppState) -> Dash:
 
 def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
           jobs: JobService, early: ModelPreloader | None = None, roots: Sequence[str] = (),
-          need_token: bool | None = None) -> None:
+          need_token: bool | None = None, devices: str | None = None) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Args:
@@ -171,11 +171,13 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
         roots: folders that pages may open files from, besides those of ``start``, the examples and the uploads; on
             loopback without any: everything.
         need_token: whether the page opens with a token only; default: where other people can reach the server.
+        devices: what the start page proposes.
 
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
     state = AppState(Store(workspace), jobs, start, resource_dir("examples"), early)
+    state.devices = devices or state.devices
     if roots or host not in LOOPBACK:
         state.limit_paths(roots)
     state.begin()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -38,6 +39,8 @@ class Refusal:
     ops: tuple[int, ...]
     device: str
     reason: str
+    reasons: tuple[tuple[str, int], ...]
+    """All reasons with their op type, and of how many ops; the most common first."""
 
 
 P = ParamSpec("P")
@@ -177,8 +180,11 @@ class Document:
                 self._commit(f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""), pins, forced)
             if not refused:
                 return None
-            return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} "
-                           f"({self.graph.type_label(refused[0])}): {constraints.inability(refused[0], device)}")
+            why = {op: constraints.inability(op, device) for op in refused}
+            kinds = {op: self.graph.type_label(op) for op in refused}
+            told = Counter(why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}" for op in refused)
+            return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} ({kinds[refused[0]]}): "
+                                                 f"{why[refused[0]]}", tuple(told.most_common()))
 
     @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:

@@ -216,7 +216,7 @@ def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, serve
     # As if it were quantised, it stays; another preset runs elsewhere; a name is new everywhere.
     page.click("role=tab[name=Devices]")
     form = page.locator(".device-form").first
-    form.get_by_label("Model planned as").select_option("int8")
+    form.get_by_label("Assumes").select_option("int8")
     expect(page.locator(".device-count").first).to_have_attribute("data-count", "100")
     expect(page.locator("[data-device='NPU']")).to_contain_text("as if int8")
     form.get_by_label("Preset").select_option("hailo8")

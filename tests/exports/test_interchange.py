@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,7 @@ from editor.exports.glow import conflicts
 from editor.exports.name_patterns import name_patterns
 from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
+from editor.graph.loading import load_model
 from editor.imports.affinity_files import read_affinities
 from editor.runtimes.base import Capability
 from editor.version import VERSION
@@ -456,6 +458,11 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
     assert run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "bad.json")).returncode == 0
     failed = run("check", str(tmp_path / "bad.json"), "--against", str(tmp_path / "good.json"), "--json")
     assert failed.returncode == 1 and json.loads(failed.stdout)["worse"] == ["subgraphs", "bytes_moved"]
+    shutil.copy(mobilenet.path, tmp_path / "other.onnx")
+    renamed = editor.partition(load_model(tmp_path / "other.onnx", mobilenet.define), TWINS)
+    renamed.save(tmp_path / "other.json")
+    told = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "other.json"))
+    assert told.returncode == 0 and "a plan of other.onnx, this one of mobilenetv2.onnx" in told.stderr and not failed.stderr
     assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
     done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
     assert done.returncode == 0 and "100 ops pinned" in done.stdout

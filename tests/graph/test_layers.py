@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import onnx
 import pytest
-from conftest import LAYERS, ROOT, write_dag, write_layers
+from conftest import EXAMPLES, LAYERS, ROOT, write_dag, write_layers
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
@@ -230,3 +230,21 @@ def test_a_collapsed_list_of_layers_shows_its_length(tmp_path: Path) -> None:
     scopes = scopes_of(graph)
     assert {scope.label: scopes.layers_in(scope.number) for scope in scopes.scopes if scopes.layers_in(scope.number)} \
         == {"encoder": LAYERS, "decoder": LAYERS}
+
+
+@pytest.mark.parametrize(("name", "mode"), [("mobilenetv2", "ops"), ("resnet50", "ops"), ("whisper-tiny-decoder", "blocks"),
+                                            ("fcn-resnet101", "blocks")])
+def test_models_of_which_not_every_name_can_be_read_at_once_open_in_blocks(name: str, mode: str) -> None:
+    path = EXAMPLES / "models" / f"{name}.onnx"
+    detail = first_detail(editor.load_model(path, dict.fromkeys(editor.load_model(path).unbound, 1)))
+    assert detail["mode"] == mode
+
+
+def test_a_model_without_blocks_opens_with_every_op(tmp_path: Path) -> None:
+    kinds = ("Tanh", "Abs", "Neg", "Exp", "Relu", "Sin", "Cos")
+    rng = np.random.default_rng(3)
+    nodes = [helper.make_node(kinds[rng.integers(len(kinds))], [f"t{i}"], [f"t{i + 1}"]) for i in range(300)]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("t0", TensorProto.FLOAT, [4])], [value("t300", TensorProto.FLOAT, [4])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "chain.onnx")
+    assert first_detail(editor.load_model(tmp_path / "chain.onnx"))["mode"] == "ops"

@@ -355,7 +355,7 @@ class BenchmarkResult:
             lines.append(f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
                          f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}{mark}")
         for t in self.transfers:
-            mark = " (estimate)" if t.estimated else ""
+            mark = "" if not t.estimated else " (estimate)" if t.copied or t.wire else " (on a stand-in: nothing copied)"
             lines.append(f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
                          f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
                          f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"

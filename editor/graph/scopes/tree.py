@@ -20,7 +20,7 @@ from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
 
 _MAX_CHILDREN, _MIN_RUN = 96, 16
 """Most children of a block; more are grouped in runs of at least ``_MIN_RUN``."""
-_RUN_OF_BLOCKS = "blocks "
+_RUN_OF_OPS, _RUN_OF_BLOCKS = "ops ", "blocks "
 _MAX_DEPTH = 24
 """Most levels of a path; hostile names may have thousands."""
 _MIN_COMMON_SHARE, _MAX_ALIGNED_OPS = 0.6, 2000
@@ -42,6 +42,11 @@ class Scope:
     """Blocks of the same op types in the same order whose paths differ only in numbers, itself included."""
     inside: str = ""
     """What tells it from blocks of the same name elsewhere: "encoder" where the decoder has layers too."""
+
+    @property
+    def is_run(self) -> bool:
+        """Neither a module nor a repeated layer, but a number of ops behind each other."""
+        return bool(self.path) and self.path[-1].startswith(_RUN_OF_OPS)
 
     @property
     def pattern(self) -> str:
@@ -228,11 +233,12 @@ class _Tree:
             if rest:
                 inner.setdefault(rest[0], []).append((op, rest[1:]))
         if len(own) > _MAX_CHILDREN:
-            self._add_runs(scope, "ops", [[item] for item in own])
+            self._add_runs(scope, _RUN_OF_OPS, [[item] for item in own])
         else:
             self.of_op.update(dict.fromkeys((op for op, _ in own), scope.number))
         if len(inner) > _MAX_CHILDREN:
-            self._add_runs(scope, "blocks", [[(op, (name, *rest)) for op, rest in items] for name, items in inner.items()])
+            self._add_runs(scope, _RUN_OF_BLOCKS,
+                           [[(op, (name, *rest)) for op, rest in items] for name, items in inner.items()])
         else:
             for name, members in inner.items():
                 self.add((*path, name), scope.number, members)
@@ -242,7 +248,7 @@ class _Tree:
         size = max(-(-len(members) // _MAX_CHILDREN), _MIN_RUN)
         for begin in range(0, len(members), size):
             run = members[begin:begin + size]
-            name = f"{what} {begin} to {begin + len(run) - 1}"
+            name = f"{what}{begin} to {begin + len(run) - 1}"
             self.add((*scope.path, name), scope.number, [item for member in run for item in member])
 
 

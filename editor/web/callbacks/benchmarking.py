@@ -12,12 +12,10 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, WorkspaceError
 from editor.text import human_seconds
 from editor.web.app_state import AppState, BenchmarkState
-from editor.web.controls import plain
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.panels.charts import live_figure
-from editor.web.panels.status import status
-from editor.web.view import colours_of, view_of
+from editor.web.view import colours_of
 from editor.workspace.document import Document
 
 _REFRESH_SECONDS = 0.5
@@ -61,10 +59,9 @@ def register(app: Dash, state: AppState) -> None:
         try:
             document = await asyncio.to_thread(state.document, document_id)
             said = await asyncio.to_thread(state.calibrate, document)
-            set_props("view", {"data": await asyncio.to_thread(view_of, document)})
         except (EditorError, TimeoutError) as error:
             return failed(str(error), "Nothing was calibrated")
-        set_props("status", {"children": plain(status(document))})
+        set_props("next-stroke", {"data": {"do": "show"}})
         set_props("bench-text", {"children": said})
         return None
 

@@ -175,7 +175,8 @@ def _notice(state: AppState, document: Document, answers: list[Answer], others: 
     for answer in reversed(answers):
         if isinstance(answer.outcome, Refusal):
             names = [d.name for d in document.devices]
-            return refusal_notice(answer.outcome, names.index(answer.outcome.device))
+            number = names.index(answer.outcome.device)
+            return refusal_notice(answer.outcome, number, document.devices[number].published.source)
         if answer.message is not None:
             return notice(answer.message["text"], bad=answer.message["bad"])
     return notice(in_words(others, state.server_name)) if others else None

@@ -29,8 +29,9 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
                   Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True,
                   running=[(Output("export", "busy"), True, False)])
-    async def export(clicks: list[int | None], document_id: str) -> Any:
-        if not any(clicks) or not isinstance(ctx.triggered_id, dict):
+    async def export(_clicks: list[int | None], document_id: str) -> Any:
+        # a form of a device that is drawn anew has a button that nobody has pressed
+        if not isinstance(ctx.triggered_id, dict) or not any(each["value"] for each in ctx.triggered):
             raise PreventUpdate
         what = ctx.triggered_id["what"]
         try:
@@ -54,13 +55,13 @@ _REPORTS = ("html", "md", "json")
 """Formats that say what a benchmark of the plan measured."""
 
 
-def _bundle(document: Document, form: str, result: BenchmarkResult | None) -> dict[str, Any]:
-    """The files of a format: one as it is, several as a zip file with fixed dates."""
+def _bundle(document: Document, form: str, result: BenchmarkResult | None, device: str = "") -> dict[str, Any]:
+    """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
         folder, options = Path(name), {}
         if result is not None and form in _REPORTS:
             options["measured"] = str(write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict())))
-        paths = document.plan.write_kit(folder) if form == "kit" else document.plan.export(form, folder, **options)
+        paths = document.plan.write_kit(folder, device) if form == "kit" else document.plan.export(form, folder, **options)
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_DOWNLOAD_BYTES:
             command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
@@ -74,10 +75,13 @@ def _bundle(document: Document, form: str, result: BenchmarkResult | None) -> di
                 entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
                 how = zipfile.ZIP_STORED if path.stat().st_size > _WEIGHTS_BYTES else zipfile.ZIP_DEFLATED
                 archive.writestr(entry, path.read_bytes(), how)
-        return dict(dcc.send_bytes(packed.getvalue(), f"{safe_stem(document.graph.name)}_{form}.zip"))
+        names = [document.graph.name, form, *([device] if device else [])]
+        return dict(dcc.send_bytes(packed.getvalue(), f"{'_'.join(map(safe_stem, names))}.zip"))
 
 
 def _content(document: Document, what: str, result: BenchmarkResult | None) -> dict[str, Any]:
+    if what.startswith("kit:"):
+        return _bundle(document, "kit", result, what.partition(":")[2])
     if what.startswith("bundle:"):
         return _bundle(document, what.partition(":")[2], result)
     placement, stem = document.placement, safe_stem(document.graph.name)

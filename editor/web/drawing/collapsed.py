@@ -22,8 +22,10 @@ MOST_SHOWN = 1200
 """Nodes on the canvas at once."""
 FIRST_SHOWN = 160
 """Nodes that a large model opens with, about."""
-OPS_AT_ONCE = 800
-"""Models up to this size open with every op."""
+OPS_AT_ONCE = 200
+"""Models up to this size open with every op: all their names can be read at once."""
+UNNAMED_AT_ONCE = 800
+"""So do models up to this size whose only blocks are runs of ops."""
 _PAIRS = 24
 _MOST_FRAMED = 0.9
 """Share of all nodes that the frame of a block may hold which is open from the start."""
@@ -36,9 +38,11 @@ _TITLE = 24
 
 
 def first_detail(graph: Graph) -> Detail:
-    """What a document opens with: every op of a small model, blocks of a large one."""
-    count = len(visible_ops(graph))
-    return {"mode": "ops" if count <= OPS_AT_ONCE else "blocks", "open": _open_for(graph, FIRST_SHOWN)}
+    """What a document opens with: every op of a small model, blocks of a larger one that has some."""
+    count, opened, scopes = len(visible_ops(graph)), _open_for(graph, FIRST_SHOWN), scopes_of(graph)
+    modules = any(unit >= 0 and not scopes.scopes[unit].is_run for unit in _units(graph, opened))
+    in_blocks = count > (OPS_AT_ONCE if modules else UNNAMED_AT_ONCE)
+    return {"mode": "blocks" if in_blocks else "ops", "open": opened}
 
 
 def expand_level(graph: Graph, opened: Sequence[int]) -> list[int]:
@@ -147,8 +151,9 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
 def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:
     """A labelled frame around what is in an open block; the name is left of its first node, which is what one looks at."""
     name, times = scopes.scopes[number].label, len(scopes.scopes[number].identical)
-    label = f"{name} (1 of {times} alike)" if times > 1 else name
     room = box.width - 2 * _FRAME_MARGIN
+    ways = [f"{name} (1 of {times} alike)" if times > 1 else name, name, _own_name(name)]
+    label = next((way for way in ways if len(way) * _FRAME_LETTER <= room), ways[-1])
     wide = min(len(label) * _FRAME_LETTER, room)
     top = min(y for _, y in inside)
     end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
@@ -224,7 +229,13 @@ def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str
     note = "" if "1 of" in note and name[-1:].isdigit() else note  # "layers.8 (1 of 31)" reads like a number
     note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
-                     "ops": spans(ops), "unit": unit, "find": name.lower()}, "classes": "op group", "position": position}
+                     "far": _own_name(name), "ops": spans(ops), "unit": unit, "find": name.lower()},
+            "classes": "op group", "position": position}
+
+
+def _own_name(name: str) -> str:
+    """A block's name without the layer that it is in."""
+    return name.rpartition(" / ")[2]
 
 
 def _block_name(name: str, room: int) -> str:

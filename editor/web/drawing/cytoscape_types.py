@@ -18,6 +18,8 @@ class NodeData(TypedDict):
     """Of a closed block, as ranges: "3-5 9"."""
     unit: NotRequired[int]
     """Number of the closed block, or of the subgraph."""
+    far: NotRequired[str]
+    """A closed block's name from afar."""
     tensor: NotRequired[int]
 
 

@@ -92,8 +92,9 @@ class _Picture:
             words = f"{apart(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         signs = "".join(chr(0x2460 + device) if device < 9 else "" for device, _ in shares[:3])
-        return ("".join(boxes) + _text(x, y, ink, [node["data"]["name"], words])
-                + _brief(x, y, ink, f"{signs} {node['data']['name']}"))
+        name, far = node["data"]["name"], node["data"].get("far")
+        return ("".join(boxes) + _text(x, y, ink, [name, words])
+                + _brief(x, y, ink, f"{signs} {name}" if far is None else _far_name(far, signs)))
 
     def edge(self, edge: Edge) -> str:
         """A line from border to border, with what it means; hubs' edges show with the live graph only."""
@@ -157,6 +158,12 @@ def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
 def _brief(x: float, y: float, ink: str, line: str) -> str:
     """What is shown instead from afar."""
     return f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
+
+
+def _far_name(name: str, signs: str) -> str:
+    """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
+    room = 10 - len(signs)
+    return f"{signs} {name if len(name) <= room else '…' + name[1 - room:]}"
 
 
 def _brief_names(names: list[str]) -> list[str]:

@@ -62,7 +62,7 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
             html.H2("Examples", className="heading"),
             html.Div([_example(i, e) for i, e in enumerate(EXAMPLES)], className="cards"),
             html.H2("Your model", className="heading"),
-            _own_model(),
+            _own_model(state.devices),
             *_recent(state),
             html.H2("On this machine", className="heading"),
             html.Ul([html.Li([html.B(name), f" — {text}"]) for name, text in _machine()], className="machine"),
@@ -81,7 +81,7 @@ def _example(number: int, example: Example) -> html.Button:
                        id={"type": "example", "number": number}, className="card example")
 
 
-def _own_model() -> html.Div:
+def _own_model(devices: str) -> html.Div:
     tables = [{"value": name, "label": label} for name, label in (
         ("HETERO:GPU,CPU", "HETERO:GPU,CPU"), ("runtimes.yaml", "Three runtimes: OpenVINO, ONNX Runtime, interpreter"),
         ("glow-opencl-first.yaml", "Glow: OpenCL before CPU"), ("glow-cpu-first.yaml", "Glow: CPU before OpenCL"))]
@@ -90,7 +90,7 @@ def _own_model() -> html.Div:
             controls.Field(id="path", label="Path of an .onnx or plan .json file on this machine",
                            placeholder="/models/my-model.onnx", className="grow"),
             controls.Field(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", width=360,
-                           value="HETERO:GPU,CPU", suggestions=tables),
+                           value=devices, suggestions=tables),
             controls.Button("Open", id="open-path", primary=True)], className="own"),
         controls.Several(id="devices-choice", data=choices(), label="Or choose devices, the most wanted first", value=[],
                          placeholder="What is here, planned devices, and presets of real accelerators"),

@@ -11,7 +11,7 @@ from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.controls import plain
-from editor.web.panels.parts import basis_badge, swatch
+from editor.web.panels.parts import basis_badge, swatch, with_link
 from editor.web.view import colours_of, op_costs
 from editor.workspace.document import Document
 
@@ -75,15 +75,11 @@ def _none(document: Document) -> str:
 
 def _row(number: int, fallback: Fallback, colours: dict[str, str], of_type: int) -> html.Tr:
     """``of_type``: all ops of the type in the model; a rule is for all of them, also those that did not fall back."""
-    why: Any = fallback.reason
-    if fallback.source.startswith("https://"):
-        why = [fallback.reason.replace(f" ({fallback.source})", ""), " ",
-               html.A("document", href=fallback.source, target="_blank", rel="noreferrer noopener",
-                      title=f"Where this is published: {fallback.source}")]
     ops = ",".join(map(str, fallback.ops))
     devices = [html.Span([swatch(colours[name]), f"{name} "]) for name in fallback.devices]
     return html.Tr([
-        html.Td([swatch(colours[fallback.wanted]), fallback.wanted]), html.Td(why, className="reason"),
+        html.Td([swatch(colours[fallback.wanted]), fallback.wanted]),
+        html.Td(with_link(fallback.reason, fallback.source), className="reason"),
         html.Td(html.B(fallback.op_type)), html.Td(str(len(fallback.ops))), html.Td(str(fallback.layers or "—")),
         html.Td(devices), html.Td(str(fallback.subgraphs)), html.Td(human_bytes(fallback.bytes)),
         html.Td(human_seconds(fallback.seconds)),

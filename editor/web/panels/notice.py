@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dash import html
 
+from editor.text import counted
+from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
 
@@ -13,13 +15,27 @@ def notice(text: str, bad: bool = False) -> html.Div:
                     role="alert" if bad else "status")
 
 
-def refusal_notice(refusal: Refusal, device: int) -> html.Div:
-    """Ops that were not painted, with a way to insist."""
+_REASONS_SHOWN = 3
+
+
+def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
+    """Ops that were not painted, with a way to insist.
+
+    Args:
+        device: number of the device.
+        source: address of what is published about it, or "".
+    """
     count = len(refusal.ops)
-    what = "1 op was" if count == 1 else f"{count} ops were"
+    head = html.B(f"{'1 op was' if count == 1 else f'{count:,} ops were'} not painted: {refusal.device} cannot run "
+                  f"{'it' if count == 1 else 'them'}. ")
+    rows = [html.Li([*with_link(reason, source), f" ({counted(ops, 'op')})"])
+            for reason, ops in refusal.reasons[:_REASONS_SHOWN]]
+    more = len(refusal.reasons) - len(rows)
+    if more > 0:
+        rows.append(html.Li(f"and {counted(more, 'more reason')}"))
+    why = with_link(refusal.reason, source) if count == 1 else [html.Ul(rows)]
     return html.Div([
-        html.Div([html.B(f"{what} not painted: {refusal.device} cannot run {'it' if count == 1 else 'them'}. "),
-                  refusal.reason + ("" if count == 1 else " …")], className="message"),
+        html.Div([head, *why], className="message"),
         html.Button("Paint anyway", className="tool small", title="The pin is kept and marked; a run will report it",
                     **{"data-force": ",".join(map(str, refusal.ops)), "data-device": str(device)}),
         _close()], className="note bad", role="alert")

@@ -66,3 +66,12 @@ def kind_badge(kind: Kind, source: str = "", detail: str = "") -> html.Span:
 def basis_badge(basis: Basis) -> html.Span:
     """Says what a number is and where it comes from."""
     return kind_badge(basis.kind, basis.source, basis.detail)
+
+
+def with_link(reason: str, source: str) -> list[Any]:
+    """A reason whose address, where it has one, is a link."""
+    if not source.startswith("https://"):
+        return [reason]
+    return [reason.replace(f" ({source})", ""), " ",
+            html.A("document", href=source, target="_blank", rel="noreferrer noopener",
+                   title=f"Where this is published: {source}")]
