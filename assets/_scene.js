@@ -104,7 +104,7 @@
       listen(canvas, this);
     }
 
-    /* Whole width; a tall model begins at its top unless all of it must be seen. */
+    /* Whole width; a tall model is shown where it begins unless all of it must be seen. */
     /** @param {boolean} [whole] */
     fit(whole) {
       const c = this.canvas,
@@ -117,9 +117,9 @@
       this.top = (b.y0 + b.y1) / 2 - h / 2 / this.zoom;
       if (!whole && this.zoom < 0.3) {
         this.zoom = Math.max(Math.min(w / Math.min(b.x1 - b.x0, 900), 0.6), 0.3);
-        const first = this.scene.rows[0];
-        this.left = this.scene.x[first] - w / 2 / this.zoom;
-        this.top = b.y0;
+        // wrapped models have many ops at their top; the first one is where they begin
+        this.left = this.scene.x[0] - w / 2 / this.zoom;
+        this.top = Math.max(this.scene.y[0] - 60 / this.zoom, b.y0);
       }
       this.moved();
     }

@@ -80,8 +80,9 @@
     let width = cy.width(),
       height = cy.height();
     cy.on("resize", () => {
-      // who saw the whole graph and has not moved the view still does; else what was in the middle stays there
+      // who has not moved the view sees the whole graph, or where it begins, still; else what was in the middle stays there
       if (whole && seesWhole(cy)) showWhole(cy, whole.box);
+      else if (isAt(cy, given)) firstView(cy);
       else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
@@ -127,7 +128,17 @@
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
     if (view.zoom === window.heteroWhole(box, cy.width(), cy.height()).zoom) showWhole(cy, box);
     else cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
+    given = { zoom: cy.zoom(), ...cy.pan() };
   }
+
+  /** The view that the graph was shown with first. @type {{ zoom: number, x: number, y: number } | null} */
+  let given = null;
+
+  /**
+   * @param {Cy} cy
+   * @param {{ zoom: number, x: number, y: number } | null} view
+   */
+  const isAt = (cy, view) => view?.zoom === cy.zoom() && view.x === cy.pan().x && view.y === cy.pan().y;
 
   /**
    * @param {Cy} cy
@@ -315,7 +326,7 @@
   }
 
   /** @param {Cy} cy */
-  const seesWhole = (cy) => whole?.zoom === cy.zoom() && whole.x === cy.pan().x && whole.y === cy.pan().y;
+  const seesWhole = (cy) => isAt(cy, whole);
 
   /* What is looked at, whatever the size of the window: panels have another one while a page is loaded. */
   /** @param {Cy} cy */

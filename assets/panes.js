@@ -176,7 +176,7 @@
   /* Where the layouts begin to differ; at the beginning where they do not. */
   function firstLook() {
     const chart = panes.charts[0],
-      first = [...page.scene.rows].find(differs);
+      first = [...page.scene.x.keys()].find(differs); // in the order of the model, which wrapped drawings do not go from top to bottom
     chart.fit();
     if (first === undefined) return;
     const zoom = Math.max(chart.zoom, 0.45),
@@ -198,7 +198,7 @@
       (near.get(a) || near.set(a, []).get(a)).push(b);
       (near.get(b) || near.set(b, []).get(b)).push(a);
     }
-    for (const first of s.rows) {
+    for (let first = 0; first < s.count; first++) {
       if (seen.has(first) || !differs(first)) continue;
       const region = [first];
       seen.add(first);
