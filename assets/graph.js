@@ -182,16 +182,18 @@
   /** @type {Hetero["expectGraph"]} */
   function expectGraph(shown) {
     const view = partOf(shown, "view")?.data,
-      elements = partOf(shown, "graph")?.elements,
+      graph = partOf(shown, "graph"),
+      styles = partOf(shown, "styles")?.data,
       picture = editor.byId("preview")?.querySelector("svg");
     if (!view) {
       editor.byId("preview")?.remove();
       return;
     }
     if (picture) page.far = picture.classList.contains("far");
-    if (elements) {
-      editor.dress(elements, view);
+    if (graph) {
+      editor.dress(graph.elements, view);
       dressed = view;
+      graph.stylesheet = styles?.[document.documentElement.dataset.scheme || "light"] ?? graph.stylesheet;
     }
     const watch = new MutationObserver(() => {
       // a class: `body:has(#editor)` would have all that is drawn looked at again whenever anything comes into the page
@@ -403,7 +405,7 @@
   }
 
   editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, expectGraph, panelsShown });
-  /* The page comes with the light style; setting it again would work out all styles once more. */
+  /* The graph of a new page has its style already; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme
    * @param {unknown} now

@@ -113,8 +113,9 @@ def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: 
         return ""
     profiled = {name: human_seconds(unsplit[name] / f) for name, f in factor.items()}
     if len(placement.subgraphs) == 1:
-        (name,) = factor
-        return f"it took {profiled[name]} when {name} was profiled: the machine is slower or faster now; {PROFILE_AGAIN}"
+        ((name, times),) = factor.items()
+        now = "slower" if times > 1 else "faster"
+        return f"it took {profiled[name]} when {name} was profiled: the machine is {now} now; {PROFILE_AGAIN}"
     predicted = placement.price(costs).total
     if abs(total / explained - 1) > WORTH_SAYING or (explained - predicted) / (total - predicted) < _MAIN_SHARE:
         return ""
