@@ -188,11 +188,13 @@ def standalone(layouts: Mapping[str, Placement], stamp: str = "", measured: Mapp
     producer, consumer, _ = graph.edges
     pairs = sorted({(position[p], position[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
                     if p in position and c in position})
-    drawing = draw(len(ops), np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64), 128)
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=True)
     devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
     reasons: dict[str, int] = {}
     source = _source(layouts.values())
     data = {"x": [round(float(v)) for v in drawing.x], "y": [round(float(v)) for v in drawing.y], "edges": pairs,
+            "bends": {i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()},
             "type": [graph.type_label(op) for op in ops], "name": [graph.display_name(op) for op in ops],
             "key": [graph.op_keys[op] for op in ops], "devices": devices,
             "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
