@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from editor.web.panels.charts import live_figure
 
 COLOURS = {"ORT": "#E69F00", "OV": "#0072B2"}
@@ -35,3 +37,12 @@ def test_plans_side_by_side_have_colours_of_their_own_and_no_line_lies_on_anothe
     assert len({*lines.values(), *COLOURS.values()}) == 4, "two plans, two devices"
     (bars,) = [trace for trace in drawn if trace.type == "bar"]
     assert [lines[name] for name in bars.y] == list(bars.marker.color)
+
+
+def test_the_medians_of_a_finished_tuning_are_those_of_its_table() -> None:
+    samples = [sample(i % 2, "ab"[i % 2], float(i), 1e-3 * (i + 1)) for i in range(8)]
+    so_far = live_figure(samples, ["ORT"], COLOURS, False, "light")
+    at_the_end = live_figure(samples, ["ORT"], COLOURS, False, "light", {"a": 3.0, "b": 2.5})
+    assert dict(zip(so_far.data[-1].y, so_far.data[-1].x, strict=True)) == pytest.approx({"a": 4.0, "b": 5.0})
+    assert dict(zip(at_the_end.data[-1].y, at_the_end.data[-1].x, strict=True)) == pytest.approx({"a": 3.0, "b": 2.5})
+    assert "so far" in so_far.layout.annotations[1].text and "so far" not in at_the_end.layout.annotations[1].text

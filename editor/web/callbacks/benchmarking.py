@@ -179,6 +179,15 @@ def _enable(on: bool) -> None:
         set_props(button, {"disabled": not on})
 
 
+def _medians(benchmark: BenchmarkState) -> dict[str, float]:
+    """What the table of a tuning says of each plan, in ms or requests/s; empty before its end."""
+    try:
+        tuned = benchmark.job.result(0) if benchmark.kind == "tune" and benchmark.job.done else None
+    except EditorError:
+        tuned = None
+    return {r.plan: r.throughput if r.mode == "throughput" else r.total.median * 1e3 for r in tuned.results} if tuned else {}
+
+
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
     samples = [e for e in list(benchmark.job.events) if e["kind"] == "sample"]
     if not samples:
@@ -193,4 +202,5 @@ def runs_of(samples: list[dict[str, Any]]) -> int:
 
 def _figure(document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str) -> Any:
     planned = {d.name for d in document.devices if d.planned}
-    return live_figure(samples, benchmark.devices, colours_of(document), bool(planned & set(benchmark.devices)), scheme)
+    return live_figure(samples, benchmark.devices, colours_of(document), bool(planned & set(benchmark.devices)), scheme,
+                       _medians(benchmark))

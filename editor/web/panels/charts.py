@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ _PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c
 
 
 def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
-                estimated: bool, scheme: str) -> go.Figure:
+                estimated: bool, scheme: str, medians: Mapping[str, float] = MappingProxyType({})) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
     With several requests in flight the rate of each turn in place of the latency.
@@ -27,6 +28,7 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         colours: by device name.
         estimated: planned devices are involved, so the plan's times are estimates.
         scheme: "light" or "dark".
+        medians: results of plans that were measured side by side, by name, in ms or requests/s; so far those of the samples.
     """
     mark = " (estimate)" if estimated else ""
     what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
@@ -55,15 +57,16 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
                                     mode="lines+markers" if len(shown) < 40 else "lines", line=line,
                                     hovertemplate=f"%{{y:.2f}} {_unit(shown[0])}<extra>{_escape(label)}</extra>"), 1, 1)
     if several:
-        _add_medians(figure, by_name, plan_colours)
+        _add_medians(figure, by_name, plan_colours, medians)
     else:
         _add_shares(figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours)
     return _dress(figure, scheme)
 
 
 def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[str, Any]]],
-                 colours: dict[str, str]) -> None:
-    rows = [(name, float(np.median([_height(s) for s in mine]))) for (base, name), mine in by_name.items() if not base]
+                 colours: dict[str, str], medians: Mapping[str, float]) -> None:
+    rows = [(name, medians.get(name) or float(np.median([_height(s) for s in mine])))
+            for (base, name), mine in by_name.items() if not base]
     unit = next((_unit(s) for mine in by_name.values() for s in mine), "ms")
     rows.sort(key=lambda row: row[1] if unit != "ms" else -row[1])  # the best is drawn last, on top
     figure.add_trace(go.Bar(x=[value for _, value in rows], y=[name for name, _ in rows], orientation="h", showlegend=False,
@@ -71,7 +74,7 @@ def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[st
                             text=[f"{name}: {value:.2f}" for name, value in rows],
                             textposition="inside", insidetextanchor="start",
                             hovertemplate=f"%{{y}}: %{{x:.3f}} {unit}<extra></extra>"), 1, 2)
-    figure.layout.annotations[1].text = f"Median so far, {unit}"
+    figure.layout.annotations[1].text = f"Median{'' if medians else ' so far'}, {unit}"
 
 
 def _height(sample: dict[str, Any]) -> float:
