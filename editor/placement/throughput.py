@@ -14,10 +14,14 @@ def aims_at_throughput(settings: Settings) -> bool:
 
 
 def busiest_seconds(placement: Placement, costs: Costs) -> float:
-    """Load of the busiest processor in one run, transfers included: the least time between two requests."""
+    """Load of the busiest processor in one run, transfers included: the least time between two requests.
+
+    No processor is busy for longer than a whole run, which a profile may have measured to be faster than the sum of its ops.
+    """
     placed = placement.placed_ops
     problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processors(placement.devices))
-    return float(problem.busy(placement.assignment.device[placed]).max(initial=0.0))
+    busiest = float(problem.busy(placement.assignment.device[placed]).max(initial=0.0))
+    return min(busiest, placement.price(costs).total)
 
 
 def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
@@ -26,5 +30,5 @@ def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
     The busiest processor is never idle, or each request takes as long as alone, whichever is slower (Little, 1961).
     """
     alone = placement.price(costs).total
-    between = max(min(busiest_seconds(placement, costs), alone), alone / in_flight)
+    between = max(busiest_seconds(placement, costs), alone / in_flight)
     return 1 / between if between else 0.0

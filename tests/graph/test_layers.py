@@ -232,7 +232,7 @@ def test_a_collapsed_list_of_layers_shows_its_length(tmp_path: Path) -> None:
         == {"encoder": LAYERS, "decoder": LAYERS}
 
 
-@pytest.mark.parametrize(("name", "mode"), [("mobilenetv2", "ops"), ("resnet50", "ops"), ("whisper-tiny-decoder", "blocks"),
+@pytest.mark.parametrize(("name", "mode"), [("mobilenetv2", "ops"), ("resnet50", "blocks"), ("whisper-tiny-decoder", "blocks"),
                                             ("fcn-resnet101", "blocks")])
 def test_models_of_which_not_every_name_can_be_read_at_once_open_in_blocks(name: str, mode: str) -> None:
     path = EXAMPLES / "models" / f"{name}.onnx"

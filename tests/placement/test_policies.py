@@ -415,6 +415,24 @@ def test_throughput_does_not_promise_that_runtimes_of_one_cpu_run_at_once(mobile
     assert most <= least * (1 + 1e-9) and plans[0].assignment.objective == pytest.approx(most)
 
 
+@pytest.mark.parametrize(("faster", "alone"), [(0.9, True), (1.2, False)])
+def test_throughput_knows_what_the_whole_model_takes_on_one_device(mobilenet: Graph, faster: float, alone: bool) -> None:
+    """By a profile the whole model may be faster on a device than the sum of its ops; a split by sums was called the best."""
+    devices = load_devices("HETERO:GPU,CPU")
+    table = constrain(mobilenet, devices, [Capability.everything(mobilenet)] * 2)
+    costs = estimate(mobilenet, devices)
+    best = optimal(Task(table, lambda: costs, {"objective": "throughput"}))
+    assert best.objective is not None and best.bound is not None
+    whole = np.array([best.objective * faster, np.nan])
+    profiled = replace(costs, whole=whole, estimated=False)
+    found = optimal(Task(table, lambda: profiled, {"objective": "throughput"}))
+    assert found.objective == pytest.approx(best.objective * faster if alone else best.objective, rel=0.01)
+    assert (found.device[found.device >= 0] == 0).all() == alone
+    assert found.bound is not None and found.bound <= min(found.objective, whole[0]) + 1e-12
+    plan = editor.partition(mobilenet, "HETERO:GPU,CPU").placement
+    assert busiest_seconds(plan, profiled) == pytest.approx(min(whole[0], busiest_seconds(plan, costs)))
+
+
 def test_stages_hold_their_tensors_beside_their_weights(mobilenet: Graph) -> None:
     """Stages whose weights fitted were a tenth too large with their tensors, and memory then did not take them."""
     table = [{"name": "GPU.0", "memory": "9MB"}, {"name": "GPU.1", "memory": "9MB"}, {"name": "CPU"}]

@@ -95,8 +95,26 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     if len(problem) <= _MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
+    if (alone := _fastest_alone(problem, costs)) is not None:
+        seconds, label = alone
+        if seconds <= found.value * _SPLIT_MARGIN or (found.label == found.label[:1]).all():
+            found = Improved(label, seconds, found.bound)
+        found = replace(found, bound=min(found.bound, seconds))
     device = device_of_all_ops(task, placed, found.label)
     return Assignment(device, reasons(task, costs, device), found.value, found.bound, "busiest device", costs.estimated)
+
+
+def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:
+    """Measured seconds of the whole model on the device that is fastest alone, and that placement; None where none may be.
+
+    Its ops, summed up, may say something else: they share what was measured by their estimates.
+    """
+    if costs.whole is None or not len(problem):
+        return None
+    seconds = np.where(problem.allowed.all(axis=0), costs.whole, np.nan)
+    if np.isnan(seconds).all():
+        return None
+    return float(np.nanmin(seconds)), np.full(len(problem), int(np.nanargmin(seconds)), np.int64)
 
 
 def _searched(task: Task, problem: Problem, costs: Costs, bound: float) -> Iterable[Ints]:

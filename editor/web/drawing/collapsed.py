@@ -13,7 +13,7 @@ from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, visible_ops
+from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, split, visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.messages import Detail
 from editor.workspace.document import Document
@@ -22,10 +22,11 @@ MOST_SHOWN = 1200
 """Nodes on the canvas at once."""
 FIRST_SHOWN = 160
 """Nodes that a large model opens with, about."""
-OPS_AT_ONCE = 200
-"""Models up to this size open with every op: all their names can be read at once."""
-UNNAMED_AT_ONCE = 800
-"""So do models up to this size whose only blocks are runs of ops."""
+_OPS_AT_ONCE, _VIEW, _READABLE = 200, (828, 390), 0.4
+"""Models open with every op where no more than so many fit into a view (a window of 1440 x 900, without margins) at a zoom
+at which names can be read, as `assets/_first_view.js` has it."""
+_UNNAMED_AT_ONCE = 800
+"""Models up to this size do so too where their only blocks are runs of ops."""
 _PAIRS = 24
 _MOST_FRAMED = 0.9
 """Share of all nodes that the frame of a block may hold which is open from the start."""
@@ -38,11 +39,20 @@ _TITLE = 24
 
 
 def first_detail(graph: Graph) -> Detail:
-    """What a document opens with: every op of a small model, blocks of a larger one that has some."""
-    count, opened, scopes = len(visible_ops(graph)), _open_for(graph, FIRST_SHOWN), scopes_of(graph)
+    """What a document opens with: every op where all names can be read at once, blocks of other models that have some."""
+    opened, scopes = _open_for(graph, FIRST_SHOWN), scopes_of(graph)
     modules = any(unit >= 0 and not scopes.scopes[unit].is_run for unit in _units(graph, opened))
-    in_blocks = count > (OPS_AT_ONCE if modules else UNNAMED_AT_ONCE)
-    return {"mode": "blocks" if in_blocks else "ops", "open": opened}
+    every = _readable_at_once(graph) if modules else len(visible_ops(graph)) <= _UNNAMED_AT_ONCE
+    return {"mode": "ops" if every else "blocks", "open": opened}
+
+
+def _readable_at_once(graph: Graph) -> bool:
+    if len(visible_ops(graph)) > _OPS_AT_ONCE:
+        return False
+    at = [node["position"] for node in split(elements(graph))[0]]
+    wide = max(p["x"] for p in at) - min(p["x"] for p in at) + NODE_WIDTH if at else 0
+    high = max(p["y"] for p in at) - min(p["y"] for p in at) + NODE_HEIGHT if at else 0
+    return wide * _READABLE <= _VIEW[0] and high * _READABLE <= _VIEW[1]
 
 
 def expand_level(graph: Graph, opened: Sequence[int]) -> list[int]:

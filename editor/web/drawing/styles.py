@@ -45,6 +45,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
         {"selector": "node.far", "style": {"label": "data(brief)", "font-size": FAR_FONT, "text-wrap": "ellipsis",
                                            "text-max-width": NODE_WIDTH - 2}},
+        {"selector": "node.group.far", "style": {"text-max-width": NODE_WIDTH + 12}},
         {"selector": "node.pinned", "style": {"border-width": 3, "border-color": c["pin"]}},
         {"selector": "node.forced", "style": {"border-width": 3, "border-style": "dashed", "border-color": "#e03131"}},
         {"selector": "edge", "style": {
