@@ -13,6 +13,15 @@ from typing import Any
 
 from editor.errors import EditorError, ExportError
 
+
+def modified(path: Path) -> float:
+    """When a file was written; 0 where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 _MAX_SHOWN = 300
 """Characters of a path in a message."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
+from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
 from editor.placement.costs import Costs, price
@@ -112,21 +112,13 @@ _known: WeakKeyDictionary[Document, _Known] = WeakKeyDictionary()
 def _costs(document: Document) -> _Known:
     """Costs as long as neither the devices nor the files of their profiles change: a stroke asks for them many times."""
     graph, devices = document.graph, document.devices
-    profiles = tuple(_modified(profile_path(graph, device)) for device in devices)
+    profiles = tuple(modified(profile_path(graph, device)) for device in devices)
     known, chosen = _known.get(document), chosen_costs(document.placement.settings)
     if known is None or (known.devices, known.profiles, known.chosen) != (devices, profiles, chosen):
         best = best_source(graph, devices) if any(profiles) else "estimate"
         source = "estimate" if chosen == "estimate" else best
         known = _known[document] = _Known(devices, profiles, chosen, source, costs_of(graph, devices, source))
     return known
-
-
-def _modified(path: Path) -> float:
-    """When a file was written; 0 where there is none."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def op_costs(document: Document) -> tuple[Costs, Basis]:

@@ -20,16 +20,16 @@ from editor.graph.graph import Bools, Graph
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.labels import label_mask
-from editor.placement.placement import Placement, Settings, solve
+from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, change_of_rules, parse_rules
 from editor.runtimes.base import Capability
-from editor.runtimes.registry import capability
 from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
 from editor.workspace.layouts import Layout, layout_of, ready_made
 from editor.workspace.plan import ImportReport, Plan
+from editor.workspace.solver import Solver
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,9 @@ class Document:
         self._cancelled = threading.Event()
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
-        self._capabilities = {identity(d): capabilities[d.name] for d in load_devices(self._decisions["devices"])
-                              if d.name in capabilities}
-        """By everything that a table says of a device: it may be changed, and changed back."""
+        self._solver = Solver(graph, self._decisions, capabilities)
         self._original = store.decisions(record.id, 0)
-        self._placement = self._solve(self._decisions)
+        self._placement = self._solver.solve(self._decisions)
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
 
@@ -151,7 +149,7 @@ class Document:
                 return False
             steps = [*self._tree.steps, *self.store.steps(self.id, after=len(self._tree.steps) - 1)]
             decisions = self._stored(record.cursor)
-            self._placement = self._solve(decisions)
+            self._placement = self._solver.solve(decisions)
             self._tree, self._decisions = HistoryTree(steps, record.cursor, record.tip), decisions
             self.version = record.version
             return True
@@ -261,7 +259,7 @@ class Document:
             if plain == self._decisions["devices"]:
                 return 0
             pins, forced = self._pins()
-            able = {d.name: self._capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
+            able = {d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
             kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
             self._apply(changed_devices(self.devices, devices), {**self._decisions, "devices": plain, "pins": kept,
                                                                   "forced": sorted(forced & set(kept))})
@@ -403,7 +401,7 @@ class Document:
         if sorted(map(identity, devices)) == sorted(map(identity, self.devices)):
             return layout_of(name, settings, self._placement)
         try:
-            answers = [self._capability(d) for d in devices]
+            answers = [self._solver.capability(d) for d in devices]
         except EditorError as error:
             return Layout(name, settings, None, str(error).splitlines()[0], True)
         return layout_of(name, settings, self._placement, devices, answers)
@@ -452,21 +450,10 @@ class Document:
 
     def _solve_change(self, decisions: Mapping[str, Any]) -> Placement:
         self._cancelled.clear()
-        placement = self._solve(decisions, self._cancelled.is_set)
+        placement = self._solver.solve(decisions, self._cancelled.is_set)
         if self._cancelled.is_set():  # what a search had found until then is not what these decisions give
             raise EditorError("Cancelled. Nothing was changed.")
         return placement
-
-    def _solve(self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool) -> Placement:
-        devices = load_devices(decisions["devices"])
-        answers = [self._capability(d) for d in devices]
-        return solve(self.graph, devices, settings_of(decisions), answers, should_stop)
-
-    def _capability(self, device: Device) -> Capability:
-        known = self._capabilities.get(identity(device))
-        if known is None:
-            known = self._capabilities[identity(device)] = capability(self.graph, device)
-        return known
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:

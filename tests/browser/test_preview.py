@@ -93,6 +93,8 @@ def test_bends_lead_edges_around_nodes(page: Page, serve: Serve) -> None:
                   "--devices", "HETERO:GPU,CPU")
     page.goto(made.url)
     ready(page)
+    page.select_option("#detail-mode", label="Every op")
+    until(page, "heteroCy.nodes('.group').length === 0 && heteroCy.nodes('.op').length > 100")
     under = page.evaluate("""() => {
         const boxes = heteroCy.nodes().map((n) => n.boundingBox({ includeLabels: false }));
         return heteroCy.edges('.bent').map((e) => e.segmentPoints() || []).flat().filter((p) =>

@@ -243,3 +243,15 @@ def test_a_change_that_is_being_solved_can_be_cancelled_and_changes_nothing(mobi
     assert (document.placement, document.version, len(document.history.steps)) == (before, version, 1)
     document.set_automatic("optimal", {}, "minimal")
     assert document.placement.settings.policy == "optimal", "an old cancellation does not end the next change"
+
+
+def test_undo_comes_back_to_a_placement_without_solving_it_again(mobilenet: Graph, tmp_path: Path,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    first = document.placement
+    document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
+    second = document.placement
+    solved: list[object] = []
+    monkeypatch.setattr("editor.workspace.solver.solve", lambda *given: solved.append(given))
+    assert document.undo() and document.placement is first
+    assert document.redo() and document.placement is second and not solved
