@@ -82,7 +82,7 @@
     cy.on("resize", () => {
       // who has not moved the view sees the whole graph, or where it begins, still; else what was in the middle stays there
       if (whole && seesWhole(cy)) showWhole(cy, whole.box);
-      else if (isAt(cy, given)) firstView(cy);
+      else if (given && isAt(cy, given)) showFirst(cy, given);
       else cy.panBy({ x: (cy.width() - width) / 2, y: (cy.height() - height) / 2 });
       width = cy.width();
       height = cy.height();
@@ -125,13 +125,22 @@
     const change = page.view.change,
       node = change < 0 ? null : editor.nodesOf([change]),
       focus = node?.nonempty() ? { ...node[0].position() } : null;
+    showFirst(cy, { box, first, focus });
+  }
+
+  /**
+   * @param {Cy} cy
+   * @param {{ box: Bounds, first: number, focus: { x: number, y: number } | null }} what
+   */
+  function showFirst(cy, { box, first, focus }) {
     const view = window.heteroFirstView(box, cy.width(), cy.height(), first, focus);
     if (view.zoom === window.heteroWhole(box, cy.width(), cy.height()).zoom) showWhole(cy, box);
     else cy.viewport({ zoom: view.zoom, pan: { x: view.x, y: view.y } });
-    given = { zoom: cy.zoom(), ...cy.pan() };
+    given = { box, first, focus, zoom: cy.zoom(), ...cy.pan() };
   }
 
-  /** The view that the graph was shown with first. @type {{ zoom: number, x: number, y: number } | null} */
+  /** The view that the graph was shown with first, and what it shows.
+   * @type {{ zoom: number, x: number, y: number, box: Bounds, first: number, focus: { x: number, y: number } | null } | null} */
   let given = null;
 
   /**

@@ -39,7 +39,7 @@
    * @param {string} numbers
    */
   function farName(name, numbers) {
-    const room = 10 - numbers.length;
+    const room = 12 - 2 * numbers.length;
     return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room)}`}`;
   }
 

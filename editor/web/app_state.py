@@ -25,7 +25,7 @@ from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes
 from editor.killable import READING, section_of
-from editor.placement.device_profile import costs_of
+from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pinned_as
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
@@ -40,7 +40,7 @@ from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.plan import Plan, with_costs_of_here
-from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes
+from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes, with_known_costs
 
 log = logging.getLogger(__name__)
 
@@ -234,6 +234,8 @@ class AppState:
     def with_sizes(self, document_id: str, define: Mapping[str, int]) -> Document:
         """The document of the same model with other sizes, with the same decisions and stored layouts.
 
+        Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates.
+
         Raises:
             EditorError: the model cannot have these sizes, or a pin does not fit.
         """
@@ -241,8 +243,8 @@ class AppState:
         graph = self._load(document.graph.path, {**document.graph.define, **define})
         if dict(graph.define) == dict(document.graph.define):
             return document
-        resized = self._create(graph, [dict(d.entry) for d in document.devices], document.placement.settings,
-                               document.devices_text)
+        settings = with_known_costs(document.placement.settings, best_source(graph, document.devices))
+        resized = self._create(graph, [dict(d.entry) for d in document.devices], settings, document.devices_text)
         for name, decisions in self.store.layouts(document_id).items():
             self.store.keep_layout(resized.id, name, decisions)
         return resized

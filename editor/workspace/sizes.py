@@ -89,7 +89,7 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, pro
         try:
             graph, answers = load(define)
             source = best_source(graph, now.devices)
-            placement = solve(graph, now.devices, _with_costs(now.settings, source), answers)
+            placement = solve(graph, now.devices, with_known_costs(now.settings, source), answers)
         except EditorError as error:
             found.append(AtSizes(define, {}, 0, None, str(error)))
             continue
@@ -101,7 +101,7 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, pro
     return found
 
 
-def _with_costs(settings: Settings, source: str) -> Settings:
+def with_known_costs(settings: Settings, source: str) -> Settings:
     """A profile holds for the sizes that were measured: at others a policy decides by estimates."""
     if settings.policy_options.get("costs") != "measured" or source == "measured":
         return settings

@@ -127,7 +127,7 @@ def shown_elements(document: Document, detail: Detail) -> list[Element]:
     mode = detail["mode"]
     if mode == "subgraphs":
         parts = document.placement.division.subgraph_of_op[visible_ops(graph)].astype(np.int64)
-        return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s")
+        return _grouped(graph, parts, lambda part: (f"subgraph {part}", ""), "s", far="s")
     if mode == "blocks":
         scopes, opened = scopes_of(graph), detail["open"]
         owner = owners(graph, opened)
@@ -176,7 +176,7 @@ def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, 
 
 
 def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,
-             around: Mapping[int, tuple[int, ...]] | None = None) -> list[Element]:
+             around: Mapping[int, tuple[int, ...]] | None = None, far: str = "") -> list[Element]:
     """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
 
     Args:
@@ -185,6 +185,7 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]
         name_of: an owner's name, and a note on it, or "".
         prefix: of the nodes' ids.
         around: per owner the blocks whose frames it is in, outermost first.
+        far: what stands before an owner's number from afar, in place of its own name.
     """
     ops = np.flatnonzero(~graph.op_is_constant)
     units, unit_of = _in_order_of_appearance(owner)
@@ -203,7 +204,7 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]
     boxes = [around[unit] if around else () for unit in units.tolist()]
     drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
     places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
-    nodes = [_node(graph, int(unit), members[i], name_of, prefix, places[i]) for i, unit in enumerate(units)]
+    nodes = [_node(graph, int(unit), members[i], name_of, prefix, far, places[i]) for i, unit in enumerate(units)]
     reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
     of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
     edges = []
@@ -226,7 +227,7 @@ def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
     return different[order], number[inverse]
 
 
-def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,
+def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str, far: str,
           at: tuple[float, float]) -> Node:
     position = rounded(*at)
     if unit < 0:
@@ -239,7 +240,7 @@ def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str
     note = "" if "1 of" in note and name[-1:].isdigit() else note  # "layers.8 (1 of 31)" reads like a number
     note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
     return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
-                     "far": _own_name(name), "ops": spans(ops), "unit": unit, "find": name.lower()},
+                     "far": f"{far}{unit}" if far else _own_name(name), "ops": spans(ops), "unit": unit, "find": name.lower()},
             "classes": "op group", "position": position}
 
 

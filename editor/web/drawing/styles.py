@@ -39,7 +39,8 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "node.mixed", "style": {
             "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
             "background-gradient-stop-colors": "data(colours)", "background-gradient-stop-positions": "data(stops)",
-            "color": "#ffffff", "text-outline-color": "#15181c", "text-outline-width": 1.2}},
+            "color": "#ffffff", "text-background-color": "#15181c", "text-background-opacity": 0.72,
+            "text-background-padding": 2, "text-background-shape": "round-rectangle"}},
         {"selector": "node.terminal", "style": {"shape": "round-rectangle", "height": 26, "border-width": 1,
                                                 "border-color": c["terminal_line"], "font-size": 11}},
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
