@@ -26,11 +26,19 @@
     return index === id.index && field === id.field;
   }
 
+  const showLast = () => editor.byId("device-forms")?.lastElementChild?.scrollIntoView({ block: "nearest" });
+
   /** @param {string | null} text */
   function deviceAdded(text) {
     if (text) {
-      editor.stroke({ do: "add-device", text });
+      const by = editor.page.view?.policy === "priority" ? " By priority it takes only what no device above it takes." : "";
+      editor.stroke({
+        do: "add-device",
+        text,
+        message: { text: `${text} is the last device of the table now; ↑ raises it.${by}`, bad: false },
+      });
       setTimeout(() => editor.set("device-add", { value: null }), 0);
+      setTimeout(showLast, 600); // its form is there then
     }
     return window.dash_clientside.no_update;
   }

@@ -312,7 +312,7 @@
       if (page.wanted !== undefined) {
         const op = page.wanted;
         page.wanted = undefined;
-        editor.goTo(`op${op}`);
+        editor.arrive(op);
       }
     });
     return window.dash_clientside.no_update;

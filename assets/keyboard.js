@@ -70,7 +70,7 @@
     },
     fallback: (what, button) => editor.fallback(what, button.dataset.value || ""),
     goto: (id) => editor.goTo(id),
-    unpinOp: (op) => editor.stroke({ do: "unpin", ops: [Number(op)] }),
+    unpinOp: (ops) => editor.stroke({ do: "unpin", ops: numbers(ops) }),
     allOn: (device) => editor.selectDevice(Number(device)),
     ops: (text) => editor.set("selection", { data: { ops: editor.opsIn(text), select: true, count: true, reveal: true } }),
     part: (part) => editor.showPart(Number(part)),

@@ -159,7 +159,14 @@
       return;
     }
     page.wanted = undefined;
-    bringIfShown(op);
+    arrive(op);
+  }
+
+  /* At what was looked for: selects it, unless several ops are selected, which stay so. */
+  /** @type {Hetero["arrive"]} */
+  function arrive(op) {
+    if (selectedOps().length > 1) showSome(nodesOf([op]));
+    else bringIfShown(op);
   }
 
   /* The row of the subgraph that the first of some ops is in. */
@@ -348,6 +355,7 @@
     reportSelection,
     unmark,
     bringOp,
+    arrive,
     goTo,
     find,
   });

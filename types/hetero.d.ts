@@ -355,6 +355,8 @@ interface Hetero {
   showRow(ops: number[]): void;
   reportSelection(): void;
   unmark(): void;
+  /** Shows an op that was looked for, once it is drawn. */
+  arrive(op: number): void;
   bringOp(op: number, stay?: boolean): void;
   goTo(id: string, stay?: boolean): void;
   find(text: string, next: boolean): void;

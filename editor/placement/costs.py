@@ -110,6 +110,14 @@ def _is_host(device: Device) -> bool:
     return device.link is None and _ASSUMED.get(device.device, _ACCELERATOR) is _HOST
 
 
+def peaks_of(device: Device) -> Peaks:
+    """What estimates reckon with: the figures of the device table, and assumed ones where it has none."""
+    assumed = _ASSUMED.get(device.device, _ACCELERATOR)
+    link = device.link
+    return replace(assumed, compute=device.peak_compute or assumed.compute, memory=device.peak_dram_bw or assumed.memory,
+                   bandwidth=link.bandwidth if link else assumed.bandwidth, latency=link.latency if link else assumed.latency)
+
+
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     """Costs from shapes and peaks: the slower of computing and moving data (roofline; Williams et al., 2009).
 
@@ -120,19 +128,15 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
     link = np.zeros((len(graph.tensor_names), len(devices)))
     launch = np.zeros(len(devices))
     for d, device in enumerate(devices):
-        assumed = _ASSUMED.get(device.device, _ACCELERATOR)
+        peaks = peaks_of(device)
         tensor_bytes = assumed_bytes(graph, device.published.assumes)
         moved, sizes = op_bytes(graph, tensor_bytes), np.maximum(tensor_bytes, 0).astype(np.float64)
-        compute = device.peak_compute or assumed.compute
-        memory = device.peak_dram_bw or assumed.memory
-        op[:, d] = (np.maximum(flops / compute, moved / memory) + assumed.per_op) * device.slowdown
-        if device.link is not None:
-            link[:, d] = device.link.latency + sizes / device.link.bandwidth
-        elif assumed.bandwidth != float("inf"):
-            link[:, d] = assumed.latency + sizes / assumed.bandwidth
+        op[:, d] = (np.maximum(flops / peaks.compute, moved / peaks.memory) + peaks.per_op) * device.slowdown
+        if peaks.bandwidth != float("inf"):
+            link[:, d] = peaks.latency + sizes / peaks.bandwidth
         elif device.runtime:
             link[:, d] = 2e-6  # same memory, another runtime: only the conversion of the value
-        launch[d] = assumed.launch
+        launch[d] = peaks.launch
     op[graph.op_is_constant] = 0.0
     return Costs(op, link, link, launch, True)
 

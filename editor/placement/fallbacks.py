@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from editor.graph.scopes.tree import Scopes, scopes_of
-from editor.placement.costs import Costs, boundary_seconds
+from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
 
@@ -35,7 +35,8 @@ class Fallback:
     bytes: int
     """Transferred tensors that they read or make."""
     seconds: float
-    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of these subgraphs."""
+    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of these subgraphs.
+    Fallbacks beside each other share transfers, so they add up to more than all of them cost."""
     source: str
     """Address of the document that says so; "" where a runtime says it."""
 
@@ -56,6 +57,14 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
                       _lost(placement, costs, ops, wanted), devices[wanted].published.source)
              for (wanted, reason, op_type), ops in groups.items()]
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
+
+
+def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback]) -> float:
+    """Seconds of a run if the wanted devices took all these ops, everything else being the same."""
+    device = placement.assignment.device.copy()
+    for fallback in found:
+        device[list(fallback.ops)] = placement.device_number(fallback.wanted)
+    return price(placement.graph, costs, device, placement.placed_ops).total
 
 
 def chosen_elsewhere(placement: Placement) -> dict[str, int]:

@@ -318,3 +318,32 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
     picture = entry.locator("img")
     expect(picture).to_have_attribute("alt", "ONNX Runtime 100 %")
     assert picture.evaluate("(image) => image.complete && image.naturalWidth") == 160
+
+
+def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(page: Page, serve: Serve) -> None:
+    """After four seconds, the block of the first op took the place of all that a row of Fallbacks had selected."""
+    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--define", "batch=1", "--define", "sequence=8",
+                 "--devices", "HETERO:NPU(edgetpu as int8),CPU")
+    page.goto(made.url)
+    ready(page)
+    expect(page.locator("#fallbacks")).to_contain_text("Were each where it was wanted, a run would take")
+    page.locator("#fallbacks-table").get_by_role("button", name="Select").first.click()
+    until(page, "hetero.selectedOps().length > 1")
+    count, pan = page.evaluate("[hetero.selectedOps().length, heteroCy.pan()]")
+    page.locator("#inspector").get_by_role("button", name="NPU").click()
+    notice = page.locator("#notice")
+    expect(notice).to_contain_text(f"{count} ops were not painted")
+    expect(notice.locator("li a").first).to_have_attribute("href", re.compile("^https://"))
+    expect(notice).not_to_contain_text("https://")
+    page.get_by_role("button", name="Paint anyway").click()
+    wait_for_figure(page, "pins", count)
+    page.wait_for_timeout(4800)
+    assert page.evaluate("[hetero.selectedOps().length, heteroCy.pan()]") == [count, pan]
+
+    # Pins of one type are one row, which opens, and can be removed together.
+    rows = page.locator("#pins > ul > li")
+    expect(rows).to_have_count(1)
+    rows.locator("summary").click(position={"x": 3, "y": 6})
+    expect(rows.locator("ul li").first).to_be_visible()
+    rows.locator("> [data-unpin-op]").click()
+    wait_for_figure(page, "pins", 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import editor
 from editor.placement.device_profile import costs_of
-from editor.placement.fallbacks import fallbacks
+from editor.placement.fallbacks import fallbacks, seconds_without
 from editor.workspace.plan import Plan
 
 TABLE = [{"name": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "GPU", "nonSupportedNodes": "Relu,Tanh"}, {"name": "CPU"}]
@@ -30,6 +30,15 @@ def test_ops_are_grouped_by_the_device_that_refuses_them_and_why(tmp_path: Path)
     assert (fallback.wanted, fallback.op_type, fallback.ops, fallback.devices) == ("NPU", "Tanh", (1, 3), ("CPU",))
     assert "excludes Tanh on NPU" in fallback.reason and fallback.subgraphs == 2
     assert fallback.bytes == plan.placement.division.bytes_moved and fallback.seconds > 0
+
+
+def test_what_all_fallbacks_cost_is_known_from_the_plan_without_them(tmp_path: Path) -> None:
+    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)],
+                                        ["Relu", "Tanh", "Relu", "Tanh", "Relu"]))
+    plan, wanted = editor.partition(graph, TABLE), editor.partition(graph, [{"name": "NPU"}, *TABLE[1:]])
+    costs = costs_of(graph, plan.devices, "estimate")
+    seconds = seconds_without(plan.placement, costs, fallbacks(plan.placement, costs))
+    assert seconds == pytest.approx(wanted.placement.price(costs).total) and seconds < plan.placement.price(costs).total
 
 
 def test_pinned_ops_are_no_fallbacks(tmp_path: Path) -> None:

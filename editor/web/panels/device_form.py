@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 from dash import dcc, html
 
 from editor.devices.device import Device
@@ -13,6 +14,7 @@ from editor.devices.names import known_names
 from editor.devices.presets import preset_names
 from editor.devices.published import ASSUMABLE
 from editor.devices.vocabulary import onnx_op_types
+from editor.placement.costs import peaks_of
 from editor.web import controls
 from editor.web.device_fields import excluded_ops, shown, text_of
 from editor.web.panels.parts import icon, planned_badge, swatch
@@ -65,7 +67,9 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     def field(name: str) -> dict[str, Any]:
         return {"type": "device-field", "index": number, "field": name}
 
-    texts = [controls.Field(id=field(key), label=label, placeholder=f"e.g. {example}", value=text_of(entry, key), debounce=True,
+    assumed = _assumed(device)
+    texts = [controls.Field(id=field(key), label=label, placeholder=assumed.get(key, f"e.g. {example}"),
+                            value=text_of(entry, key), debounce=True,
                             width=210 if key == "properties" else 132) for key, label, example in TEXTS
              if key != "wireType" or device.machine or entry.get(key)]
     runs = [{"value": name, "label": name} for name in known_names()]
@@ -92,6 +96,15 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
                          data=[*ops, *(more if more[0]["items"] else [])],
                          placeholder="Ops that this device must not take; those of this model come first")],
         className="device-form")
+
+
+def _assumed(device: Device) -> dict[str, str]:
+    """What estimates reckon with where the table has no figure."""
+    peaks = peaks_of(device)
+    figures = {"peakCompute": peaks.compute, "peakDramBw": peaks.memory}
+    if np.isfinite(peaks.bandwidth):  # the host has no link
+        figures |= {"bandwidth": peaks.bandwidth, "latency": peaks.latency}
+    return {"memory": "no limit", **{key: f"assumed {value:g}" for key, value in figures.items()}}
 
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from dash import html
 
 from editor.devices.device import Device
@@ -12,6 +13,7 @@ from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
 from editor.web.controls import plain
+from editor.web.drawing.spans import spans
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
 from editor.workspace.document import Document
@@ -144,23 +146,51 @@ def pins_summary(document: Document) -> list[Any]:
                         **{"data-command": "reset", "title": "Remove all pins"})]
 
 
-_PINS_SHOWN = 40
+_PINS_SHOWN, _PINS_BY_THEMSELVES = 40, 12
 
 
 def _pin_rows(document: Document) -> list[Any]:
-    """Each pin, with a way to its op and a way to remove it; the last ones where there are many."""
-    graph, pins, colours = document.graph, document.placement.settings.pins, colours_of(document)
-    rows: list[Any] = []
-    for key, label in list(pins.items())[:-_PINS_SHOWN - 1:-1]:
+    """Each pin, with a way to its op and a way to remove it, the last one first; many of one op type and device in one row."""
+    graph, pins = document.graph, document.placement.settings.pins
+    groups: dict[tuple[str, str], list[int]] = {}
+    for key, label in list(pins.items())[::-1]:
         op = graph.key_index[key]
-        kind, name = graph.type_label(op), graph.display_name(op)
-        rows.append(html.Li([swatch(colours[label]) if label in colours else None,
-                             html.Button(f"{kind} {shortened_name(name, max(24 - len(kind), 8))}", className="link",
-                                         title=f"{kind} {name}: pinned to {label}",
-                                         **{"data-goto": f"op{op}"}),
-                             html.Button("×", className="mini", title=f"Unpin {graph.display_name(op)}",
-                                         **{"data-unpin-op": str(op), "aria-label": f"Unpin {graph.display_name(op)}"})]))
-    return rows + ([html.Li(f"and {len(pins) - _PINS_SHOWN} more", className="hint")] if len(pins) > _PINS_SHOWN else [])
+        alone = len(pins) <= _PINS_BY_THEMSELVES
+        groups.setdefault((label, str(op) if alone else graph.type_label(op)), []).append(op)
+    rows = [_pin_group(document, label, ops) for (label, _), ops in list(groups.items())[:_PINS_SHOWN]]
+    more = sum(len(ops) for ops in list(groups.values())[_PINS_SHOWN:])
+    return rows + ([html.Li(f"and {more:,} more", className="hint")] if more else [])
+
+
+def _pin_group(document: Document, label: str, ops: list[int]) -> html.Li:
+    """Pins of one op type to one device."""
+    if len(ops) == 1:
+        return _pin(document, label, ops[0])
+    what = f"{len(ops):,} {document.graph.type_label(ops[0])}"
+    inside = [_pin(document, label, op) for op in ops[:_PINS_SHOWN]]
+    if len(ops) > len(inside):
+        inside.append(html.Li(f"and {len(ops) - len(inside):,} more", className="hint"))
+    return html.Li([_pin_swatch(document, label),
+                    html.Details([html.Summary([html.Button(what, className="link", title=f"{what}: pinned to {label}",
+                                                            **{"data-ops": spans(np.array(sorted(ops), np.int64))})]),
+                                  html.Ul(inside)]), _unpin(",".join(map(str, ops)), what)])
+
+
+def _pin(document: Document, label: str, op: int) -> html.Li:
+    kind, name = document.graph.type_label(op), document.graph.display_name(op)
+    return html.Li([_pin_swatch(document, label),
+                    html.Button(f"{kind} {shortened_name(name, max(24 - len(kind), 8))}", className="link",
+                                title=f"{kind} {name}: pinned to {label}", **{"data-goto": f"op{op}"}),
+                    _unpin(str(op), name)])
+
+
+def _pin_swatch(document: Document, label: str) -> html.Span | None:
+    colours = colours_of(document)
+    return swatch(colours[label]) if label in colours else None
+
+
+def _unpin(ops: str, what: str) -> html.Button:
+    return html.Button("×", className="mini", title=f"Unpin {what}", **{"data-unpin-op": ops, "aria-label": f"Unpin {what}"})
 
 
 _STEPS_SHOWN = 30

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, seconds_without
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.controls import plain
@@ -46,8 +46,10 @@ def fallbacks_view(document: Document) -> list[Any]:
     verb = "is" if chosen == 1 else "are"
     by_policy = (f" {counted(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
                  "why when it is selected." if chosen else "")
-    said = [f", for {counted(len(reasons), 'reason')}. The order of the devices is the order of wishes.{by_policy} Time lost: ",
-            basis_badge(basis)]
+    now, without = document.placement.price(costs).total, seconds_without(document.placement, costs, found)
+    said = [f", for {counted(len(reasons), 'reason')}. Were each where it was wanted, a run would take "
+            f"{human_seconds(without)} instead of {human_seconds(now)} ", basis_badge(basis),
+            f" The order of the devices is the order of wishes; rows share transfers.{by_policy}"]
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 

@@ -28,10 +28,11 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     if forced:
         parts.append(html.Span(f"{counted(forced, 'op')} forced: not what the device can run", className="figure warning"))
     memory = memory_of(document)
-    for device in document.devices:
-        if device.memory is not None and memory[device.name] > device.memory:
-            parts.append(html.Span(f"{device.name} is over its memory by {human_bytes(memory[device.name] - device.memory)}",
-                                   className="figure warning"))
+    over = [f"{d.name} by {human_bytes(memory[d.name] - d.memory)}" for d in document.devices
+            if d.memory is not None and memory[d.name] > d.memory]
+    if over:
+        words = f"Over memory: {', '.join(over)}"
+        parts.append(html.Span(words, className="figure warning", title=words))
     for note in document.graph.notes:
         parts.append(html.Span(note, className="figure warning", title=note))
     return parts
