@@ -11,12 +11,15 @@ from pathlib import Path
 
 import editor
 from editor.commands.plan_commands import load_with_sizes
-from editor.errors import EditorError
+from editor.errors import EditorError, PlanError
 from editor.files import file_state
 from editor.text import counted
 from editor.workspace import plan_file
+from editor.workspace.plan import Plan
 
 _POLL_SECONDS = 0.5
+_COMMON = 0.1
+"""Share of ops that two versions of a model have in common at least."""
 
 
 def check(options: argparse.Namespace) -> int:
@@ -26,7 +29,7 @@ def check(options: argparse.Namespace) -> int:
     limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
         limits = plan_file.totals(options.against)
-        _tell_other_model(plan.graph.path, options.against)
+        _same_model(plan, options.against)
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
     if all(limit is None for limit in limits.values()):
         print("note: nothing is checked without --against PLAN, --max-subgraphs or --max-bytes", file=sys.stderr)
@@ -43,11 +46,21 @@ def check(options: argparse.Namespace) -> int:
     return 1 if worse else 0
 
 
-def _tell_other_model(model: Path, against: Path) -> None:
-    """A model changes from plan to plan, which is what limits are for; one of another name is more likely a mistake."""
-    other = plan_file.model_path(plan_file.read(against), against)
-    if other.name != model.name:
-        print(f"note: {against} is a plan of {other.name}, this one of {model.name}", file=sys.stderr)
+def _same_model(plan: Plan, against: Path) -> None:
+    """A model changes from plan to plan, which is what limits are for; with hardly an op in common it is another one.
+
+    Raises:
+        PlanError: it is.
+    """
+    document = plan_file.read(against)
+    other, here = plan_file.model_path(document, against).name, plan.graph.path.name
+    known = document["affinities"]
+    common = sum(key in plan.graph.key_index for key in known) if isinstance(known, dict) else 0
+    if common < _COMMON * min(len(known), len(plan.affinity)):
+        raise PlanError(f"{against}: a plan of another model ({other}; this one is of {here}): "
+                        f"{counted(common, 'op')} in common")
+    if other != here:
+        print(f"note: {against} is a plan of {other}, this one of {here}", file=sys.stderr)
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -78,6 +78,8 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
     """
     try:
         values = _read_npz(graph, path)
+    except FileNotFoundError as error:
+        raise ExecutionError(f"{str(path)[:300]}: no such file") from error
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError,
             RuntimeError, KeyError, SyntaxError, tokenize.TokenError) as error:
         raise ExecutionError(f"{str(path)[:300]}: not an .npz file of inputs ({error or type(error).__name__})") from error

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from editor.devices.device import Device
+from editor.exports.openvino import openvino_name
 from editor.placement.placement import Placement
+from editor.runtimes.onnxruntime.providers import CPU, provider_of
 
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
@@ -10,9 +15,28 @@ _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 
 
 def export_notes(placement: Placement, form: str) -> list[str]:
-    """A note for each device with ops that no runtime knows; none where the format is not for a runtime."""
+    """What the files do not keep of the plan; nothing where the format is not for a runtime."""
+    used = [d for d in placement.devices if placement.op_counts[d.name]]
+    return [*_unknown(used, form), *_merged(used, form)]
+
+
+def _unknown(used: Sequence[Device], form: str) -> list[str]:
+    """A note for each device that no runtime knows."""
     what = {"onnxruntime": "where these files are used, its ops run on another device",
             "openvino": "the script stops there until another device is named for its ops"}
-    return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in placement.devices
-            if form in _TOOLS and placement.op_counts[device.name] and not device.runtime
-            and device.backend.upper() not in _GENERIC]
+    return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in used
+            if form in _TOOLS and not device.runtime and device.backend.upper() not in _GENERIC]
+
+
+def _merged(used: Sequence[Device], form: str) -> list[str]:
+    """A note where devices of other runtimes run as one that the tool has, so that the files measure another plan."""
+    if form in ("onnxruntime", "split"):
+        other = [d.name for d in used if d.runtime and not provider_of(d)]
+        return [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
+    if form != "openvino":
+        return []
+    names: dict[str, list[str]] = {}
+    for device in used:
+        names.setdefault(openvino_name(device), []).append(device.name)
+    return [f"OpenVINO runs {' and '.join(same)} both as its {name}: between them, the script does not split"
+            for name, same in names.items() if len(same) > 1]

@@ -67,6 +67,13 @@ def mixed(text: str) -> str:
     return f"{field[0]} goes with words, not in a filter: write {field[0]} MatMul, or layer >= 8 and op == MatMul"
 
 
+def single_equals(text: str) -> str:
+    """What to write instead of a filter with one ``=``; "" where there is none."""
+    if not re.search(rf"\b(?:{'|'.join(FIELDS)})\s*=(?!=)", text):
+        return ""
+    return f"filters compare with ==: write {re.sub(r'(?<![=!<>])=(?!=)', '==', text)}"
+
+
 def not_found(placement: Placement, text: str) -> str:
     """Which part of a text finds nothing by itself; "" where each finds something, or the text is one word."""
     parts = text.split()

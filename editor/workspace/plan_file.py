@@ -49,6 +49,8 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         PlanError: with the path and what is wrong.
     """
+    if path.suffix.lower() in (".onnx", ".onnxtxt") and path.is_file():
+        raise PlanError(f"{path}: a model, not a plan; make one with `python -m editor partition {path} --out DIR`")
     try:
         document = parse_json(read_text(path, PlanError))
     except ValueError as error:

@@ -176,3 +176,14 @@ def test_the_script_for_onnx_runtime_opens_the_model_with_the_sizes_of_the_plan(
             "[i.shape[0] for i in r.open_session().get_inputs()])")
     done = subprocess.run([sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[3] [3]"
+
+
+def test_an_export_that_does_not_keep_the_split_says_so(mobilenet: Graph, tmp_path: Path) -> None:
+    """A split over two runtimes on the CPU was one device in OpenVINO's script, and one runtime in the split one."""
+    half = [key for op, key in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[op]][:50]
+    plan = editor.partition(mobilenet, [{"name": "A", "backendName": "openvino"}, {"name": "B", "backendName": "onnxruntime"}],
+                            pins=dict.fromkeys(half, "B"))
+    with pytest.warns(UserWarning, match="OpenVINO runs A and B both as its CPU"):
+        plan.export("openvino", tmp_path / "openvino")
+    with pytest.warns(UserWarning, match="it runs the ops of A on CPUExecutionProvider"):
+        plan.export("split", tmp_path / "split")

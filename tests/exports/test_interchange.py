@@ -463,6 +463,9 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
     renamed.save(tmp_path / "other.json")
     told = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "other.json"))
     assert told.returncode == 0 and "a plan of other.onnx, this one of mobilenetv2.onnx" in told.stderr and not failed.stderr
+    editor.partition(load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 1}), TWINS).save(tmp_path / "resnet.json")
+    refused = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "resnet.json"))
+    assert refused.returncode == 1 and "a plan of another model (resnet50.onnx" in refused.stderr
     assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
     done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
     assert done.returncode == 0 and "100 ops pinned" in done.stdout

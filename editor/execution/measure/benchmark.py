@@ -81,7 +81,7 @@ class Benchmark:
         if mode not in ("latency", "throughput"):
             raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: latency, throughput")
         if not 0 < seconds <= 3600:
-            raise EditorError(f"benchmark seconds must be between 0 and 3600, not {seconds}")
+            raise EditorError(f"benchmark seconds must be more than 0 and at most 3600, not {seconds:g}")
         if not 1 <= requests <= 256:
             raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
         self.placements, self.seconds, self.mode = dict(placements), seconds, mode
@@ -339,7 +339,8 @@ class Benchmark:
             return {"predicted": None, "predicted_basis": basis, "surprise": "",
                     "predicted_throughput": predicted_rate(placement, costs, self.requests)}
         unsplit = {name: median_seconds(c) for name, c in baselines.items() if c.times and name not in self.baseline_problems}
-        why = surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
+        stand_in = any(placement.devices[placement.device_number(s.device)].planned for s in placement.subgraphs)
+        why = "" if stand_in else surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
         return {"predicted": placement.price(costs).total, "predicted_basis": basis, "surprise": why}
 
     def _disturbed(self, contender: Contender) -> tuple[str, ...]:

@@ -316,12 +316,14 @@ class BenchmarkResult:
         """E.g. "prediction from profile 6.9 ms, measured 7.4 ms (+7 %)"; "" without a prediction."""
         if self.predicted_basis is None or not self.prediction:
             return ""
-        how = "measured" if self.kind is Kind.MEASUREMENT else "on stand-ins"
+        measured = self.kind is Kind.MEASUREMENT
         if self.predicted_throughput:
             figure, change = self.rate, self.throughput / self.predicted_throughput - 1
         else:
             figure, change = human_seconds(self.total.median), self.total.median / (self.predicted or self.total.median) - 1
-        return f"{self.predicted_basis} {self.prediction}, {how} {figure} ({change * 100:+.0f} %)"
+        if not measured:  # how fast a stand-in is says nothing about the device
+            return f"{self.predicted_basis} {self.prediction}, on stand-ins {figure}"
+        return f"{self.predicted_basis} {self.prediction}, measured {figure} ({change * 100:+.0f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON; times in seconds; ``kind`` says what each is."""

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.placement.filter import looks_like_filter, matching
-from editor.placement.search import Found, completions, mixed, not_found, search
+from editor.placement.search import Found, completions, mixed, not_found, search, single_equals
 from editor.web.app_state import AppState
 from editor.web.drawing.spans import spans
 from editor.web.messages import SearchRequest, SearchResults, SearchRow
@@ -55,7 +55,7 @@ def results(document: Document, text: str, number: int) -> SearchResults:
             found = search(placement, text)
             answer["rows"], answer["ops"] = [_row(each) for each in found.found], _ranges(found.ops)
             if not found.ops and not found.found:
-                answer["problem"] = not_found(placement, text)
+                answer["problem"] = single_equals(text) or not_found(placement, text)
     except EditorError as error:
         answer["problem"] = str(error)
     return answer
