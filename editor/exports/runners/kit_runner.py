@@ -357,6 +357,9 @@ def main():
                 "threads": options.threads, "model_sha256": kit["model_sha256"], "define": kit["define"],
                 "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest()}
     print("measuring {} for {} on {} {}, {}".format(kit["model"], kit["device"], backend.name, backend.version, backend.target))
+    if "CPU" in backend.target.upper() and "CPU" not in kit["device"].upper():
+        print("note: the CPU is measured in place of {}; where that has an execution provider or a device of its own, name "
+              "it with --target".format(kit["device"]), file=sys.stderr)
     safe = "".join(c if c.isalnum() else "_" for c in backend.target)
     results = Results(HERE / (f"results-{backend.name}-{safe}.jsonl"), settings, options.again)
     begin = time.perf_counter()

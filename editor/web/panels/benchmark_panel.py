@@ -65,8 +65,8 @@ def idle() -> html.P:
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
     """Says so when the plan is not the one that was measured."""
-    if benchmark is None or benchmark.version == document.version:
-        return None
+    if benchmark is None or benchmark.version == document.version or benchmark.kind == "profile":
+        return None  # a profile is of the model, not of the plan
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 
 
@@ -199,7 +199,7 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
         if isinstance(profile, str):
             cards.append(_card(name, [html.B("—")], profile))
             continue
-        cards.append(_card(name, [html.B(human_seconds(profile.total))],
+        cards.append(_card(name, [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
                            f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
                            f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
                            f"{profile.overhead} · {profile.runs} runs · {profile.check}"))
@@ -218,8 +218,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
                {"field": "key", "headerName": "Last op", "width": 240, "minWidth": 140, "tooltipField": "key"}]
     height = min(34 + 30 * len(rows) + 4, 340)
     grid = data_table("profile-table", rows[:500], columns, f"{height}px")
-    hint = html.P("Ops of one kernel share its time by estimated work. Choose “Costs: from a profile” on the left to let the "
-                  "automatic mode use these figures.", className="hint wide")
+    hint = html.P("Ops of one kernel share its time by estimated work. Policies decide by these figures where “Costs” on the "
+                  "left says “From a profile”.", className="hint wide")
     return [html.Div(cards, className="cards"), hint, grid]
 
 

@@ -27,7 +27,8 @@ def memory_view(document: Document) -> list[Any]:
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
     badge = kind_badge(Kind.ESTIMATE, detail="From the sizes of constants and tensors; scratch memory of kernels is not known")
-    said = "What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads. "
+    said = ("What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads; "
+            "what another subgraph reads stays until that one ends. ")
     return [html.P([html.B("Memory over one run "), badge, f" {said}", *_shared(memory)], className="hint wide"),
             *[_device(memory, i, colours[memory.devices[i].device]) for i in used]]
 
