@@ -108,11 +108,11 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                              _cell(row["moved"], base["moved"], human_bytes,
                                    f" + {row['unknown']} of unknown size" if row["unknown"] else ""),
                              _cell(row["predicted"], base["predicted"], human_seconds, badge),
-                             _cell(_per_second(row), _per_second(base), _rate, more_is_better=True),
+                             _cell(_per_second(row), _per_second(base), _rate, badge, more_is_better=True),
                              html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
                                  _latency(basis), "Pins")]
-    head.insert(-1, html.Th("Max requests/s", title="By the busiest processor, with a request for each device in flight; "
+    head.insert(-1, html.Th(["Max requests/s ", basis_badge(basis)], title="By the busiest processor, with a request for each device in flight; "
                             "runtimes on one CPU take turns on it"))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
