@@ -17,8 +17,8 @@ from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.workspace.decisions import identity, settings_of
 
-_KEPT = 32
-"""Most placements that are kept."""
+_MOST_KEPT, _LEAST_KEPT, _OPS_KEPT = 32, 3, 200_000
+"""Placements that are kept: as many as have so many ops together."""
 
 
 class Solver:
@@ -30,6 +30,7 @@ class Solver:
         self._capabilities = {identity(d): capabilities[d.name] for d in load_devices(decisions["devices"])
                               if d.name in capabilities}
         """By everything that a table says of a device: it may be changed, and changed back."""
+        self._kept = min(max(_OPS_KEPT // max(len(graph), 1), _LEAST_KEPT), _MOST_KEPT)
         self._solved: OrderedDict[tuple[Any, ...], Placement] = OrderedDict()
 
     def solve(self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool) -> Placement:
@@ -48,7 +49,7 @@ class Solver:
             if should_stop():
                 return placement
             self._solved[key] = placement
-            while len(self._solved) > _KEPT:
+            while len(self._solved) > self._kept:
                 self._solved.popitem(last=False)
         self._solved.move_to_end(key)
         return self._solved[key]
