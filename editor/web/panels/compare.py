@@ -112,8 +112,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                              html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
     head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
                                  _latency(basis), "Pins")]
-    head.insert(-1, html.Th(["Max requests/s ", basis_badge(basis)], title="By the busiest processor, with a request for each device in flight; "
-                            "runtimes on one CPU take turns on it"))
+    head.insert(-1, html.Th(["Max requests/s ", basis_badge(basis)],
+                            title="By the busiest processor, with a request for each device in flight; runtimes on one CPU "
+                                  "take turns on it"))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
