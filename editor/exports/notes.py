@@ -10,6 +10,8 @@ from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, provider_of
 
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+_BY_ONNX_RUNTIME, _BY_OPENVINO = frozenset({"onnxruntime", "split"}), frozenset({"openvino"})
+"""Formats by what runs their files."""
 _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 """Backends that stand for whatever device of the kind the tool finds."""
 
@@ -30,10 +32,10 @@ def _unknown(used: Sequence[Device], form: str) -> list[str]:
 
 def _merged(used: Sequence[Device], form: str) -> list[str]:
     """A note where devices of other runtimes run as one that the tool has, so that the files measure another plan."""
-    if form in ("onnxruntime", "split"):
+    if form in _BY_ONNX_RUNTIME:
         other = [d.name for d in used if d.runtime and not provider_of(d)]
         return [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
-    if form != "openvino":
+    if form not in _BY_OPENVINO:
         return []
     names: dict[str, list[str]] = {}
     for device in used:
