@@ -98,6 +98,8 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
         set_props("bench-cancel", {"disabled": False})
         set_props("bench-result", {"children": None})
         set_props("bench-stale", {"children": stale(benchmark, document)})
+        if benchmark.kind != "profile":  # the browser reads the chart's library before anything is measured, and not meanwhile
+            set_props("bench-chart-box", {"children": chart(_figure(document, benchmark, [], scheme))})
     while not benchmark.job.done:
         if websocket is not None and websocket.is_shutdown:
             return
@@ -106,13 +108,12 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
             seen = len(events)
             now = monotonic()
             draws = now - drawn >= _CHART_SECONDS
-            if _show_progress(document, benchmark, events, scheme if draws else "", drawn > 0) and draws:
+            if _show_progress(document, benchmark, events, scheme if draws else "") and draws:
                 drawn = now
         await asyncio.sleep(_REFRESH_SECONDS)
 
 
-def _show_progress(document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str,
-                   has_chart: bool) -> bool:
+def _show_progress(document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str) -> bool:
     """Tells how far a job is; draws the chart where a colour scheme is given. Returns whether there are samples to draw."""
     samples = [e for e in events if e["kind"] == "sample"]
     last: dict[str, Any] = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
@@ -124,10 +125,8 @@ def _show_progress(document: Document, benchmark: BenchmarkState, events: list[d
     else:
         set_props("bench-text", {"children": f"Measuring: {runs_of(samples)} runs"})
         set_props("bench-progress", {"value": f"{100 * last['progress']:.1f}"})
-    if samples and scheme and has_chart:
+    if samples and scheme:
         set_props("bench-chart", {"figure": _figure(document, benchmark, samples, scheme)})
-    elif samples and scheme:
-        set_props("bench-chart-box", {"children": _chart(document, benchmark, scheme)})
     return bool(samples)
 
 
@@ -141,6 +140,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         set_props("bench-progress", {"value": "0"})
         set_props("bench-problem", {"children": failed(str(error))})
         set_props("bench-result", {"children": idle()})
+        set_props("bench-chart-box", {"children": _chart(document, benchmark, scheme)})
         return
     except TimeoutError:
         return

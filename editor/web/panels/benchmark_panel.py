@@ -49,7 +49,7 @@ def benchmark_panel(document: Document) -> html.Div:
 
 
 def chart(figure: Any) -> dcc.Graph:
-    """The live chart. Made when there is something to draw: its library is the largest file of the page."""
+    """The live chart. Made when a benchmark starts: its library is the largest file of the page."""
     return dcc.Graph(id="bench-chart", figure=figure, style={"height": "250px"},
                      config={"displaylogo": False, "responsive": True, "displayModeBar": False})
 
@@ -159,7 +159,8 @@ def _doubts(result: BenchmarkResult) -> list[Any]:
     """Why the figures may be wrong."""
     if not result.disturbances:
         return []
-    return [html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine.", className="hint wide warn")]
+    return [html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
+                   "counts too.", className="hint wide warn")]
 
 
 def _card(title: str, value: list[Any], *details: str) -> html.Div:
