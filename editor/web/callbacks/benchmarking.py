@@ -107,9 +107,9 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
         if len(events) != seen:
             seen = len(events)
             now = monotonic()
-            draws = now - drawn >= _CHART_SECONDS
-            if _show_progress(document, benchmark, events, scheme if draws else "") and draws:
-                drawn = now
+            draws = bool(drawn) and now - drawn >= _CHART_SECONDS
+            if _show_progress(document, benchmark, events, scheme if draws else "") and (draws or not drawn):
+                drawn = now if draws else now - _CHART_SECONDS / 2  # of the first samples there is not much to see
         await asyncio.sleep(_REFRESH_SECONDS)
 
 
