@@ -3,7 +3,8 @@
 ((editor) => {
   "use strict";
 
-  const page = editor.page;
+  const page = editor.page,
+    WORDS = 22; // letters that a block has room for
 
   /** @typedef {{ data: Record<string, string>, classes: Record<string, boolean> }} Looks */
 
@@ -24,12 +25,19 @@
   }
 
   /**
-   * Four letters of each; their ends where they begin alike. As `_brief_names` of drawing/preview.py.
+   * Names as long as there is room for all: whole, their first words, or as many letters of each; their ends where they begin
+   * alike. As `_brief_names` of drawing/preview.py.
    * @param {string[]} names
+   * @param {number} room
    */
-  function briefNames(names) {
-    const brief = names.map((name) => name.slice(0, 4).trim());
-    if (new Set(brief).size === names.length) return brief;
+  function briefNames(names, room) {
+    const fits = (/** @type {string[]} */ brief) => new Set(brief).size === names.length && brief.join("").length <= room;
+    const longest = Math.max(...names.map((name) => name.length));
+    for (const brief of [names, names.map((name) => name.split(" ")[0])]) if (fits(brief)) return brief;
+    for (let length = longest; length >= 4; length -= 1) {
+      const brief = names.map((name) => name.slice(0, length).trim());
+      if (fits(brief)) return brief;
+    }
     return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
   }
 
@@ -109,7 +117,7 @@
         data: {
           fill: parts[0].look.fill,
           ink: parts[0].look.ink,
-          label: `${data.name}\n${editor.short(this.shares(many, total), 22)}`,
+          label: `${data.name}\n${editor.short(this.shares(many, total), WORDS)}`,
           brief: farName(/** @type {string} */ (data.far), signs(many.map((share) => share[0]).slice(0, 3))),
           colours: colours.join(" "),
           stops: stops.join(" "),
@@ -125,8 +133,14 @@
      */
     shares(many, total) {
       if (many.length === 1) return `${total} ${total === 1 ? "op" : "ops"} on ${this.names[many[0][0]]}`;
-      const brief = briefNames(many.map(([d]) => this.names[d]));
-      return many.map(([, n], i) => `${many.length > 2 ? "" : `${brief[i]} `}${Math.round((100 * n) / total)}%`).join(" · ");
+      const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`),
+        alone = parts.join(" · ");
+      if (many.length > 2) return alone;
+      const brief = briefNames(
+        many.map(([d]) => this.names[d]),
+        WORDS - alone.length - 2,
+      );
+      return parts.map((part, i) => `${brief[i]} ${part}`).join(" · ");
     }
 
     /** @param {any} data @returns {Looks} */

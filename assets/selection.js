@@ -64,11 +64,23 @@
   function reselect() {
     const ops = page.chosen || page.selected || [];
     if (!ops.length) return;
+    selectNodes(ops);
+    page.chosen = ops;
+  }
+
+  /* Selects the nodes of some ops. A closed block of which they are only a part looks different; returns whether there is one. */
+  /** @param {number[]} ops */
+  function selectNodes(ops) {
+    const wanted = new Set(ops),
+      nodes = nodesOf(ops),
+      inPart = nodes.filter((n) => n.hasClass("group") && opsOf(n).some((/** @type {number} */ op) => !wanted.has(op)));
     quietly(() => {
       page.cy.elements(":selected").unselect();
-      nodesOf(ops).select();
+      page.cy.nodes(".part").removeClass("part");
+      nodes.select();
+      inPart.addClass("part");
     });
-    page.chosen = ops;
+    return inPart.nonempty();
   }
 
   /** @type {Hetero["selectNothing"]} */
@@ -89,6 +101,7 @@
     if (page.quiet) return;
     clearTimeout(pending);
     page.chosen = null;
+    page.cy.nodes(".part").removeClass("part"); // what is clicked is meant as a whole
     pending = setTimeout(() => {
       const nodes = page.cy.nodes(":selected");
       const ops = nodes.filter(".op").nodes().toArray().flatMap(opsOf);
@@ -128,13 +141,11 @@
     setTimeout(editor.drawRibbon, 0);
     tell(ops);
     if (selection.select && page.cy) {
-      quietly(() => {
-        page.cy.elements(":selected").unselect();
-        nodesOf(ops).select();
-      });
+      const inPart = selectNodes(ops);
       page.chosen = page.selected = ops;
       if (ops.length > 1 || selection.count) {
-        editor.say(ops.length + (ops.length === 1 ? " op selected." : " ops selected."));
+        const words = `${editor.grouped(ops.length)} ${ops.length === 1 ? "op" : "ops"} selected`;
+        editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
         showSome(nodesOf(ops));
       }
     }

@@ -347,3 +347,15 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(page
     expect(rows.locator("ul li").first).to_be_visible()
     rows.locator("> [data-unpin-op]").click()
     wait_for_figure(page, "pins", 0)
+
+
+def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, serve: Serve) -> None:
+    made = serve(str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    page.goto(made.url)
+    ready(page)
+    first = page.evaluate("hetero.opsOf(heteroCy.nodes('.group')[0])[0]")
+    act(page, f"hetero.set('selection', {{ data: {{ ops: [{first}], select: true, count: true }} }})")
+    until(page, "heteroCy.nodes('.group.part:selected').length === 1")
+    expect(page.locator("#live")).to_contain_text("selected")
+    act(page, "heteroCy.nodes('.group')[0].unselect(); heteroCy.nodes('.group')[0].select()")
+    until(page, "heteroCy.nodes('.part').length === 0 && hetero.selectedOps().length > 1")

@@ -166,16 +166,22 @@ def _far_name(name: str, signs: str) -> str:
     return f"{signs} {name if len(name) <= room else '…' + name[1 - room:]}"
 
 
-def _brief_names(names: list[str]) -> list[str]:
-    """Four letters of each; their ends where they begin alike."""
-    brief = [name[:4].strip() for name in names]
-    return brief if len(set(brief)) == len(names) else [name if len(name) <= 5 else f"…{name[-3:]}" for name in names]
+def _brief_names(names: list[str], room: int) -> list[str]:
+    """Names as long as there is room for all: whole, their first words, or as many letters of each; their ends where they
+    begin alike."""
+    cut = ([name[:length].strip() for name in names] for length in range(max(map(len, names)), 3, -1))
+    for brief in (names, [name.split(" ")[0] for name in names], *cut):
+        if len(set(brief)) == len(names) and len("".join(brief)) <= room:
+            return brief
+    return [name if len(name) <= 5 else f"…{name[-3:]}" for name in names]
 
 
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
         return shortened(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
-    names = [f"{name} " if len(devices) == 2 else "" for name in _brief_names([name for name, _ in devices])]
-    shares = [f"{name}{int(100 * n / total + 0.5)}%" for name, (_, n) in zip(names, devices, strict=True)]
+    shares = [f"{int(100 * n / total + 0.5)}%" for _, n in devices]
+    if len(devices) == 2:
+        brief = _brief_names([name for name, _ in devices], _WORDS - len(" · ".join(shares)) - 2)
+        shares = [f"{name} {share}" for name, share in zip(brief, shares, strict=True)]
     return shortened(" · ".join(shares), _WORDS)

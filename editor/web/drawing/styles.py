@@ -71,6 +71,9 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "edge.mark", "style": {"line-color": c["halo"], "target-arrow-color": c["halo"], "width": 4}},
         {"selector": "node:selected", "style": {"underlay-color": c["halo"], "underlay-opacity": 0.6,
                                                 "underlay-padding": 6}},
+        # Only some ops of the block are selected.
+        {"selector": "node.part:selected", "style": {"underlay-opacity": 0.22, "border-style": "dashed", "border-width": 2.5,
+                                                     "border-color": c["select"]}},
         {"selector": "core", "style": {"selection-box-color": c["halo"], "selection-box-opacity": 0.18,
                                        "selection-box-border-color": c["halo"], "active-bg-opacity": 0}},
     ]
