@@ -254,6 +254,10 @@
     if (!row) return window.dash_clientside.no_update;
     const source = nodeOf(row.source_op),
       targets = nodesOf(row.target_ops);
+    if (page.detail?.mode === "blocks" && source.hasClass("group")) {
+      bringOp(row.source_op); // a closed block would hide both ends
+      return row.tensor;
+    }
     const edges = source.edgesTo(targets);
     edges.addClass("mark");
     highlight(source.union(targets).union(edges), edges);

@@ -359,3 +359,18 @@ def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, se
     expect(page.locator("#live")).to_contain_text("selected")
     act(page, "heteroCy.nodes('.group')[0].unselect(); heteroCy.nodes('.group')[0].select()")
     until(page, "heteroCy.nodes('.part').length === 0 && hetero.selectedOps().length > 1")
+
+
+def test_a_row_of_transfers_opens_the_block_that_the_tensor_comes_from(page: Page, serve: Serve) -> None:
+    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--define", "batch=1", "--define", "sequence=8",
+                 "--devices", "HETERO:NPU(edgetpu as int8),CPU")
+    page.goto(made.url)
+    ready(page)
+    closed = page.evaluate("heteroCy.nodes('.op').length")
+    page.click("role=tab[name='Transfers']")
+    rows = page.locator("#transfers .ag-row")
+    expect(rows.first).to_be_visible()
+    tensor = page.evaluate("""() => { let found = null; hetero.gridApi('transfers').forEachNode((row) => {
+        found ??= heteroCy.getElementById(`op${row.data.source_op}`).empty() ? row.rowIndex : null; }); return found; }""")
+    page.locator(f"#transfers .ag-row[row-index='{tensor}'] .ag-cell").first.click()
+    until(page, f"heteroCy.nodes('.op').length > {closed} && heteroCy.nodes('.op:selected').length === 1")
