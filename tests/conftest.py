@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -71,6 +72,12 @@ def software_gpu() -> None:
 
 REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},
         {"name": "ref", "backendName": "Interpreter"}]
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The editor on the command line."""
+    return subprocess.run([sys.executable, "-m", "editor", *arguments], capture_output=True, text=True, check=False,
+                          cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:

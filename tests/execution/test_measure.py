@@ -89,6 +89,8 @@ def test_kernels_across_a_cut_are_reported_and_planned_devices_have_none(mobilen
         assert f"subgraph{s.id} computes, fused with its own: {convolution}\n" in result.text()
     planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
     result = planned.benchmark(seconds=0.1)
+    assert "on stand-ins" in result.comparison_with_prediction and "%" not in result.comparison_with_prediction
+    assert not result.surprise, "how fast a stand-in is says nothing of the device"
     assert result.estimated and not any(s.absorbed_ops for s in result.subgraphs)
     at = {s.id: s.device for s in planned.placement.subgraphs}
     crossing = {(b.tensor, b.source, t) for b in planned.placement.division.boundaries for t in b.targets

@@ -8,8 +8,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +19,7 @@ import onnx
 import onnxruntime
 import openvino
 import pytest
-import yaml
-from conftest import EXAMPLES, ODDITIES
+from conftest import EXAMPLES, ODDITIES, run
 from pages import CHROMIUM
 
 import editor
@@ -33,7 +30,6 @@ from editor.exports.glow import conflicts
 from editor.exports.name_patterns import name_patterns
 from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
-from editor.graph.loading import load_model
 from editor.imports.affinity_files import read_affinities
 from editor.runtimes.base import Capability
 from editor.version import VERSION
@@ -444,57 +440,6 @@ def test_imports_report_unusable_entries(mobilenet: Graph, tmp_path: Path) -> No
         (tmp_path / name).write_text(content)
         with pytest.raises(editor.PlanError, match=name):
             read_affinities(tmp_path / name)
-
-
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "editor", *arguments], capture_output=True, text=True, check=False,
-                          cwd=cwd, env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)})
-
-
-def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: Path) -> None:
-    good, bad = editor.partition(mobilenet, TWINS), painted(mobilenet, TWINS)
-    good.save(tmp_path / "good.json")
-    bad.save(tmp_path / "bad.json")
-    assert run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "bad.json")).returncode == 0
-    failed = run("check", str(tmp_path / "bad.json"), "--against", str(tmp_path / "good.json"), "--json")
-    assert failed.returncode == 1 and json.loads(failed.stdout)["worse"] == ["subgraphs", "bytes_moved"]
-    shutil.copy(mobilenet.path, tmp_path / "other.onnx")
-    renamed = editor.partition(load_model(tmp_path / "other.onnx", mobilenet.define), TWINS)
-    renamed.save(tmp_path / "other.json")
-    told = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "other.json"))
-    assert told.returncode == 0 and "a plan of other.onnx, this one of mobilenetv2.onnx" in told.stderr and not failed.stderr
-    editor.partition(load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 1}), TWINS).save(tmp_path / "resnet.json")
-    refused = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "resnet.json"))
-    assert refused.returncode == 1 and "a plan of another model (resnet50.onnx" in refused.stderr
-    assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
-    done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
-    assert done.returncode == 0 and "100 ops pinned" in done.stdout
-    assert editor.load_plan(tmp_path / "new.json").affinity == bad.affinity
-    seen = run("watch", str(mobilenet.path), "--devices", "HETERO:GPU,CPU", "--pin", "logits=CPU", "--pin", "gone=CPU",
-               "--times", "1", "--out", str(tmp_path / "watched"))
-    assert seen.returncode == 0 and "2 subgraphs" in seen.stdout and "'gone'" in seen.stderr
-    assert editor.load_plan(tmp_path / "watched" / "plan.json").affinity["logits"] == "CPU"
-
-
-def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph, tmp_path: Path) -> None:
-    job = yaml.safe_load((EXAMPLES / "ci" / "hetero-check.yml").read_text())
-    steps = [shlex.split(s["run"])[1:] for s in job["jobs"]["check"]["steps"] if s.get("run", "").startswith("editor ")]
-    assert [s[0] for s in steps] == ["partition", "check", "export"]
-    (tmp_path / "model.onnx").write_bytes(mobilenet.path.read_bytes())
-    slow, fast = ([{"name": "A", "backendName": "CPU", **more}, {"name": "B", "backendName": "CPU"}]
-                  for more in ({"nonSupportedNodes": "Clip"}, {}))
-    for table, again, statuses in ((fast, slow, [0, 1, 0]), (slow, fast, [0, 0, 0]), (fast, fast, [0, 0, 0])):
-        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(table))
-        assert run("partition", "model.onnx", "--devices", "devices.yaml", "--out", ".", cwd=tmp_path).returncode == 0
-        (tmp_path / "devices.yaml").write_text(yaml.safe_dump(again))
-        changed = onnx.load(tmp_path / "model.onnx")
-        changed.doc_string += "changed"
-        onnx.save(changed, tmp_path / "model.onnx")
-        assert [run(*step, cwd=tmp_path).returncode for step in steps] == statuses
-    (tmp_path / "plan.json").write_text(json.dumps({k: v for k, v in json.loads((tmp_path / "plan.json").read_text()).items()
-                                                    if k != "totals"}))
-    done = run(*steps[1], cwd=tmp_path)
-    assert done.returncode == 1 and "does not say its totals" in done.stderr
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})])

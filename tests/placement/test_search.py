@@ -11,7 +11,7 @@ import editor
 from editor.errors import EditorError
 from editor.placement.filter import matching
 from editor.placement.placement import Placement
-from editor.placement.search import completions, mixed, not_found, search
+from editor.placement.search import completions, mixed, not_found, search, single_equals
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +80,10 @@ def test_what_finds_nothing_is_named_where_a_text_has_several_parts(placement: P
 def test_a_layer_in_a_filter_is_said_to_go_with_words(placement: Placement) -> None:
     assert mixed("layer:8-15 and op == Neg").startswith("layer:8-15 goes with words")
     assert mixed("layer >= 8 and op == Neg") == mixed("op == 'a::b'") == ""
+
+
+@pytest.mark.parametrize(("text", "instead"), [("op = MatMul", "op == MatMul"), ("device=GPU", "device==GPU"),
+                                               ("op == MatMul", ""), ("a = b", ""), ("flops >= 5", "")])
+def test_a_filter_with_one_equals_sign_says_what_to_write(text: str, instead: str) -> None:
+    assert single_equals(text).endswith(f"write {instead}" if instead else "")
+    assert bool(single_equals(text)) == bool(instead)
