@@ -11,8 +11,12 @@ from conftest import EXAMPLES
 
 import editor
 from editor.__main__ import main
+from editor.execution.jobs.service import JobService
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.web.app_state import AppState
+from editor.web.open_request import OpenRequest
+from editor.workspace.history import Store
 from editor.workspace.sizes import MOST_SIZES, parse_sizes
 
 WHISPER = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
@@ -48,6 +52,17 @@ def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
     rows = plan.at_sizes({"sequence": [own, own + 8]})
     assert [row.problem for row in rows] == ["", ""]
     assert [row.basis.kind for row in rows if row.basis] == ["prediction", "estimate"]
+
+    # So does the page, which refused such sizes.
+    state = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES)
+    try:
+        opened = state.open(OpenRequest(str(plan.save(tmp_path / "plan.json")), "", {}))
+        assert opened.placement.settings.policy_options["costs"] == "measured"
+        resized = state.with_sizes(opened.id, {"sequence": own + 8})
+        assert resized.graph.define["sequence"] == own + 8
+        assert resized.placement.settings.policy_options["costs"] == "estimate"
+    finally:
+        state.jobs.close()
 
 
 def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(whisper: Graph) -> None:
