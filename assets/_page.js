@@ -24,6 +24,7 @@
       under: null,
       groupOf: null,
       wanted: undefined,
+      shown: { blocks: [], before: null },
       matchNumber: 0,
       lastFind: undefined,
       hold: null,

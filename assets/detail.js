@@ -7,10 +7,25 @@
   /** @type {Hetero["askDetail"]} */
   function askDetail(what) {
     page.sequence += 1;
+    if (what.do !== "reveal") page.shown = { blocks: [], before: null };
     if (what.do === "level" || what.do === "restore")
       page.fitNext = true; // another picture altogether
     else editor.hold();
     editor.set("detail-request", { data: { ...what, sequence: page.sequence } });
+  }
+
+  /* Goes to an op in closed blocks. Those that were opened for the last one close: stepping through a model would open all. */
+  /** @type {Hetero["reveal"]} */
+  function reveal(op) {
+    const { blocks } = page.shown;
+    page.shown.before = (page.detail?.open ?? []).filter((number) => !blocks.includes(number));
+    askDetail({ do: "reveal", op, close: blocks });
+  }
+
+  /* What was opened to show an op stays open once a person does something there. */
+  /** @type {Hetero["keepOpen"]} */
+  function keepOpen() {
+    page.shown = { blocks: [], before: null };
   }
 
   /**
@@ -60,6 +75,6 @@
     askDetail({ do: "close", scope: frame.data("scope"), ops: [frame.data("op")] });
   }
 
-  editor.provide({ askDetail, openTapped, openByKey, close, closeFrame });
+  editor.provide({ askDetail, reveal, keepOpen, openTapped, openByKey, close, closeFrame });
   editor.callbacks({ detailMode });
 })(window.hetero);

@@ -286,6 +286,7 @@
   function redrawn(elements, detail) {
     const before = page.detail;
     page.detail = detail;
+    if (page.shown.before) page.shown.blocks = detail.open.filter((number) => !page.shown.before?.includes(number));
     if (before) editor.remember({ detail: detail });
     whenDrawn(elements, (cy) => {
       if (!page.view) return;

@@ -98,7 +98,7 @@
     element.hidden = false;
     const act = waiting;
     waiting = null;
-    if (act && data.ops.length) act(editor.opsIn(data.ops));
+    if (act) act(editor.opsIn(data.ops));
     return window.dash_clientside.no_update;
   }
 
@@ -106,7 +106,7 @@
   /** @param {(ops: number[]) => void} act */
   function withFound(act) {
     if (found === null) waiting = act;
-    else if (found.ops.length) act(editor.opsIn(found.ops));
+    else act(editor.opsIn(found.ops));
   }
 
   /** @param {{ kind: string; title: string; detail: string }} row @param {number} k */
@@ -179,6 +179,7 @@
       const device = Number(event.key) - 1;
       event.preventDefault();
       withFound((all) => {
+        if (!all.length) return;
         close();
         editor.paint(all, device);
       });
@@ -191,18 +192,23 @@
     if (event.key !== "Enter") return false;
     if (event.shiftKey && (ops.length || (text.trim() && found === null))) {
       withFound((all) => {
+        if (!all.length) return;
         close();
         selectOps(all);
       });
     } else if (chosen >= 0) run(chosen);
-    else {
-      close();
-      clearTimeout(timer);
-      if (ops.length && !isFilter(text)) next(ops, page.lastFind === text);
-      else editor.find(text, page.lastFind === text);
-      page.lastFind = text;
-    }
+    else if (isFilter(text) || !text.trim()) goTo(text, []);
+    else withFound((all) => goTo(text, all));
     return true;
+  }
+
+  /** @param {string} text @param {number[]} ops */
+  function goTo(text, ops) {
+    close();
+    clearTimeout(timer);
+    if (ops.length) next(ops, page.lastFind === text);
+    else editor.find(text, page.lastFind === text);
+    page.lastFind = text;
   }
 
   /* Goes to the first op that was found, or with the same text again to the next one. */

@@ -146,7 +146,8 @@
       if (ops.length > 1 || selection.count) {
         const words = `${editor.grouped(ops.length)} ${ops.length === 1 ? "op" : "ops"} selected`;
         editor.say(inPart ? `${words}; blocks with a dashed border only in part.` : `${words}.`);
-        showSome(nodesOf(ops));
+        if (selection.reveal && ops.length > 1) showAll(nodesOf(ops));
+        else showSome(nodesOf(ops));
       }
     }
     if (selection.message) editor.say(selection.message);
@@ -201,6 +202,19 @@
       return p.x > view.x1 && p.x < view.x2 && p.y > view.y1 && p.y < view.y2;
     });
     if (!seen && nodes.nonempty()) editor.move({ center: { eles: nodes.first() } });
+  }
+
+  /* All of what was looked for, unless it is in sight; no larger than what is looked at now. */
+  /** @param {CyNodes} nodes */
+  function showAll(nodes) {
+    const cy = page.cy,
+      box = nodes.boundingBox(),
+      view = cy.extent();
+    if (nodes.empty() || (box.x1 > view.x1 && box.x2 < view.x2 && box.y1 > view.y1 && box.y2 < view.y2)) return;
+    const whole = window.heteroWhole(box, cy.width(), cy.height()),
+      zoom = Math.min(whole.zoom, Math.max(cy.zoom(), CLEAR));
+    if (zoom === whole.zoom) editor.move({ zoom, pan: { x: whole.x, y: whole.y } });
+    else editor.move({ zoom, center: { eles: nodes } });
   }
 
   /** @param {() => void} work */
@@ -303,7 +317,7 @@
     }
     if (page.detail && page.detail.mode === "blocks") {
       page.wanted = op;
-      editor.askDetail({ do: "reveal", op: op });
+      editor.reveal(op);
     } else if (page.cy && nodeOf(op).nonempty()) goTo(nodeOf(op).id());
   }
 

@@ -32,6 +32,7 @@
 
   /** @type {Hetero["stroke"]} */
   function stroke(what) {
+    if (what.do !== "show") editor.keepOpen();
     if (repeats(what)) return;
     page.sequence += 1;
     editor.hold();
@@ -167,6 +168,7 @@
 
   /** @type {Hetero["tapOp"]} */
   function tapOp(node) {
+    editor.keepOpen();
     const ops = editor.opsOf(node),
       op = ops[0];
     if (page.region === "region") {

@@ -88,6 +88,8 @@ interface PageState {
   groupOf: Map<number, string> | null;
   /** An op that is brought into view once it is drawn. */
   wanted: number | undefined;
+  /** Blocks that are open only to show an op that was gone to, and what was open before; they close when the next is gone to. */
+  shown: { blocks: number[]; before: number[] | null };
   matchNumber: number;
   lastFind: string | undefined;
   /** The viewport to return to when new elements came. */
@@ -279,6 +281,8 @@ interface Hetero {
   showMode(): void;
 
   askDetail(what: Messages.DetailRequest): void;
+  reveal(op: number): void;
+  keepOpen(): void;
   openTapped(node: CyNode): void;
   openByKey(): void;
   close(nodes: CyNode[]): void;

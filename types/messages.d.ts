@@ -243,11 +243,12 @@ declare namespace Messages {
     detail: Detail;
   }
 
-  /** Opens the blocks around an op and selects it. */
+  /** Opens the blocks around an op and selects it; `close` are blocks that were open for the op before. */
   interface RevealRequest {
     sequence?: number;
     do: "reveal";
     op: number;
+    close: number[];
   }
 
   /** Goes to an op by name, type or tensor; `skip` matches come before it. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
-from editor.graph.proposed_sizes import proposed_sizes
+from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.killable import READING, section_of
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pinned_as
@@ -135,6 +136,9 @@ class AppState:
                     if self._head_start is not None and (machine := self._head_start.machine(_longest()))[0]:
                         set_available_devices(*machine)
                     document = self.open(self.start)
+                    assumed = {n: s for n, s in document.graph.define.items() if n not in self.start.define}
+                    if assumed and not self.start.path.endswith(".json"):
+                        print(f"sizes assumed: {sizes_text(assumed)}; --define and the page change them", file=sys.stderr)
                     view_of(document)  # the page asks for both at once; most of what they need is then remembered
                     shown_elements(document, first_detail(document.graph))
                     first.set_result(document)
@@ -203,7 +207,7 @@ class AppState:
         if path.suffix == ".json":
             return self._open_plan(path)
         devices = [dict(d.entry) for d in load_devices(request.devices)]
-        graph = self._load(path, request.define)
+        graph = self._load(path, request.define, request.assume_sizes)
         known = self.store.find(str(graph.path), graph.sha256, graph.define, devices)
         if known is not None:
             return self.document(known.id)
@@ -375,7 +379,7 @@ class AppState:
                                    first_decisions(settings, devices, devices_text))
         return self._keep(Document(self.store, record, graph, answers))
 
-    def _load(self, path: Path, define: Mapping[str, int]) -> Graph:
+    def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name an .onnx file first.")
         asked = (str(path.absolute()), dict(define))
@@ -384,6 +388,8 @@ class AppState:
         if graph is None:
             graph = self._wait(READING, tasks.load_graph, *asked)
         assert graph is not None
+        if graph.unbound and assume_sizes:
+            return self._load(path, {**define, **proposed_sizes(graph)})
         if graph.unbound:
             raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
                                      f"{', '.join(graph.unbound)}.", graph.unbound, proposed_sizes(graph))

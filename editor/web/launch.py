@@ -69,11 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
     devices = options.devices or str(resource_dir("examples") / "devices" / "runtimes.yaml")
-    start = OpenRequest(str(Path(options.model).absolute()), devices, define) if options.model else None
+    start = OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True) if options.model else None
     jobs = JobService(options.scheduler, folder_of(options.workspace))
     early = None
     if start is not None and not start.path.endswith(".json"):
-        early = ModelPreloader(start.path, start.define, start.devices)
+        early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)
     if early is None:
         threading.Thread(target=_start, args=(jobs,), daemon=True).start()
     from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile

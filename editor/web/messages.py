@@ -246,10 +246,11 @@ class RestoreRequest(_DetailRequest):
 
 
 class RevealRequest(_DetailRequest):
-    """Opens the blocks around an op and selects it."""
+    """Opens the blocks around an op and selects it; ``close`` are blocks that were open for the op before."""
 
     do: Literal["reveal"]
     op: int
+    close: list[int]
 
 
 class FindRequest(_DetailRequest):

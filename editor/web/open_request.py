@@ -14,3 +14,5 @@ class OpenRequest:
     path: str
     devices: Any
     define: Mapping[str, int] = field(default_factory=dict)
+    assume_sizes: bool = False
+    """Whether dimensions without a size get a proposed one; else they are asked for."""

@@ -126,6 +126,33 @@ def test_results_appear_while_typing_and_shift_enter_selects_all(opened: Page) -
     page.keyboard.press("Shift+Enter")
     until(page, f"hetero.selectedOps().length === {count}")
     expect(page.locator("#search-box")).to_be_hidden()
+    until(page, """(() => { const box = heteroCy.nodes(':selected').renderedBoundingBox();
+        return box.x1 >= 0 && box.y1 >= 0 && box.x2 <= heteroCy.width() && box.y2 <= heteroCy.height(); })()""")
+
+
+def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(page: Page, server: Server) -> None:
+    """Stepping through a model left all of its blocks open."""
+    page.goto(f"{server.url}/open")
+    page.click("text=Whisper tiny, decoder")
+    page.click("#open-sizes")
+    ready(page)
+    first = set(page.evaluate("hetero.page.detail.open"))
+
+    def find(text: str) -> set[int]:
+        before = page.evaluate("hetero.page.detail.open.join()")
+        page.locator("#find").fill(text)
+        page.keyboard.press("Enter")  # before the results are there
+        until(page, f"hetero.page.detail.open.join() !== '{before}' && heteroCy.nodes(':selected').length === 1"
+                    " && !heteroCy.nodes(':selected').hasClass('group')")
+        return set(page.evaluate("hetero.page.detail.open")) - first
+
+    one, other = find("layer:0 fc1"), find("layer:2 fc1")
+    assert one and other and not one & other
+    place = page.evaluate("""(() => { const at = heteroCy.nodes(':selected').renderedPosition(),
+        box = heteroCy.container().getBoundingClientRect(); return [box.left + at.x, box.top + at.y]; })()""")
+    page.mouse.click(*place)  # something is done there: it stays open
+    third = find("layer:3 fc1")
+    assert other < third and not one & third
 
 
 def test_a_filter_is_completed_and_an_unknown_field_is_named(opened: Page) -> None:

@@ -46,6 +46,23 @@ def test_the_preloader_rejects_other_models_and_changed_files(tmp_path: Path) ->
     assert early.graph(str(model), {}, 60) is None, "the file has changed since"
 
 
+def test_sizes_that_a_model_leaves_open_are_assumed_where_that_is_wanted(tmp_path: Path) -> None:
+    model = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
+    left = editor.load_model(model).unbound
+    early = ModelPreloader(str(model), {left[0]: 2}, REAL, assume_sizes=True)
+    graph = early.graph(str(model), {left[0]: 2}, 60)
+    assert graph is not None and not graph.unbound and graph.define[left[0]] == 2 and set(graph.define) == set(left)
+    devices = [dict(d.entry) for d in editor.load_devices(REAL)]
+    assert early.capabilities(graph, devices, 60) is not None
+    assert early.capabilities(editor.load_model(model, {**graph.define, left[0]: 1}), devices, 60) is None, "other sizes"
+    jobs = JobService()
+    try:
+        opened = AppState(Store(str(tmp_path)), jobs, None, EXAMPLES).open(OpenRequest(str(model), REAL, assume_sizes=True))
+        assert set(opened.graph.define) == set(left), "by a job, where nothing was read before"
+    finally:
+        jobs.close()
+
+
 def test_errors_of_the_loader_keep_their_type(tmp_path: Path) -> None:
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")

@@ -82,6 +82,28 @@ def test_an_edge_out_of_a_box_avoids_the_nodes_below_it() -> None:
         assert abs(x - drawing.x[node]) > SIZE[0] / 2
 
 
+def test_edges_between_boxes_turn_where_they_cross_the_border() -> None:
+    """They went on to the middle below the box, and back from there: a spike."""
+    count, per_box = 240, 40  # long chains in boxes, in columns, with a second line that leaves each box beside its middle
+    source = [*range(count - 1), *range(0, count - per_box, per_box)]
+    target = [*range(1, count), *range(per_box, count, per_box)]
+    ends = np.array([source, target], np.int64)
+    drawing = draw_nested(np.arange(count), ends[0], ends[1], [(node // per_box,) for node in range(count)], SIZE)
+    turns = 0
+    for edge, points in drawing.bends.items():
+        if source[edge] // per_box == target[edge] // per_box:
+            continue
+        a, b = drawing.boxes[source[edge] // per_box], drawing.boxes[target[edge] // per_box]
+        for one, two, three in zip(points, points[1:], points[2:], strict=False):
+            if one[1] == a.y + a.height / 2 and one[1] < two[1] == three[1]:
+                turns += 1
+                assert one[0] == two[0], "straight down out of the box"
+            if three[1] == b.y - b.height / 2 and one[1] == two[1] < three[1]:
+                turns += 1
+                assert two[0] == three[0], "and straight down into the next"
+    assert turns
+
+
 @given(st.tuples(*[st.floats(-500, 500)] * 4), st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5))
 def test_bends_are_converted_for_cytoscape(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
     start, end = ends[:2], ends[2:]

@@ -31,13 +31,14 @@ if TYPE_CHECKING:  # importing them would delay the start
 class ModelPreloader:
     """Loads a model and queries the capabilities of devices in a separate process."""
 
-    def __init__(self, model: str, define: Mapping[str, int], devices: Spec) -> None:
+    def __init__(self, model: str, define: Mapping[str, int], devices: Spec, assume_sizes: bool = False) -> None:
         """Starts the process.
 
         Args:
             model: absolute path of the file.
             define: sizes of symbolic dimensions.
             devices: the device table whose capabilities are queried.
+            assume_sizes: whether dimensions without a size get a proposed one.
         """
         self._request = (model, dict(define))
         self._file_state = file_state(model)
@@ -48,7 +49,7 @@ class ModelPreloader:
         self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         """Pickled messages of the process; None after its end."""
         receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=_read, args=(sender, *self._request, devices), daemon=True)
+        self._process = context.Process(target=_read, args=(sender, *self._request, devices, assume_sizes), daemon=True)
         self._process.start()
         sender.close()  # then the pipe ends with the process
         # A full pipe would block the process.
@@ -77,7 +78,8 @@ class ModelPreloader:
         Raises:
             EditorError: as for ``graph``.
         """
-        if self.graph(str(graph.path), graph.define, seconds) is None:
+        read = self.graph(str(graph.path), self._request[1], seconds)
+        if read is None or dict(read.define) != dict(graph.define):
             return None
         preloaded, answers = self._answer("capabilities", seconds) or (None, None)
         return answers if preloaded == list(entries) else None
@@ -122,7 +124,7 @@ class ModelPreloader:
         self._process.kill()
 
 
-def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -> None:
+def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool) -> None:
     """Main function of the separate process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl+C
     set_expendable()
@@ -132,6 +134,10 @@ def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec) -
     pipe.send(("machine", (available_devices(), unusable_runtimes())))
     try:
         graph = load_model(model, define)
+        if graph.unbound and assume_sizes:
+            from editor.graph.proposed_sizes import proposed_sizes
+
+            graph = load_model(model, {**define, **proposed_sizes(graph)})
         pipe.send(("graph", graph))
         if graph.unbound:
             return

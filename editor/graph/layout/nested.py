@@ -89,6 +89,19 @@ def moved(points: Points, x: float, y: float) -> Points:
     return [(x + px, y + py) for px, py in points]
 
 
+def _joined(before: Points, points: Points, after: Points) -> Points:
+    """Points inside the box that an edge leaves, on this level, and inside the box that it enters.
+
+    Where an edge turns into another column right below or above a box, it does so below or above where it crosses the
+    box's border, and not its middle, from where it would come back the same way.
+    """
+    if before and len(points) > 1 and points[0][1] == points[1][1]:
+        points = [(before[-1][0], points[0][1]), *points[1:]]
+    if after and len(points) > 1 and points[-1][1] == points[-2][1]:
+        points = [*points[:-1], (after[0][0], points[-1][1])]
+    return [*before, *points, *after]
+
+
 class _Tree:
     """Nodes, boxes and edges by box; an edge belongs to the innermost box around both ends and to each border it crosses."""
 
@@ -181,14 +194,16 @@ class _Nested:
                 self.faint.update(edges)
             for edge in edges:
                 if key[0] in level.above:
-                    port = (float(drawing.x[key[0]]) + move[0], -inside.height / 2)
-                    inside.entering[edge] = [port, *points, *inside.entering.get(edge, [])]
+                    inner = inside.entering.get(edge, [])
+                    x = inner[0][0] if inner and not points else float(drawing.x[key[0]]) + move[0]  # straight down
+                    inside.entering[edge] = [(x, -inside.height / 2), *_joined([], points, inner)]
                 elif key[1] in level.below:
-                    port = (float(drawing.x[key[1]]) + move[0], inside.height / 2)
-                    inside.leaving[edge] = [*inside.leaving.get(edge, []), *points, port]
+                    inner = inside.leaving.get(edge, [])
+                    x = inner[-1][0] if inner and not points else float(drawing.x[key[1]]) + move[0]
+                    inside.leaving[edge] = [*_joined(inner, points, []), (x, inside.height / 2)]
                 else:
                     along = points if level.start[edge] == key[0] else points[::-1]
-                    whole = [*inside.leaving.pop(edge, []), *along, *inside.entering.pop(edge, [])]
+                    whole = _joined(inside.leaving.pop(edge, []), along, inside.entering.pop(edge, []))
                     if whole:
                         inside.bends[edge] = whole
 

@@ -123,7 +123,8 @@ def _restore(document: Document, request: m.RestoreRequest, detail: m.Detail) ->
 
 
 def _reveal(document: Document, request: m.RevealRequest, detail: m.Detail) -> Change:
-    return _to_op(document, request["op"], detail, "")
+    kept = [number for number in detail["open"] if number not in request["close"]]
+    return _to_op(document, request["op"], {**detail, "open": kept}, "")
 
 
 def _find(document: Document, request: m.FindRequest, detail: m.Detail) -> Change:
