@@ -40,13 +40,16 @@ PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[Healt
 BOX = [{"name": "GPU"}, {"name": "NPU", "nonSupportedNodes": "Softmax, LayerNormalization, Gemm"}, {"name": "CPU"}]
 
 
+FOLDER, NUMBER = tempfile.TemporaryDirectory(), itertools.count()
+"""Of the graphs of strategies: a folder for each would draw its name from `random`, which strategies must not."""
+
+
 @st.composite
 def priced(draw: st.DrawFn, most: int = 7, devices: int = 3) -> tuple[Graph, Costs, np.ndarray]:
     """A small random DAG with random costs and capability."""
     count, k = draw(st.integers(1, most)), draw(st.integers(2, devices))
     predecessors = [sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else [] for i in range(count)]
-    with tempfile.TemporaryDirectory() as folder:
-        graph = editor.load_model(write_dag(Path(folder) / "dag.onnx", predecessors))
+    graph = editor.load_model(write_dag(Path(FOLDER.name) / f"dag{next(NUMBER)}.onnx", predecessors))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     tensors = len(graph.tensor_names)
     allowed = rng.random((count, k)) < 0.75
