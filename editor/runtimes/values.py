@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from editor.errors import ExecutionError
 from editor.runtimes.base import Value
 
 
@@ -39,9 +40,17 @@ def register_value_type(kind: type, reader: ValueReader) -> None:
 
 
 def to_numpy(value: Value) -> Value:
-    """A numpy view (or copy, where the memory cannot be shared); lists stay lists."""
+    """A numpy view (or copy, where the memory cannot be shared); lists stay lists.
+
+    Raises:
+        ExecutionError: a string tensor holds bytes that are no text.
+    """
     reader = _readers.get(type(value))
-    return reader.to_numpy(value) if reader else value
+    try:
+        return reader.to_numpy(value) if reader else value
+    except UnicodeDecodeError as error:
+        raise ExecutionError(f"a string of the model is not UTF-8 and cannot be read: byte 0x{error.object[error.start]:02x} "
+                             f"at position {error.start}") from error
 
 
 def nbytes(value: Value) -> int:

@@ -429,6 +429,15 @@ def test_a_slow_baseline_does_not_make_a_short_benchmark_long(mobilenet: Graph) 
     assert "ref" not in {e["name"] for e in events if e["kind"] == "sample"} and result.runs >= 6
 
 
+def test_a_string_that_is_no_text_is_named() -> None:
+    """It was a traceback on the command line."""
+    plan = editor.partition(editor.load_model(ODDITIES / "string_not_utf8.onnx"), "HETERO:CPU")
+    with pytest.raises(editor.ExecutionError, match="not UTF-8 and cannot be read: byte 0xff at position 0"):
+        plan.run()
+    with pytest.raises(editor.ExecutionError, match="not UTF-8"):
+        plan.benchmark(seconds=0.1)
+
+
 def test_a_baseline_that_cannot_run_the_model_has_a_reason() -> None:
     graph = editor.load_model(ODDITIES / "string_tensors.onnx")
     result = editor.partition(graph, "HETERO:CPU,openvino").benchmark(seconds=0.1)
