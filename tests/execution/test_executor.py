@@ -433,7 +433,7 @@ def test_a_string_that_is_no_text_is_named() -> None:
     """It was a traceback on the command line."""
     plan = editor.partition(editor.load_model(ODDITIES / "string_not_utf8.onnx"), "HETERO:CPU")
     with pytest.raises(editor.ExecutionError, match="not UTF-8 and cannot be read: byte 0xff at position 0"):
-        plan.run()
+        plan.run(random_inputs(plan.graph))
     with pytest.raises(editor.ExecutionError, match="not UTF-8"):
         plan.benchmark(seconds=0.1)
 
