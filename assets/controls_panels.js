@@ -104,6 +104,14 @@
     return h("div", { id: editor.idOf(id), className: "tabs" }, h("div", { role: "tablist", onKeyDown: walk }, heads), panels);
   }
 
+  /* Enter in a field of a popover does what its main button does, once the field has said what it holds. */
+  /** @param {KeyboardEvent} event */
+  function pressMain(event) {
+    const target = /** @type {HTMLElement} */ (event.target),
+      main = /** @type {HTMLElement | null} */ (target.closest(".popover")?.querySelector("button.primary"));
+    if (event.key === "Enter" && target.tagName === "INPUT" && main) setTimeout(() => main.click(), 0);
+  }
+
   /** @param {Controls.PopoverProps} props */
   function Popover(props) {
     const { id, label, title, menu, busy, link, end, children } = props;
@@ -126,6 +134,7 @@
     /** @param {KeyboardEvent} event */
     function key(event) {
       if (!open) return;
+      pressMain(event);
       const all = items(),
         now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
       const step = menu ? { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key] : undefined;

@@ -244,6 +244,7 @@
     if (window.heteroMap) window.heteroMap.draw();
     if (page.editor !== editor.byId("editor")) {
       page.editor = editor.byId("editor");
+      document.title = `${document.querySelector(".model-name")?.textContent || ""} · Hetero Editor`; // several tabs are told apart
       editor.restorePanels();
       [0, 500, 1500, 4000].forEach((wait) => setTimeout(editor.labelFields, wait)); // uploads load late
       editor.recall();

@@ -48,7 +48,7 @@
    */
   function farName(name, numbers) {
     const room = 12 - 2 * numbers.length;
-    return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room)}`}`;
+    return `${numbers} ${name.length <= room ? name : `…${name.slice(1 - room).replace(/^[./ ]+/, "")}`}`;
   }
 
   /** The looks of one plan. */

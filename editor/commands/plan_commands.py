@@ -150,6 +150,10 @@ def _show_progress(done: int, total: int, sizes: str) -> None:
     print(f"{_CLEAR_LINE}{done + 1} of {total}: {sizes}", end="", file=sys.stderr, flush=True)
 
 
+def _over(size: int, limit: int | None) -> str:
+    return f" (over its {human_bytes(limit)})" if limit is not None and size > limit else ""
+
+
 def sizes(options: argparse.Namespace) -> int:
     """Prints a plan's decisions at several sizes of the inputs; exit status 1 where one of them has no plan."""
     plan = editor.load_plan(options.plan)
@@ -167,7 +171,8 @@ def sizes(options: argparse.Namespace) -> int:
         f = row.figures
         table.append([words(row, list(wanted)), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
                       moved_in_words(f["moved"], f["unknown"]), counted(row.moved_ops, "op"),
-                      *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}" for d in plan.devices)])
+                      *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}{_over(f['memory'][d.name], d.memory)}"
+                        for d in plan.devices)])
     widths = [max((len(line[i]) for line in table if len(line) > i and (len(line) > 2 or not i)), default=0)
               for i in range(len(table[0]))]
     for line in table:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from editor.devices.device import Device
 from editor.exports.openvino import openvino_name
 from editor.placement.placement import Placement
-from editor.runtimes.onnxruntime.providers import CPU, provider_of
+from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, provider_of
 
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 _BY_ONNX_RUNTIME, _BY_OPENVINO = frozenset({"onnxruntime", "split"}), frozenset({"openvino"})
@@ -30,11 +30,22 @@ def _unknown(used: Sequence[Device], form: str) -> list[str]:
             if form in _TOOLS and not device.runtime and device.backend.upper() not in _GENERIC]
 
 
+def _one_session(used: Sequence[Device]) -> list[str]:
+    """A note where devices differ by their number only: a session has a provider once, for one of them."""
+    names: dict[str, list[str]] = {}
+    for device in used:
+        if provider_of(device) in SELECTS_BY_UNIT:
+            names.setdefault(provider_of(device), []).append(device.name)
+    return [f"a session of ONNX Runtime has {name} for one device: {' and '.join(same)} are one for it, and its script cannot "
+            "tell them apart; `split` has a session for each" for name, same in names.items() if len(same) > 1]
+
+
 def _merged(used: Sequence[Device], form: str) -> list[str]:
     """A note where devices of other runtimes run as one that the tool has, so that the files measure another plan."""
     if form in _BY_ONNX_RUNTIME:
         other = [d.name for d in used if d.runtime and not provider_of(d)]
-        return [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
+        notes = [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
+        return notes + (_one_session(used) if form == "onnxruntime" else [])
     if form not in _BY_OPENVINO:
         return []
     names: dict[str, list[str]] = {}

@@ -19,6 +19,7 @@ from editor.exports.measurement import in_words, read_measurement
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
+from editor.graph.proposed_sizes import sizes_text
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
@@ -106,6 +107,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
              f"{counted(totals['transfers'], 'transfer')}, "
              f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
              f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
+             *_sizes(report["model"]["define"]),
              f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).", "",
              "| device | runs on | ops | peak memory |", "| --- | --- | ---: | ---: |"]
     if totals["forced"]:
@@ -223,6 +225,10 @@ def _layout(name: str, placement: Placement, ops: list[int], devices: list[str],
 def _source(placements: Iterable[Placement]) -> str:
     """``measured`` where all devices of all layouts have a profile, so that the figures are comparable."""
     return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in placements) else "estimate"
+
+
+def _sizes(define: Mapping[str, int]) -> list[str]:
+    return [f"Sizes of the inputs: {_cell(sizes_text(define))}.", ""] if define else []
 
 
 def _memory(device: Mapping[str, Any]) -> str:

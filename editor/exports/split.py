@@ -15,7 +15,7 @@ from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import json_text, write_atomic
 from editor.placement.placement import Placement
-from editor.runtimes.onnxruntime.providers import CPU, provider_of
+from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 
 _MAX_FILE_BYTES = 1 << 30
 """Weights of larger sub-models become external data."""
@@ -34,13 +34,16 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         cutter.infer_types(unknown)
     written, steps = [], []
     provider = {d.name: provider_of(d) or CPU for d in placement.devices}
+    numbered = [d for d in placement.devices if provider[d.name] in SELECTS_BY_UNIT]
+    device_id = {d.name: {"device_id": index_of(d)} for d in numbered}
     for subgraph, submodel in zip(placement.subgraphs, cut(placement, cutter), strict=True):
         if submodel is None:
             continue
         name = f"subgraph_{subgraph.id}.onnx"
         written += _write_submodel(submodel.model, submodel.folder, out_dir / name, stamp)
         steps.append({"id": subgraph.id, "model": name, "device": subgraph.device, "provider": provider[subgraph.device],
-                      "inputs": list(submodel.inputs), "outputs": list(submodel.outputs), "ops": subgraph.size})
+                      **device_id.get(subgraph.device, {}), "inputs": list(submodel.inputs),
+                      "outputs": list(submodel.outputs), "ops": subgraph.size})
     constants = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if graph.tensor_producer[t] < 0
                  and t not in set(graph.inputs.tolist())]
     if constants:

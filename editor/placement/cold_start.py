@@ -14,6 +14,9 @@ import numpy as np
 from editor.graph.flops import Floats
 from editor.graph.graph import Ints
 
+_ROUNDING = 1e-9
+"""Share of a run: what is less is no time but the rounding of sums."""
+
 
 @dataclass(frozen=True)
 class ColdStart:
@@ -44,4 +47,5 @@ def gaps(device: Ints, seconds: Floats) -> Floats:
         before = np.roll(end[mine], 1)
         before[0] -= end[-1]  # in the run before
         found[mine] = np.maximum(end[mine] - seconds[mine] - before, 0.0)
+    found[found < _ROUNDING * end[-1:].sum()] = 0.0  # of the sums; a fit would divide by it
     return found

@@ -120,7 +120,9 @@ def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]
         layers = scopes_of(graph).layer_of_op
         return lambda op: low <= layers.get(op, -1) <= high
     if field in ("op", "type"):
-        return lambda op: value in graph.type_label(op).lower()
+        labels = [graph.type_label(op).lower() for op in range(len(graph))]
+        exact = value in labels  # op:mul is Mul, and not MatMul too
+        return lambda op: labels[op] == value if exact else value in labels[op]
     if field == "device":
         chosen = {i for i, d in enumerate(placement.devices) if value in d.name.lower()}
         return lambda op: int(placement.assignment.device[op]) in chosen

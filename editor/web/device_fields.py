@@ -15,6 +15,9 @@ FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "
           "properties", "wireType", "nonSupportedNodes")
 """Keys of all fields; bandwidth and latency are those of the link."""
 
+RUNS_ON = frozenset({"backendName", "preset", "runtime", "provider"})
+"""Keys that say where a device runs; without them its name does."""
+
 
 def text_of(entry: Mapping[str, Any], key: str) -> str:
     """An entry's value as the form shows it."""
@@ -62,12 +65,16 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
     """
     (device,) = load_devices(f"HETERO:{text}")
     entry = dict(device.entry)
-    taken = {d.name for d in load_devices([dict(e) for e in entries])}
+    others = load_devices([dict(e) for e in entries])
+    taken = {d.name for d in others}
     if device.name in taken:
         number = next(n for n in range(2, len(taken) + 3) if f"{device.name} {n}" not in taken)
         entry = {**entry, "name": f"{device.name} {number}"}
         if not entry.get("preset"):
             entry["backendName"] = device.backend
+        alike = {d.unit for d in others if (d.runtime, d.provider, d.device) == (device.runtime, device.provider, device.device)}
+        if device.device != "CPU" and device.unit in alike and device.unit.isdigit():  # another of them, not the same once more
+            entry["unit"] = next(n for n in range(len(alike) + 1) if str(n) not in alike)
     return [*(dict(e) for e in entries), entry]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from editor.errors import EditorError, WorkspaceError
 from editor.web.messages import Message
 from editor.workspace.document import Refusal
 
+log = logging.getLogger(__name__)
 _MOST_PAGES = 256
 
 
@@ -68,6 +70,11 @@ class PageStrokes:
                     raise
                 except EditorError as error:
                     answer = Answer(message={"text": str(error), "bad": True})
+                except Exception as error:  # a fault of ours: the page would send the stroke again for ever, and all after it
+                    log.exception("the stroke %r failed", stroke.get("do"))
+                    why = f"{type(error).__name__}: {error}"
+                    text = f"This change failed, and the plan is as before ({why}). The server's log says more."
+                    answer = Answer(message={"text": text, "bad": True})
                 self._answers[sequence] = answer
                 self.last = sequence
             asked = [sequence for sequence, _ in numbered]

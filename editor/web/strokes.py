@@ -10,11 +10,10 @@ from editor.placement.device_profile import best_source, costs_of
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
-from editor.web.device_fields import FIELDS, changed_entry, shown, with_device
+from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with_device
 from editor.web.validation import RELOAD, require
-from editor.web.view import COST_POLICIES
 from editor.workspace.document import Document, Refusal
-from editor.workspace.layouts import Layout, differing
+from editor.workspace.layouts import COST_POLICIES, Layout, differing
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState
@@ -133,7 +132,12 @@ def _device_field(state: AppState, document: Document, stroke: m.DeviceField) ->
         raise EditorError(f"The page sent a field that the server does not know: {key!r}. {RELOAD}")
     if shown(device)[key] != (stroke["value"] or None):
         changed = changed_entry(device.entry, key, stroke["value"])
-        document.set_devices([changed if i == place else d.entry for i, d in enumerate(document.devices)])
+        renamed = {}
+        if key == "name" and changed.get("name"):
+            renamed = {device.name: str(changed["name"])}
+            if not RUNS_ON & set(changed):  # the name said it until now
+                changed["backendName"] = device.backend
+        document.set_devices([changed if i == place else d.entry for i, d in enumerate(document.devices)], renamed)
 
 
 def _order(state: AppState, document: Document, stroke: m.Order) -> None:

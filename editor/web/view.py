@@ -21,7 +21,7 @@ from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Figures, Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout
+from editor.workspace.layouts import Layout, chosen_costs
 
 
 def view_of(document: Document) -> View:
@@ -84,11 +84,6 @@ def policy_value(settings: Settings) -> str:
 def costs_value(document: Document) -> str:
     """Where the costs of the figures come from, and of the decisions where the policy decides by costs."""
     return chosen_costs(document.placement.settings) or source_of(document)
-
-
-def chosen_costs(settings: Settings) -> str:
-    """The costs that were chosen, or that a policy decides by; "" where neither is."""
-    return str(settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else ""))
 
 
 def codegen_value(settings: Settings) -> str:
@@ -171,8 +166,6 @@ def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, s
     return colours | {name: device_colour(len(first) + i) for i, name in enumerate(more)}
 
 
-COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
-"""Policies that decide by costs."""
 _HALVINGS = 4.5
 """From the darkest step of the scale to the brightest."""
 

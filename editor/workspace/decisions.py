@@ -55,6 +55,13 @@ def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]
             "rules": [rule.to_dict() for rule in plan_settings.rules]}
 
 
+def with_new_names(decisions: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    """Decisions whose rules and options have the new names of devices; ``renamed`` is old name -> new name."""
+    rules = [{**rule, "to": renamed.get(rule["to"], rule["to"])} for rule in decisions.get("rules", [])]
+    options = {key: renamed.get(value, value) if key == "first" else value for key, value in decisions["options"].items()}
+    return {**decisions, "rules": rules, "options": options}
+
+
 def settings_of(decisions: Mapping[str, Any]) -> Settings:
     """Decisions as settings of a placement."""
     return Settings(decisions["policy"], decisions["options"], decisions["pins"], frozenset(decisions["forced"]),

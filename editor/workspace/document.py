@@ -24,7 +24,7 @@ from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, change_of_rules, parse_rules
 from editor.runtimes.base import Capability
-from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of
+from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of, with_new_names
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
 from editor.workspace.layouts import Layout, layout_of, ready_made
@@ -241,11 +241,12 @@ class Document:
                 self._apply(" > ".join(names), decisions)
 
     @_on_latest
-    def set_devices(self, entries: Sequence[Mapping[str, Any]]) -> int:
+    def set_devices(self, entries: Sequence[Mapping[str, Any]], renamed: Mapping[str, str] | None = None) -> int:
         """Replaces the device table; pins to devices, units and codegens that are no longer there go.
 
         Args:
             entries: as in a YAML table, in order of priority.
+            renamed: old name -> new name of devices; pins, rules and options follow them.
 
         Returns:
             the number of pins that went.
@@ -255,14 +256,16 @@ class Document:
         """
         with self._lock:
             devices = load_devices([dict(entry) for entry in entries])
-            plain = [dict(d.entry) for d in devices]
+            plain, renamed = [dict(d.entry) for d in devices], renamed or {}
             if plain == self._decisions["devices"]:
                 return 0
             pins, forced = self._pins()
+            pins = {key: renamed.get(label, label) for key, label in pins.items()}
             able = {d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
             kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
-            self._apply(changed_devices(self.devices, devices), {**self._decisions, "devices": plain, "pins": kept,
-                                                                  "forced": sorted(forced & set(kept))})
+            decisions = with_new_names(self._decisions, renamed) | {"devices": plain, "pins": kept,
+                                                                     "forced": sorted(forced & set(kept))}
+            self._apply(changed_devices(self.devices, devices), decisions)
             return len(pins) - len(kept)
 
     def _still_fits(self, key: str, label: str, forced: bool, devices: Sequence[Device], able: Mapping[str, Bools]) -> bool:

@@ -24,6 +24,11 @@ READY_MADE: dict[str, Settings] = {
     "best throughput": Settings("optimal", {"objective": "throughput"}),
 }
 """Layout name -> settings, without pins: the rules of other tools, and the policies of the editor."""
+WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
+"""The same, where a device has a limit."""
+
+COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
+"""Policies that decide by costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +45,16 @@ class Layout:
 
 
 def ready_made(now: Placement) -> list[Layout]:
-    """Layouts of other tools and policies for the same model and devices; with measured costs where profiles exist."""
-    source = best_source(now.graph, now.devices)
-    return [layout_of(name, _with_costs(settings, source), now) for name, settings in READY_MADE.items()]
+    """Layouts of other tools and policies for the same model and devices, with the costs of the plan: estimates where those
+    were chosen, else measured ones where profiles exist."""
+    source = "estimate" if chosen_costs(now.settings) == "estimate" else best_source(now.graph, now.devices)
+    made = READY_MADE | (WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {})
+    return [layout_of(name, _with_costs(settings, source), now) for name, settings in made.items()]
+
+
+def chosen_costs(settings: Settings) -> str:
+    """The costs that were chosen, or that a policy decides by; "" where neither is."""
+    return str(settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else ""))
 
 
 def _with_costs(settings: Settings, source: str) -> Settings:

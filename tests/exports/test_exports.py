@@ -178,6 +178,18 @@ def test_the_script_for_onnx_runtime_opens_the_model_with_the_sizes_of_the_plan(
     assert done.stdout.strip() == "[3] [3]"
 
 
+def test_every_gpu_of_a_plan_has_its_number_in_the_split(dag: Callable[..., Graph], tmp_path: Path) -> None:
+    """Both were "CUDAExecutionProvider", which is card 0."""
+    gpu = {"backendName": "onnxruntime", "provider": "CUDAExecutionProvider"}
+    table = [{"name": "G0", **gpu, "unit": "0"}, {"name": "G1", **gpu, "unit": "1"}, {"name": "CPU"}]
+    plan = editor.partition(dag([[], [0], [1]]), table, pins={"t0": "G0", "t1": "G1", "t2": "CPU"})
+    plan.export("split", tmp_path)
+    steps = json.loads((tmp_path / "manifest.json").read_text())["subgraphs"]
+    assert [(s["provider"][:4], s.get("device_id")) for s in steps] == [("CUDA", 0), ("CUDA", 1), ("CPUE", None)]
+    with pytest.warns(UserWarning, match="G0 and G1 are one for it"):
+        plan.export("onnxruntime", tmp_path)
+
+
 def test_an_export_that_does_not_keep_the_split_says_so(mobilenet: Graph, tmp_path: Path) -> None:
     """A split over two runtimes on the CPU was one device in OpenVINO's script, and one runtime in the split one."""
     half = [key for op, key in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[op]][:50]

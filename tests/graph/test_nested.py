@@ -104,6 +104,14 @@ def test_edges_between_boxes_turn_where_they_cross_the_border() -> None:
     assert turns
 
 
+def test_two_tall_boxes_stand_beside_each_other() -> None:
+    """An encoder above a taller decoder: the middle of the drawing is in the decoder, and nothing was cut."""
+    source, target = np.arange(19), np.arange(1, 20)
+    drawing = draw_nested(np.arange(20), source, target, [(int(node >= 8),) for node in range(20)], SIZE)
+    encoder, decoder = drawing.boxes[0], drawing.boxes[1]
+    assert encoder.x + encoder.width / 2 < decoder.x - decoder.width / 2
+
+
 @given(st.tuples(*[st.floats(-500, 500)] * 4), st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5))
 def test_bends_are_converted_for_cytoscape(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
     start, end = ends[:2], ends[2:]

@@ -29,6 +29,12 @@ def test_gaps_are_what_others_computed_since_the_last_subgraph_of_the_device(par
         assert gap == pytest.approx(since, abs=1e-9)
 
 
+@given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=30))
+def test_a_device_that_is_alone_has_no_gaps(seconds: list[float]) -> None:
+    """Rounding left 1e-19 s, and the fit of a split divided by it: "61,423,466,446 s" for one more subgraph."""
+    assert not gaps(np.zeros(len(seconds), np.int64), np.array(seconds)).any()
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(1e-6, 1e-2), st.floats(1e-5, 1e-1))
 def test_a_cold_start_costs_at_most_its_most_and_more_after_more(ops: float, gap: float, most: float, constant: float) -> None:
     cold = ColdStart(most, constant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from conftest import write_layers
 
 import editor
 from editor.errors import EditorError
+from editor.graph.graph import Graph
 from editor.placement.filter import matching
 from editor.placement.placement import Placement
 from editor.placement.search import completions, mixed, not_found, search, single_equals
@@ -40,6 +42,13 @@ def test_layers_are_found_by_number(placement: Placement) -> None:
     assert sorted(three.ops) == matching(placement, "layer >= 2 and layer <= 4")
     kind = placement.graph.op_types[one.ops[0]]
     assert {placement.graph.op_types[op] for op in search(placement, f"layer:2-4 op:{kind}").ops} == {kind}
+
+
+def test_a_type_is_found_as_a_whole_where_there_is_one(dag: Callable[..., Graph]) -> None:
+    """Painting what `op:mul` finds painted every MatMul too."""
+    placement = editor.partition(dag([[], [0], [0, 1], [2, 2]], ["Relu", "Tanh", "Mul", "MatMul"]), "HETERO:CPU").placement
+    assert search(placement, "op:mul").ops == (2,) and search(placement, "op:MatMul").ops == (3,)
+    assert search(placement, "op:mat").ops == (3,), "a part, where no type is called so"
 
 
 @pytest.mark.parametrize("text", ["layers.9", "model.layers.9", "model/layers.9"])

@@ -20,7 +20,7 @@ from editor.web.callbacks.editing import _strokes
 from editor.web.drawing.collapsed import first_detail
 from editor.web.open_request import OpenRequest
 from editor.web.stroke_order import Answer, PageStrokes
-from editor.web.strokes import apply
+from editor.web.strokes import HANDLERS, apply
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -88,6 +88,18 @@ def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document
     answer = _strokes(state, {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
     assert len(document.placement.settings.pins) == 1
     assert "does not know: 'fly'" in str(answer[6])
+
+
+def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
+        state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page sent the same stroke again for ever, and no other after it was done."""
+    def fails(*_: Any) -> None:
+        raise AssertionError("the minimum cut failed")
+    monkeypatch.setitem(HANDLERS, "reset", (HANDLERS["reset"][0], fails))
+    page = PageStrokes()
+    answers = page.apply([{"do": "reset", "sequence": 1}, paint(2, 3)], lambda s: Answer(apply(state, document, s)))
+    assert answers[0].message is not None and "the plan is as before (AssertionError: the minimum" in answers[0].message["text"]
+    assert answers[1].message is None and document.placement.settings.pins and page.last == 2
 
 
 @pytest.mark.parametrize(("stroke", "fault"), [

@@ -8,8 +8,10 @@ import pytest
 from conftest import write_dag
 
 import editor
-from editor.devices.table import parse_devices
+from editor.devices.table import load_devices, parse_devices
 from editor.errors import EditorError
+from editor.placement.rules import parse_rules
+from editor.web.device_fields import with_device
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -30,6 +32,24 @@ def document(tmp_path: Path) -> Document:
 
 def devices_of_ops(document: Document) -> list[str]:
     return [document.devices[d].name for d in document.placement.assignment.device.tolist()]
+
+
+def test_pins_rules_and_options_follow_a_device_that_is_renamed(document: Document) -> None:
+    """All pins to it went without a word."""
+    document.pin([0], "CPU")
+    document.set_rules(parse_rules([{"to": "CPU", "type": "Tanh"}]))
+    document.set_automatic("priority", {"first": "NPU"}, "minimal")
+    gone = document.set_devices([{**TABLE[0], "name": "Hailo"}, {**TABLE[1], "name": "A53"}], {"CPU": "A53", "NPU": "Hailo"})
+    settings = document.placement.settings
+    assert gone == 0 and set(settings.pins.values()) == {"A53"} and devices_of_ops(document) == ["A53", "A53", "Hailo"]
+    assert [rule.to for rule in settings.rules] == ["A53"] and settings.policy_options["first"] == "Hailo"
+    assert document.undo() and set(document.placement.settings.pins.values()) == {"CPU"}
+
+
+def test_a_second_gpu_is_another_one() -> None:
+    table = with_device([{"name": "GPU"}, {"name": "CPU"}], "GPU")
+    devices = load_devices(with_device(table, "CPU"))
+    assert [(d.name, d.unit) for d in devices] == [("GPU", "0"), ("CPU", "0"), ("GPU 2", "1"), ("CPU 2", "0")]
 
 
 def test_a_change_of_the_table_is_solved_at_once_and_can_be_undone(document: Document) -> None:

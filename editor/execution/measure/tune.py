@@ -54,7 +54,9 @@ class Tuned:
             return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}{kind}."
         if len(self.results) == 1:
             return "There is no other plan to try."
-        return "No candidate is seen to be faster than the current plan."
+        stood_in = any(result.estimated for result in self.results)
+        note = " Planned devices ran on a stand-in, which says nothing about their own speed." if stood_in else ""
+        return f"No candidate is seen to be faster than the current plan.{note}"
 
     def evidence(self, result: BenchmarkResult) -> str:
         """How a candidate compares with the present plan, e.g. "12 % faster" or "no difference seen"."""

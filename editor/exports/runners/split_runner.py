@@ -27,10 +27,13 @@ class Split:
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self.sessions = []
         for step in self.manifest["subgraphs"]:
-            wanted = [step["provider"], "CPUExecutionProvider"]
+            options_of = {"device_id": str(step["device_id"])} if "device_id" in step else {}
+            wanted = [(step["provider"], options_of)]
+            if step["provider"] != "CPUExecutionProvider":
+                wanted.append(("CPUExecutionProvider", {}))
             if step["provider"] not in here:
                 print(f"note: {step['provider']} is not here; subgraph {step['id']} runs on the CPU", file=sys.stderr)
-            providers = [p for p in dict.fromkeys(wanted) if p in here]
+            providers = [(name, chosen) for name, chosen in wanted if name in here]
             self.sessions.append(onnxruntime.InferenceSession(str(self.folder / step["model"]), options, providers=providers))
 
     def run(self, inputs):

@@ -95,6 +95,8 @@ def _cheap(below: Floats, count: int, crossing: Ints) -> Ints:
         low, high = np.searchsorted(below, [end - _WINDOW * long, end + _WINDOW * long])
         near = np.arange(max(int(low), first[-1]), max(int(high), int(low) + 1))
         near = near[near < len(below) - 1]
+        if not len(near) and first[-1] < len(below) - 1:  # a tall layer is there: before it
+            near = np.array([min(max(int(low) - 1, first[-1]), len(below) - 2)])
         if len(near):
             cost = crossing[near] * _CROSSING + np.abs(below[near] - end) / long
             first.append(int(near[np.argmin(cost)]) + 1)

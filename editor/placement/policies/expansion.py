@@ -15,6 +15,8 @@ from editor.placement.policies.problem import Floats, Problem
 
 _UNITS_PER_SECOND = 1e12
 """Capacities are integers; picoseconds keep rounding errors far below any cost."""
+_MOST_UNITS = float(1 << 56)
+"""All costs together: where they are more, units are longer, or sums would overflow and cost nothing."""
 _NEVER = 1 << 60
 _MAX_ROUNDS = 6
 
@@ -31,9 +33,12 @@ class Expansion:
                 express.
             per_byte: [device] extra seconds for every byte of weights; a price on full devices.
         """
-        unit = _UNITS_PER_SECOND
         time = problem.time if per_byte is None else problem.time + problem.size[:, None] * per_byte
-        self.cost = np.where(problem.allowed, np.rint(time * unit), _NEVER).astype(np.int64)
+        slowest = np.where(problem.allowed, time, 0.0).max(axis=1, initial=0.0)
+        most = float(slowest.sum() + problem.leave.max(axis=1, initial=0.0).sum() + (problem.enter + per_cut).sum())
+        self.unit = unit = min(_UNITS_PER_SECOND, _MOST_UNITS / max(most, 1e-300))
+        """Units per second"""
+        self.cost = np.where(problem.allowed, np.rint(np.where(problem.allowed, time, 0.0) * unit), _NEVER).astype(np.int64)
         self.problem = problem
         self.leave = np.rint(problem.leave * unit).astype(np.int64)
         self.enter = np.rint((problem.enter + per_cut) * unit).astype(np.int64)
@@ -58,7 +63,7 @@ class Expansion:
         return label
 
     def value(self, label: Ints) -> int:
-        """Objective of a placement, in picoseconds."""
+        """Objective of a placement, in units."""
         leaving, tensor, device = self.problem.crossings(label)
         source_device = label[self.problem.source[leaving]]
         return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, source_device].sum()
@@ -66,7 +71,7 @@ class Expansion:
 
     def seconds(self, label: Ints) -> float:
         """Objective of a placement, in seconds."""
-        return self.value(label) / _UNITS_PER_SECOND
+        return self.value(label) / self.unit
 
     def move(self, label: Ints, device: int) -> Ints:
         """The best placement in which every op keeps its device or switches to ``device``."""

@@ -18,6 +18,8 @@ from editor.placement.policies.problem import Problem
 
 _UNITS = 10_000_000
 """The value of the start, in the solver's integers."""
+_MOST_UNITS = 8 * _UNITS
+"""Of one choice: with it, the whole is worse than the start; larger numbers would overflow."""
 _ASK_SECONDS = 0.05
 
 
@@ -142,7 +144,7 @@ class FreedNodes:
         return label
 
     def _charge(self, device: int, seconds: float, when: cp_model.IntVar | None) -> None:
-        amount = round(float(seconds) / self.unit)
+        amount = round(min(float(seconds) / self.unit, _MOST_UNITS))
         if when is None:
             self.constant[device] += amount
         elif amount:

@@ -193,7 +193,7 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
 def _exact(problem: Problem) -> float:
     cut = Expansion(problem)
     # Rounding to the solver's unit can raise every term by half a unit.
-    return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - 1e-12 * len(problem), 0.0)
+    return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - len(problem) / cut.unit, 0.0)
 
 
 def _one_against_rest(problem: Problem, device: int) -> Problem:

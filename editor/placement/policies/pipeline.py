@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -59,8 +60,20 @@ def pipeline(task: Task) -> Assignment:
         if fewer is None:
             break
         tried[placed] = fewer
-    return Assignment(device, reasons(task, costs, device), float(problem.busy(device[placed]).max()),
+    return Assignment(device, _reasons(task, device), float(problem.busy(device[placed]).max()),
                       busiest_bound(problem), "busiest device", costs.estimated)
+
+
+def _reasons(task: Task, device: Ints) -> Callable[[int], str]:
+    """Op -> the stage that it is in: stages are balanced as a whole, whatever is fastest for a single op."""
+    stages = list(dict.fromkeys(device[task.placed].tolist()))
+
+    def because(op: int) -> str:
+        chosen = int(device[op])
+        if chosen not in stages or len(stages) == 1:
+            return "one stage holds the whole model"
+        return f"in stage {stages.index(chosen) + 1} of {len(stages)}, one after the other, which share the load evenly"
+    return because
 
 
 def _best_stages(problem: Problem) -> Ints | None:

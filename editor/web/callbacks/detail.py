@@ -13,7 +13,7 @@ from editor.errors import EditorError
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.web import messages as m
 from editor.web.app_state import AppState
-from editor.web.drawing.collapsed import expand_level, reveal, shown_elements
+from editor.web.drawing.collapsed import all_closed, expand_level, reveal, shown_elements
 from editor.web.drawing.cytoscape_types import Element
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import map_data
@@ -107,7 +107,7 @@ def _close(document: Document, request: m.CloseBlocksRequest, detail: m.Detail) 
 
 
 def _level(document: Document, request: m.LevelRequest, detail: m.Detail) -> Change:
-    opened = expand_level(document.graph, detail["open"]) if request["deeper"] else []
+    opened = expand_level(document.graph, detail["open"]) if request["deeper"] else all_closed(document.graph)
     changed: m.Detail = {"mode": "blocks", "open": opened}
     if changed == detail and request["deeper"]:
         return Change(detail, {"ops": [], "message": "More would be too much to draw; open single blocks instead "

@@ -61,6 +61,16 @@ def expand_level(graph: Graph, opened: Sequence[int]) -> list[int]:
     return wider if len(_units(graph, wider)) <= MOST_SHOWN else list(opened)
 
 
+def all_closed(graph: Graph) -> list[int]:
+    """What is open where everything is closed: nothing, but for a block that holds the whole model."""
+    opened: list[int] = []
+    while True:
+        units = _units(graph, opened)
+        if len(units) != 1 or min(units) < 0:
+            return opened
+        opened += units
+
+
 def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
     """Opens every block around an op; others close when it gets too much."""
     scopes = scopes_of(graph)
@@ -147,15 +157,40 @@ def _title(scopes: Scopes, number: int) -> tuple[str, str]:
 def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple[int, ...]]:
     """Per owner the open blocks around it that get a frame, outermost first.
 
-    That is all that a person opened. One that is open from the start gets none where it would hold nearly everything.
+    That is all that a person opened. One that is open from the start gets none where it would hold nearly everything, or where
+    others run between its ops: in a frame, a chain would be torn in two.
     """
     scopes, first, opened = scopes_of(graph), set(_open_for(graph, FIRST_SHOWN)), set(opened)
     units = np.unique(owner).tolist()
     innermost = {unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units}
     around = {unit: [n for n in reversed(scopes.ancestors(number)) if n in opened] for unit, number in innermost.items()}
     held = Counter(number for numbers in around.values() for number in numbers)
-    drawn = {n for n, count in held.items() if n not in first or 1 < count < len(around) * _MOST_FRAMED}
+    drawn = {n for n, count in held.items()
+             if n not in first or (1 < count < len(around) * _MOST_FRAMED and n not in _interrupted(graph))}
     return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
+
+
+@lru_cache(maxsize=8)
+def _interrupted(graph: Graph) -> frozenset[int]:
+    """Blocks that are open from the start, and that a path leaves and comes back to."""
+    producer, consumer, _ = graph.edges
+    reads: list[list[int]] = [[] for _ in range(len(graph))]
+    for a, b in zip(producer.tolist(), consumer.tolist(), strict=True):
+        reads[b].append(a)
+    order = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
+    return frozenset(n for n in _open_for(graph, FIRST_SHOWN) if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads))
+
+
+def _comes_back(inside: set[int], order: Sequence[int], reads: Sequence[Sequence[int]]) -> bool:
+    """Whether some path between two ops of a set has others on it; ``order`` is topological."""
+    after: set[int] = set()  # ops outside that depend on the set
+    for op in order:
+        if op in inside:
+            if any(read in after for read in reads[op]):
+                return True
+        elif any(read in inside or read in after for read in reads[op]):
+            after.add(op)
+    return False
 
 
 def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, float]]) -> Frame:

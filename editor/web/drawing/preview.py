@@ -163,7 +163,7 @@ def _brief(x: float, y: float, ink: str, line: str) -> str:
 def _far_name(name: str, signs: str) -> str:
     """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
     room = 12 - 2 * len(signs)
-    return f"{signs} {name if len(name) <= room else '…' + name[1 - room:]}"
+    return f"{signs} {name if len(name) <= room else '…' + name[1 - room:].lstrip('./ ')}"
 
 
 def _brief_names(names: list[str], room: int) -> list[str]:

@@ -38,8 +38,12 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
          "seconds": round(float(measured.get(s.id, seconds[s.id])), 9), "bytes": int(sizes[s.id]), "moved": arriving[s.id]}
         for s in placement.subgraphs]
     return {"parts": parts, "kind": str(result.kind if result else basis.kind),
-            "source": "of the last benchmark of latency" if result else basis.source, "measured": result is not None,
+            "source": _of_run(result) if result else basis.source, "measured": result is not None,
             "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs)) if len({p["device"] for p in parts}) == 1 else 0}
+
+
+def _of_run(result: BenchmarkResult) -> str:
+    return "of the last benchmark of latency" + (", planned devices on stand-ins" if result.estimated else "")
 
 
 def _arriving(document: Document) -> list[int]:

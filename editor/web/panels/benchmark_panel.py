@@ -110,7 +110,7 @@ def _cards(result: BenchmarkResult) -> html.Div:
     many = result.mode == "throughput"
     runs = f"{result.requests} in flight · median {human_seconds(t.median)} a request" if many else result.rate
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
-    cards = [_card("This plan", [*figure, kind_badge(result.kind)],
+    cards = [_card("This plan, on stand-ins" if result.estimated else "This plan", [*figure, kind_badge(result.kind)],
                    *predicted, f"{result.precision[:1].upper()}{result.precision[1:]}",
                    f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
                    f"max {human_seconds(t.max)}", f"{result.runs} runs · {runs}")]

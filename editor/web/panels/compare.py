@@ -52,26 +52,34 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
 
 def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]) -> list[Any]:
     """A row for each combination of sizes."""
-    colours = colours_of(document)
+    colours, limits = colours_of(document), {d.name: d.memory for d in document.devices}
     lines = []
     for row in rows:
         if row.problem:
-            problem = html.Td(row.problem, colSpan=6, className="reason lines")
+            problem = html.Td(row.problem, colSpan=7, className="reason lines")
             lines.append(html.Tr([html.Td(html.B(words(row, names))), problem]))
             continue
         f = row.figures
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in f["ops"].items()],
                            className="spread")
-        memory = html.Span([html.Span([swatch(colours[n]), f"{human_bytes(b)} "], title=f"{human_bytes(b)} on {n}")
-                            for n, b in f["memory"].items() if b], className="spread")
+        held = [_memory_of(n, b, limits[n], colours[n]) for n, b in f["memory"].items() if b]
         lines.append(html.Tr([
             html.Td(html.B(words(row, names))), html.Td([human_seconds(f["predicted"]), " ",
                                                          basis_badge(row.basis) if row.basis else None]),
-            html.Td(spread), html.Td(counted(row.moved_ops, "op")), html.Td(str(f["subgraphs"])),
-            html.Td(moved_in_words(f["moved"], f["unknown"])), html.Td(memory)]))
-    head = [html.Th(t) for t in ("Sizes", "Latency", "Ops per device", "On other devices than now", "Subgraphs", "Moved",
-                                 "Most memory")]
+            html.Td(_rate(_per_second(f))), html.Td(spread), html.Td(counted(row.moved_ops, "op")),
+            html.Td(str(f["subgraphs"])),
+            html.Td(moved_in_words(f["moved"], f["unknown"])), html.Td(html.Span(held, className="spread"))]))
+    head = [html.Th(t) for t in ("Sizes", "Latency", "Max requests/s", "Ops per device", "On other devices than now",
+                                 "Subgraphs", "Moved", "Most memory")]
     return [html.Table([html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table")]
+
+
+def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Span:
+    """What a device needs, marked where it has less."""
+    over = limit is not None and size > limit
+    what = f"{human_bytes(size)} on {name}" + (f", which has {human_bytes(limit)}" if over and limit is not None else "")
+    return html.Span([swatch(colour), f"{human_bytes(size)}{' over' if over else ''} "], title=what,
+                     className="warn" if over else "")
 
 
 def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
@@ -180,7 +188,7 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     if not hints:
         return [html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many ops at once: "
                        "see least latency in Compare.", className="hint wide")]
-    graph = document.graph
+    graph, basis = document.graph, plan_costs(document)[1]
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in hints:
@@ -201,7 +209,9 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))
-    return [html.Table(html.Tbody(rows), className="plain", id="hints-table")]
+    return [html.Div("The plan has changed since, and with it what these save: suggest again.", className="outdated",
+                     hidden=True, role="status", id="hints-outdated", **{"data-step-of": step_of(document, basis)}),
+            html.Table(html.Tbody(rows), className="plain", id="hints-table")]
 
 
 def _cause(graph: Graph, hint: Hint) -> str:
