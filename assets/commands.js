@@ -59,7 +59,6 @@
       menu: "selection",
     },
     { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
-    { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.stroke({ do: "reset" }), menu: "ground" },
     { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.stroke({ do: "undo" }), menu: "ground" },
     {
       id: "redo",
@@ -144,6 +143,7 @@
       menu: "ground",
     },
     { id: "map-toggle", words: "Map of the whole model", keys: ["M"], run: () => editor.toggleMap(), menu: "ground" },
+    { id: "reset", words: "Reset to automatic: remove all pins", run: () => editor.stroke({ do: "reset" }), menu: "ground" },
     {
       id: "find-field",
       words: "Find; or filter: op == Conv and flops > 1e8",
@@ -169,7 +169,9 @@
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
     { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
-    { id: "show-export", words: "Export …", run: () => click("export") },
+    { id: "show-export", words: "Export … (report, configs, DOT, kit)", run: () => click("export") },
+    { id: "show-import", words: "Import affinities, rules or a measured profile (tab Rules)", run: () => tab("Rules") },
+    { id: "show-kits", words: "Kit: measure a device where it is (tab Devices)", run: () => tab("Devices") },
     {
       id: "context-menu",
       words: "Menu for the selection",

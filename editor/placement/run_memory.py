@@ -22,6 +22,7 @@ from editor.graph.fusible import OVERWRITING_TYPES, RENAMING_TYPES
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
+from editor.text import human_bytes
 
 INNER, BOUNDARY, COPY, INPUT, OUTPUT = "inside a subgraph", "boundary", "copy of a boundary tensor", "input", "output"
 
@@ -111,6 +112,12 @@ class RunMemory:
     host: frozenset[int]
     """Devices (indices) that compute in host memory"""
     _intervals: _Intervals
+
+    def __repr__(self) -> str:
+        """A line for each device; all that is held would be many pages."""
+        lines = [f"{d.device}: peak {human_bytes(d.peak)}{f' of {human_bytes(d.limit)}' if d.limit is not None else ''}, "
+                 f"{human_bytes(d.constants)} of it constants" for d in self.devices]
+        return "\n".join(["RunMemory", *lines])
 
     @cached_property
     def peaks(self) -> dict[str, int]:

@@ -11,8 +11,10 @@ from editor.devices.table import load_devices
 Entry = Mapping[str, Any]
 """As in a YAML table"""
 
+OP_LISTS = ("supportedNodes", "nonSupportedNodes")
+"""Ops that a device takes and no others, and ops that it must not take."""
 FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "peakDramBw", "bandwidth", "latency",
-          "properties", "wireType", "nonSupportedNodes")
+          "properties", "wireType", *OP_LISTS)
 """Keys of all fields; bandwidth and latency are those of the link."""
 
 RUNS_ON = frozenset({"backendName", "preset", "runtime", "provider"})
@@ -47,9 +49,9 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
     return {k: v for k, v in made.items() if v not in (None, "", [], {})}
 
 
-def excluded_ops(entry: Entry) -> list[str]:
-    """Types of the ops that a device must not take."""
-    listed = entry.get("nonSupportedNodes") or ""
+def listed_ops(entry: Entry, key: str) -> list[str]:
+    """Types of the ops in one of a device's lists."""
+    listed = entry.get(key) or ""
     return [str(p).strip() for p in (listed if isinstance(listed, list) else str(listed).split(",")) if str(p).strip()]
 
 
@@ -72,8 +74,9 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
         entry = {**entry, "name": f"{device.name} {number}"}
         if not entry.get("preset"):
             entry["backendName"] = device.backend
-        alike = {d.unit for d in others if (d.runtime, d.provider, d.device) == (device.runtime, device.provider, device.device)}
-        if device.device != "CPU" and device.unit in alike and device.unit.isdigit():  # another of them, not the same once more
+        kind = (device.runtime, device.provider, device.device)
+        alike = {d.unit for d in others if (d.runtime, d.provider, d.device) == kind}
+        if device.device != "CPU" and device.unit in alike and device.unit.isdigit():  # another of them, not the same twice
             entry["unit"] = next(n for n in range(len(alike) + 1) if str(n) not in alike)
     return [*(dict(e) for e in entries), entry]
 
@@ -82,4 +85,4 @@ def shown(device: Device) -> dict[str, str | list[str] | None]:
     """What each field shows, by its key; None where it is empty. Where a device runs may follow from its preset."""
     texts = {key: text_of(device.entry, key) or None for key in FIELDS}
     return {**texts, "name": device.name, "backendName": device.backend,
-            "nonSupportedNodes": excluded_ops(device.entry) or None}
+            **{key: listed_ops(device.entry, key) or None for key in OP_LISTS}}

@@ -85,6 +85,17 @@ def test_excluded_ops_are_typed_and_taken_away(fresh: Page) -> None:
     expect(count).to_have_attribute("data-count", str(before))
 
 
+def test_a_device_can_take_listed_ops_only(fresh: Page) -> None:
+    """A home-made NPU is described by what it takes."""
+    page = fresh
+    page.get_by_role("tab", name="Devices").click()
+    field = page.locator(".device-form").first.get_by_label("Takes only")
+    for name, count in (("Conv", 52), ("Clip", 87)):
+        field.fill(name)
+        field.press("Enter")
+        expect(page.locator(".device-count").first).to_have_attribute("data-count", str(count))
+
+
 def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(browser: BrowserContext, server: Server) -> None:
     page = browser.new_page()
     page.emulate_media(color_scheme="dark")

@@ -123,6 +123,7 @@ def test_constants_count_once_for_a_device_however_many_subgraphs_read_them(mobi
     assert len(apart.subgraphs) > 4
     assert sum(split) == pytest.approx(whole.run_memory.devices[0].constants, rel=0.01), "few constants are shared by devices"
     assert min(split) > 0
+    assert repr(whole.run_memory).startswith("RunMemory\nA: peak 20.57 MB, ") and len(repr(apart.run_memory)) < 200
 
 
 def test_a_device_that_plans_int8_holds_a_quarter(mobilenet: Graph) -> None:

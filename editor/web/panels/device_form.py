@@ -16,7 +16,7 @@ from editor.devices.published import ASSUMABLE
 from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
 from editor.web import controls
-from editor.web.device_fields import excluded_ops, shown, text_of
+from editor.web.device_fields import listed_ops, shown, text_of
 from editor.web.panels.parts import icon, planned_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -26,6 +26,9 @@ TEXTS = (("memory", "Memory", "8GiB"), ("peakCompute", "Peak compute, flop/s", "
          ("latency", "Link latency, s", "1e-5"), ("properties", "Properties", "NUM_STREAMS=1; option=value"),
          ("wireType", "Type on wires", "float16 or int8"))
 """Fields of text: key, label and example. The last is for devices of other machines, and where the table has it."""
+LISTS = (("nonSupportedNodes", "Excluded ops", "Ops that this device must not take; those of this model come first"),
+         ("supportedNodes", "Takes only", "Every op; with some listed here, those alone"))
+"""Lists of ops: key, label and what stands in an empty one."""
 
 
 def device_form_panel(document: Document) -> html.Div:
@@ -75,9 +78,6 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
     runs = [{"value": name, "label": name} for name in known_names()]
     if device.backend not in {r["value"] for r in runs}:
         runs.insert(0, {"value": device.backend, "label": device.backend})
-    excluded = excluded_ops(entry)
-    known = {i["value"] for group in ops for i in group["items"]}
-    more = [{"group": "In the table", "items": [{"value": n, "label": n} for n in excluded if n not in known]}]
     return html.Fieldset([
         html.Legend([swatch(colour), html.B(device.name, id={"type": "device-heading", "index": number}),
                      planned_badge() if device.planned else None,
@@ -92,10 +92,16 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
                                   placeholder="none", width=170),
                   controls.Select(id=field("assumes"), label="Assumes", value=entry.get("assumes"), data=list(ASSUMABLE),
                                   placeholder="the model as it is", width=132), *texts], className="device-fields"),
-        controls.Several(id=field("nonSupportedNodes"), label="Excluded ops", value=excluded, search=True,
-                         data=[*ops, *(more if more[0]["items"] else [])],
-                         placeholder="Ops that this device must not take; those of this model come first")],
+        *(controls.Several(id=field(key), label=label, value=listed_ops(entry, key), search=True, placeholder=hint,
+                           data=_with_those(ops, listed_ops(entry, key))) for key, label, hint in LISTS)],
         className="device-form")
+
+
+def _with_those(ops: list[dict[str, Any]], listed: list[str]) -> list[dict[str, Any]]:
+    """Ops to choose from, with those of the table that are not among them."""
+    known = {i["value"] for group in ops for i in group["items"]}
+    more = [{"value": name, "label": name} for name in listed if name not in known]
+    return [*ops, {"group": "In the table", "items": more}] if more else ops
 
 
 def _assumed(device: Device) -> dict[str, str]:

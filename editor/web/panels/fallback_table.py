@@ -49,8 +49,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     now, without = document.placement.price(costs).total, seconds_without(document.placement, costs, found)
     said = [f", for {counted(len(reasons), 'reason')}. Were each where it was wanted, a run would take "
             f"{human_seconds(without)} instead of {human_seconds(now)} ", basis_badge(basis),
-            " The order of the devices is the order of wishes. A row counts every transfer that it has a part in: rows add up to "
-            f"more than all of them cost, and one alone may save less.{by_policy}"]
+            " The order of the devices is the order of wishes. A row counts every transfer that it has a part in: rows add up "
+            f"to more than all of them cost, and one alone may save less.{by_policy}"]
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 
