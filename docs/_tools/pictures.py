@@ -1,7 +1,8 @@
 """Makes the pictures of the page anew: `python docs/_tools/pictures.py`, with Chromium as for the tests.
 
 A real server on bundled models, 1440 x 900. The stroke is an animated PNG in light and in dark. `--benchmark` also makes the
-picture of a benchmark; its figures are worth showing from a quiet machine only.
+picture of a benchmark; its figures are worth showing from a quiet machine only. `--blocks MODEL` makes that of a large model in
+blocks alone, which is no bundled one: `real/llama-32l-dynamo.onnx` of the model pack.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ Frame = tuple[bytes, int, int, int]
 def main() -> None:
     """Writes docs/editor.png, docs/stroke-light.png and docs/stroke-dark.png; with --benchmark also docs/benchmark.png."""
     docs = ROOT / "docs"
+    if "--blocks" in sys.argv:
+        write_blocks(docs / "blocks.png", sys.argv[sys.argv.index("--blocks") + 1])
+        return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         server = Server(Path(folder), str(MODELS / "mobilenetv2.onnx"), "--devices", TABLE)
@@ -49,6 +53,31 @@ def main() -> None:
                 expect(page.locator("#bench-table")).to_be_visible(timeout=240_000)
                 page.wait_for_timeout(1500)
                 (docs / "benchmark.png").write_bytes(page.screenshot())
+        finally:
+            server.stop()
+            browser.close()
+
+
+def write_blocks(path: Path, model: str) -> None:
+    """One layer open, the same op of all layers painted at once, and the map of the whole model."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        server = Server(Path(folder), model, "--devices", "HETERO:GPU,CPU")
+        server.start()
+        try:
+            page = opened(browser, server, "dark")
+            page.fill("#find", "layer:2 op:sqrt")
+            page.press("#find", "Enter")
+            expect(page.locator("#inspector .op-type")).to_have_text("Sqrt")
+            page.keyboard.press("Escape")
+            page.click("[data-grow=alike]")
+            expect(page.locator("#inspector")).to_contain_text("ops selected")
+            page.get_by_role("button", name="CPU", exact=True).last.click()  # Pin all to
+            expect(page.locator("[data-figure=pins]")).not_to_have_attribute("data-value", "0")
+            page.click("#zoom-in")
+            page.click("#map-toggle")
+            page.wait_for_timeout(6000)  # messages are gone then
+            path.write_bytes(page.screenshot())
         finally:
             server.stop()
             browser.close()

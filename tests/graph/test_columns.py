@@ -81,3 +81,18 @@ def test_short_and_wide_drawings_stay_in_one_column() -> None:
 def test_the_longest_chains_are_cut_too() -> None:
     wide, high = size(laid_out([*pairwise(range(20_000))]))
     assert 1 < wide / high < 4
+
+
+def test_what_only_feeds_a_hub_stands_beside_the_first_ops() -> None:
+    """Nothing pulled it along while the rest of a Llama drifted 36,000 pixels to the left: the drawing was 17 times as wide."""
+    edges, previous, node = [], 0, 1
+    joins = []
+    for _ in range(60):
+        a, b, c, d, x, y = range(node, node + 6)
+        edges += [(previous, a), (a, b), (previous, c), (b, d), (c, d), (x, b), (y, b)]
+        joins.append(d)
+        previous, node = d, node + 6
+    edges += [(node, node + 1), *((node + 1, d) for d in joins[::3])]
+    ends = np.array(sorted(edges), np.int64)
+    drawing = draw(node + 2, ends[:, 0], ends[:, 1], WIDE)
+    assert len(drawing.faint) == len(joins[::3]) and abs(drawing.x[node] - drawing.x[0]) < 4 * WIDE

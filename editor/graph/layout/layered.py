@@ -9,8 +9,10 @@ What is much longer than wide can be cut into columns (`columns.py`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -216,7 +218,42 @@ def _positions(lanes: _Lanes, rows: list[list[int]], width: Floats) -> Floats:
         downward = sweep % 2 == 0
         for row in rows if downward else reversed(rows):
             _settle(row, lanes.up if downward else lanes.down, lanes, half, x)
+    _draw_together(rows, lanes, half, x)
     return np.array(x)
+
+
+def _draw_together(rows: list[list[int]], lanes: _Lanes, half: list[float], x: list[float]) -> None:
+    """Moves parts that no lane joins with the largest one towards it: edges of hubs have no lanes, and nothing else pulls."""
+    part = _parts(lanes)
+    sizes = Counter(part)
+    if len(sizes) < 2:
+        return
+    largest = sizes.most_common(1)[0][0]
+    left: dict[int, float] = {}  # part -> room to the left of it, in all rows
+    right: dict[int, float] = {}
+    for row in rows:
+        for u, v in pairwise(row):
+            if part[u] != part[v]:
+                room = x[v] - half[v] - x[u] - half[u]
+                left[part[v]] = min(left.get(part[v], np.inf), room)
+                right[part[u]] = min(right.get(part[u], np.inf), room)
+    for v in range(len(x)):
+        mine = part[v]
+        if mine != largest and (mine in left) != (mine in right):  # at one side of all others
+            x[v] += right[mine] if mine in right else -left[mine]
+
+
+def _parts(lanes: _Lanes) -> list[int]:
+    """[node] a number that all nodes have which lanes join."""
+    part = [-1] * len(lanes.layer)
+    for start in range(len(part)):
+        waiting = [start] if part[start] < 0 else []
+        while waiting:
+            v = waiting.pop()
+            if part[v] < 0:
+                part[v] = start
+                waiting += [u for u, _ in lanes.up[v]] + [u for u, _ in lanes.down[v]]
+    return part
 
 
 def _settle(row: list[int], neighbours: list[list[tuple[int, float]]], lanes: _Lanes, half: list[float],
