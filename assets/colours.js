@@ -35,6 +35,7 @@
     // the list of devices says it already, unless it is hidden
     box.hidden = mode === "device" && !editor.byId("editor")?.classList.contains("no-tools");
     if (box.hidden) return;
+    box.classList.toggle("one-line", mode === "heat" || mode === "weight");
     if (mode === "heat" || mode === "weight") {
       const scale = view.scales[mode],
         bar = document.createElement("i");

@@ -47,7 +47,7 @@ class Constraints:
         if not self.able[op, device]:
             return self.inability(op, device)
         pin = self.pins.get(self.graph.op_keys[op])
-        return f"pinned to {pin}" if pin is not None else self.ruled.get(op, "")
+        return f"pinned to {pin}, though this could run it" if pin is not None else self.ruled.get(op, "")
 
     def inability(self, op: int, device: int) -> str:
         """Reason why a device cannot run an op, whatever the rules and pins; "" when it can."""

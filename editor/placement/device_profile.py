@@ -132,8 +132,8 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
     if missing:
         sizes = f" at {sizes_text(graph.define)}" if graph.define else ""
-        raise NoProfileError(f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile in the page, or run "
-                          "`python -m editor profile PLAN`, or import one of another machine")
+        raise NoProfileError(f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile in the tab "
+                          "Benchmark, or run `python -m editor profile PLAN`, or import one of another machine")
     return with_wires(graph, devices, measured(graph, devices, profiles))
 
 

@@ -45,8 +45,8 @@ def check_correctable(placement: Placement, mode: str) -> None:
         raise EditorError("only a measured latency can correct profiles: with several requests in flight each waits for "
                           "others. Benchmark in mode latency")
     if len(placement.subgraphs) == 1:
-        raise EditorError("a plan of one subgraph is the unsplit model, which a profile measures: press Profile in the page, "
-                          "or run `python -m editor profile PLAN`")
+        raise EditorError("a plan of one subgraph is the unsplit model, which a profile measures: press Profile in the tab "
+                          "Benchmark, or run `python -m editor profile PLAN`")
 
 
 def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str, DeviceProfile]:
