@@ -12,6 +12,7 @@ from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, provider
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 _BY_ONNX_RUNTIME, _BY_OPENVINO = frozenset({"onnxruntime", "split"}), frozenset({"openvino"})
 """Formats by what runs their files."""
+_IN_ONE_SESSION = frozenset({"onnxruntime"})
 _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 """Backends that stand for whatever device of the kind the tool finds."""
 
@@ -45,7 +46,7 @@ def _merged(used: Sequence[Device], form: str) -> list[str]:
     if form in _BY_ONNX_RUNTIME:
         other = [d.name for d in used if d.runtime and not provider_of(d)]
         notes = [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
-        return notes + (_one_session(used) if form == "onnxruntime" else [])
+        return notes + (_one_session(used) if form in _IN_ONE_SESSION else [])
     if form not in _BY_OPENVINO:
         return []
     names: dict[str, list[str]] = {}
