@@ -194,7 +194,8 @@ def _redo(state: AppState, document: Document, stroke: m.Simple) -> None:
 
 
 def _show(state: AppState, document: Document, stroke: m.Simple) -> None:
-    """Nothing changes; the answer shows what an import did."""
+    """No decision changes; the answer shows what an import or a profile did, also to the choices of a policy."""
+    document.solve_again()
 
 
 HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] = {

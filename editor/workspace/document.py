@@ -154,6 +154,11 @@ class Document:
             self.version = record.version
             return True
 
+    def solve_again(self) -> None:
+        """Solves the present decisions again: a profile that came or changed since may lead a policy elsewhere."""
+        with self._lock:
+            self._placement = self._solver.solve(self._decisions)
+
     @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
         """Pins ops to a device; ops that it cannot run stay unchanged unless forced.

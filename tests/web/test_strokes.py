@@ -150,6 +150,27 @@ def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Docu
     assert device_profile.best_source(graph, document.devices) == "estimate"
 
 
+def test_a_policy_that_decides_by_profiles_follows_a_new_one(state: AppState, document: Document) -> None:
+    """After *Profile* the plan was that of the former costs: the sidebar said one latency, the status bar another."""
+    cpu = next(d for d in document.devices if not d.planned)
+    kinds = dict.fromkeys(document.graph.op_keys, 0)
+    used = []
+    try:
+        for number, each in enumerate((1.0, 1e-12)):  # slow, then fast
+            seconds = dict.fromkeys(document.graph.op_keys, each)
+            whole = each * len(seconds)
+            save_profile(document.graph, cpu, DeviceProfile("x", whole, seconds, kinds, ("k",), 0, 0, 0, 0, 0, 1))
+            if not number:
+                document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+            apply(state, document, {"do": "show"})
+            used.append([d.name for d in document.placement.used_devices])
+        steps = document.history.current.number
+    finally:
+        profile_path(document.graph, cpu).unlink()
+        document.set_automatic("priority", {}, "minimal")
+    assert used == [["GPU"], ["CPU"]] and document.history.current.number == steps + 1, "no step of the history"
+
+
 def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, document: Document) -> None:
     jobs = state.jobs
     assert isinstance(jobs, GatedJobs)
