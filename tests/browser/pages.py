@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -91,22 +92,52 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("chromium")
 
 
+class Chromium:
+    """Chromium and the process of Playwright that drives it. Where that process has ended, the next test gets another one."""
+
+    def __init__(self, profile: Path) -> None:
+        assert CHROMIUM, "no Chromium; `make test` installs it"
+        self.profile = profile
+        self._stack = contextlib.ExitStack()
+        self._context: BrowserContext | None = None
+
+    @property
+    def context(self) -> BrowserContext:
+        if self._context is not None and not _answers(self._context):
+            self.close()
+        if self._context is None:
+            playwright = self._stack.enter_context(sync_playwright())
+            self._context = self._stack.enter_context(playwright.chromium.launch_persistent_context(
+                self.profile, executable_path=CHROMIUM,
+                args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
+                accept_downloads=True, viewport={"width": 1280, "height": 720}, reduced_motion="reduce"))
+        return self._context
+
+    def close(self) -> None:
+        self._context = None
+        with contextlib.suppress(Error):  # of a process that has ended
+            self._stack.close()
+
+
+def _answers(context: BrowserContext) -> bool:
+    try:
+        context.cookies()
+    except Error:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
-def chromium(profile: Path) -> Iterator[BrowserContext]:
-    assert CHROMIUM, "no Chromium; `make test` installs it"
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
-            accept_downloads=True, viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
-        yield context
-        context.close()
+def chromium(profile: Path) -> Iterator[Chromium]:
+    made = Chromium(profile)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def browser(chromium: BrowserContext) -> Iterator[BrowserContext]:
+def browser(chromium: Chromium) -> Iterator[BrowserContext]:
     """Chromium as someone has it who was never here, but for the scripts in its cache."""
-    origins: set[str] = set()
+    context, origins = chromium.context, set[str]()
 
     def note(frame: Frame) -> None:
         origins.update(re.findall(r"^http://[^/]+", frame.url))
@@ -114,18 +145,18 @@ def browser(chromium: BrowserContext) -> Iterator[BrowserContext]:
     def watch(page: Page) -> None:
         page.on("framenavigated", note)
 
-    chromium.on("page", watch)
-    yield chromium
-    chromium.remove_listener("page", watch)
-    blank, *pages = chromium.pages
+    context.on("page", watch)
+    yield context
+    context.remove_listener("page", watch)
+    blank, *pages = context.pages
     for page in pages:
         page.close()
-    session = chromium.new_cdp_session(blank)
+    session = context.new_cdp_session(blank)
     for origin in origins:
         session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb"})
     session.detach()
-    chromium.clear_cookies()
-    chromium.clear_permissions()
+    context.clear_cookies()
+    context.clear_permissions()
 
 
 @pytest.fixture
