@@ -105,7 +105,8 @@ def _add_plan_commands(commands: Any) -> None:
 
     partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
     partition.add_argument("model", help="an .onnx file")
-    partition.add_argument("--devices", required=True, metavar="SPEC", help="a device table (YAML) or HETERO:A,B")
+    partition.add_argument("--devices", default="HETERO", metavar="SPEC",
+                           help="a device table (YAML) or HETERO:A,B; default: the devices of this machine")
     partition.add_argument("--policy", default="priority", choices=POLICY_NAMES)
     partition.add_argument("--search", type=float, metavar="SECONDS",
                            help="for the policy optimal: how long to search for a better placement; default: 0.5")
@@ -221,7 +222,7 @@ def _add_watch_commands(commands: Any) -> None:
 
     watch = commands.add_parser("watch", help="partition again whenever the model file changes, keeping pins by key")
     watch.add_argument("model")
-    watch.add_argument("--devices", required=True, metavar="SPEC")
+    watch.add_argument("--devices", default="HETERO", metavar="SPEC")
     watch.add_argument("--policy", default="priority", choices=POLICY_NAMES)
     watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)

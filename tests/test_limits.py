@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -283,3 +284,14 @@ def test_a_size_that_is_no_number_is_a_usage_error(size: str, capsys: pytest.Cap
         with pytest.raises(SystemExit, match="2"):
             main([*arguments, "--define", f"n={size}"])
         assert "usage" in capsys.readouterr().err
+
+
+def test_a_second_name_that_goes_away_again_is_waited_for(tmp_path: Path) -> None:
+    """While OpenVINO imports a model, its data file has one; who opened the model then was told of a hard link."""
+    path = external(tmp_path / "m.onnx", "w.data")
+    (tmp_path / "w.data").write_bytes(b"0" * 16)
+    os.link(tmp_path / "w.data", tmp_path / "second")
+    timer = threading.Timer(0.3, (tmp_path / "second").unlink)
+    timer.start()
+    editor.load_model(path)
+    assert not (tmp_path / "second").exists()

@@ -133,6 +133,8 @@ class Sources(Protocol):
         ...
 
 
+_LAST = "CPU"
+"""Runs every op, so that nothing is left for what comes after it."""
 _registry: list[Callable[[], Sources]] = []
 _devices: dict[str, tuple[AvailableDevice, ...]] = {}
 """Runtime name -> its devices, for runtimes queried so far"""
@@ -184,6 +186,16 @@ def available_devices() -> tuple[AvailableDevice, ...]:
     Runtimes that are not installed are omitted; see ``unusable_runtimes`` for those that fail.
     """
     return tuple(device for source in sources() for device in devices_of(source))
+
+
+def names_here() -> list[str]:
+    """Devices of this machine in the order in which they are wanted: those with memory of their own, and the CPU last.
+
+    What is much slower than the hardware allows is left out, for it can be wanted for no op.
+    """
+    targets = [(device, source.resolve(device.name, "")) for source in sources() for device in devices_of(source)]
+    found = [device for device, target in targets if target is not None and target.slowdown <= 1]
+    return [d.name for d in sorted(found, key=lambda d: (d.name == _LAST, d.memory_space == "cpu"))]
 
 
 def unusable_runtimes() -> tuple[UnusableRuntime, ...]:

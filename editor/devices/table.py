@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import yaml
 
 from editor.devices.device import Device, Link
-from editor.devices.discovery import Target, unusable_runtimes
+from editor.devices.discovery import Target, names_here, unusable_runtimes
 from editor.devices.names import known_names, resolve, resolve_library
 from editor.devices.presets import preset, preset_names
 from editor.devices.published import Published
@@ -51,14 +51,15 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     """Reads a device table; order is priority.
 
     Args:
-        spec: a YAML file, ``HETERO:GPU,CPU``, ``HETERO:NPU(edgetpu),CPU``, or a list of entries as in the YAML file.
+        spec: a YAML file, ``HETERO:GPU,CPU``, ``HETERO:NPU(edgetpu),CPU``, ``HETERO`` alone for the
+            devices of this machine, or a list of entries as in the YAML file.
 
     Raises:
         DeviceTableError: invalid YAML, an unknown runtime or op name, or a duplicate name; with file and line.
     """
     if isinstance(spec, str | Path):
         text = str(spec)
-        if text.upper().startswith("HETERO:") or text.upper() == "HETERO":
+        if is_hetero(text):
             return _from_hetero(text)
         return parse_devices(_read(Path(spec)), text)
     if isinstance(spec, Mapping) or not isinstance(spec, Iterable) or not all(isinstance(entry, Mapping) for entry in spec):
@@ -67,20 +68,25 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
 
 
+def is_hetero(spec: str) -> bool:
+    """Whether a device table is given by names, not by a file."""
+    return spec.upper().startswith("HETERO:") or spec.upper() == "HETERO"
+
+
 def text_of_table(spec: Spec) -> str:
     """The text of the file that a device table is read from; "" where it is none.
 
     Raises:
         DeviceTableError: the file cannot be read.
     """
-    is_file = isinstance(spec, Path) or (isinstance(spec, str) and spec.upper().partition(":")[0] != "HETERO")
+    is_file = isinstance(spec, Path) or (isinstance(spec, str) and not is_hetero(spec))
     return _read(Path(str(spec))) if is_file else ""
 
 
 def _from_hetero(text: str) -> tuple[Device, ...]:
-    names = [name.strip() for name in text.partition(":")[2].split(",")]
+    names = [name.strip() for name in text.partition(":")[2].split(",")] if ":" in text else names_here()
     if names == [""]:
-        raise DeviceTableError(f"{text!r}: names no device; write HETERO:GPU,CPU")
+        raise DeviceTableError(f"{text!r}: names no device; write HETERO:GPU,CPU, or HETERO for those of this machine")
     return _from_entries([_named(name) for name in names], [""] * len(names), repr(text))
 
 
@@ -94,6 +100,12 @@ def _named(text: str) -> dict[str, Any]:
     return {**entry, "assumes": assumes.strip()} if assumes else entry
 
 
+def _are_names(text: str) -> bool:
+    """Whether a text without `HETERO:` was meant as the names of devices."""
+    known = {name.lower() for name in known_names()}
+    return all(name.strip().partition("(")[0].lower() in known for name in text.split(","))
+
+
 def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
@@ -102,7 +114,8 @@ def _read(path: Path) -> str:
             raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise DeviceTableError(f"{path}: no such file (a device table, or HETERO:GPU,CPU)") from error
+        names = f"for devices write HETERO:{path}" if _are_names(str(path)) else "a device table, or HETERO:GPU,CPU"
+        raise DeviceTableError(f"{path}: no such file ({names})") from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error
     except (OSError, ValueError) as error:

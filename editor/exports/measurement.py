@@ -49,7 +49,8 @@ def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
             "difference": None if difference is None else {
                 "absolute": difference["max_absolute"], "reference": difference["reference"],
                 "within_tolerance": difference["within_tolerance"]},
-            "disturbances": list(result["disturbances"]), "environment": dict(result["environment"])}
+            "disturbances": list(result["disturbances"]), "environment": dict(result["environment"]),
+            "precision_notes": list(result.get("precision_notes", ()))}
 
 
 def in_words(measured: Mapping[str, Any]) -> list[str]:
@@ -71,5 +72,6 @@ def in_words(measured: Mapping[str, Any]) -> list[str]:
                      f"{'within' if d['within_tolerance'] else 'outside'} tolerance.")
     if measured["disturbances"]:
         lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
+    lines += [f"{note}." for note in measured.get("precision_notes", ())]
     environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())
     return [*lines, f"On {environment}."]

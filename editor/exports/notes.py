@@ -8,6 +8,7 @@ from editor.devices.device import Device
 from editor.exports.openvino import openvino_name
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, provider_of
+from editor.runtimes.registry import runtime_of
 
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 _BY_ONNX_RUNTIME, _BY_OPENVINO = frozenset({"onnxruntime", "split"}), frozenset({"openvino"})
@@ -20,7 +21,7 @@ _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 def export_notes(placement: Placement, form: str) -> list[str]:
     """What the files do not keep of the plan; nothing where the format is not for a runtime."""
     used = [d for d in placement.devices if placement.op_counts[d.name]]
-    return [*_unknown(used, form), *_merged(used, form)]
+    return [*_unknown(used, form), *_merged(used, form), *_precisions(used, form)]
 
 
 def _unknown(used: Sequence[Device], form: str) -> list[str]:
@@ -29,6 +30,14 @@ def _unknown(used: Sequence[Device], form: str) -> list[str]:
             "openvino": "the script stops there until another device is named for its ops"}
     return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in used
             if form in _TOOLS and not device.runtime and device.backend.upper() not in _GENERIC]
+
+
+def _precisions(used: Sequence[Device], form: str) -> list[str]:
+    """A note where the tool computes in less than what was measured here."""
+    if form not in _BY_OPENVINO:
+        return []
+    notes = [runtime_of(device.runtime).precision_note(device) for device in used if device.present and not device.machine]
+    return [f"the script leaves the precision to the tool. {note}" for note in notes if note][:1]
 
 
 def _one_session(used: Sequence[Device]) -> list[str]:

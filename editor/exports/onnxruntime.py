@@ -19,6 +19,7 @@ from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.exports.name_patterns import name_patterns
+from editor.exports.notes import export_notes
 from editor.exports.stamp import script_of
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
@@ -93,6 +94,8 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
         _check_accepted(key, value)
     document |= {"providers": providers_of(placement), "sizes": dict(sorted(graph.define.items())),
                  "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
+                 "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],
+                 "notes": export_notes(placement, "onnxruntime"),
                  "memory_budget_bytes": {d.name: d.memory for d in limited}}
     return [*write_model(model, graph, out_dir / document["model"], stamp),
             write_atomic(out_dir / f"{stem}_session.json", json_text(document)),

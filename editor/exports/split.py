@@ -11,6 +11,7 @@ from onnx.external_data_helper import convert_model_to_external_data, load_exter
 
 from editor.errors import ExportError
 from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.exports.notes import export_notes
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import json_text, write_atomic
@@ -50,7 +51,8 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
         raise ExportError(f"graph output {constants[0]!r} is an initializer that no subgraph produces, so the model cannot be "
                           "split into files")
     manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
-                "providers": providers_of(placement), "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
+                "providers": providers_of(placement), "notes": export_notes(placement, "split"),
+                "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
                 "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()], "subgraphs": steps}
     return [*written, write_atomic(out_dir / "manifest.json", json_text(manifest)),
             write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]

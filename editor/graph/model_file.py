@@ -7,6 +7,7 @@ tensors from the parsed model and keeps their dims and types.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,8 @@ _KEEP_TENSOR_BYTES = 8192
 _ALWAYS_ALLOWED_RANK = 8
 _MAX_LOCATION = 1024
 """Characters of the path of external data."""
+_LINK_SECONDS = 3.0
+"""The longest that an import by another runtime keeps a second name of a data file."""
 
 _LOOKS_LIKE = (
     (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
@@ -200,7 +203,7 @@ def _check_external_data(model: ModelProto, path: Path) -> None:
             problem = f"points outside the model's folder ({location})"
         elif target == path.resolve():
             problem = "points at the model file itself"
-        elif _links(target) > 1:  # `onnx` refuses it too
+        elif _stays_linked(target):  # `onnx` refuses it too
             problem = f"is a hard link to a file that is elsewhere too ({location}); put a copy of it in its place"
         problem = problem or _bad_numbers(entries)
         if problem:
@@ -217,6 +220,16 @@ def _check_locations(model: ModelProto, path: Path) -> None:
         for location in (entry.value for entry in tensor.external_data):
             if not isinstance(location, str) or "\0" in location or len(location) > _MAX_LOCATION:
                 raise ModelError(f"{path}: external data of tensor {tensor.name!r} has a location that is no path")
+
+
+def _stays_linked(path: Path) -> bool:
+    """Whether a file has a second name, and keeps it: another editor that imports the model gives it one for a moment."""
+    end = time.monotonic() + _LINK_SECONDS
+    while _links(path) > 1:
+        if time.monotonic() > end:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def _links(path: Path) -> int:

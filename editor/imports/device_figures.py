@@ -93,6 +93,7 @@ def figures_for(placement: Placement, device: Device, times: LayerTimes, machine
     elsewhere = _ran_elsewhere(times, device)
     found, notes = _matched(graph, times, elsewhere)
     able = placement.constraints.able[:, placement.device_number(device.name)] & ~graph.op_is_constant
+    runs = placement.constraints.capabilities[placement.device_number(device.name)].mask
     if not found.seconds:
         first = found.unmatched[0]
         raise PlanError(f"no layer of this file is an op of {graph.name} on {device.name}; the longest is "
@@ -104,7 +105,7 @@ def figures_for(placement: Placement, device: Device, times: LayerTimes, machine
         device.description, found.total + (times.overhead or 0.0), {graph.op_keys[op]: t for op, t in found.seconds.items()},
         {graph.op_keys[op]: kernel for op, kernel in found.kernel.items()}, found.kernels, launch or 0.0,
         *(links or (0.0, 0.0, 0.0, 0.0)), times.runs, origin=origin, has_launch=launch is not None,
-        has_links=links is not None, unable=_keys(graph, ~able & ~graph.op_is_constant))
+        has_links=links is not None, unable=_keys(graph, ~runs & ~graph.op_is_constant))
     notes = (*times.notes, *notes, *_provider_note(times, device, elsewhere), *_constants_note(found))
     return profile, _report(graph, device, found, able, origin, notes)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
 from editor.placement.cold_start import ColdStart
+from editor.placement.constraints import allowed_by_lists
 from editor.placement.costs import Costs, estimate, with_wires
-from editor.text import human_seconds
+from editor.text import counted, human_seconds
 
 _VERSION = 4
 _DOUBTFUL_PERCENT = 25
@@ -72,7 +74,12 @@ class DeviceProfile:
     convert_seconds_per_byte: float = 0.0
     """Seconds that a subgraph takes longer per byte that enters or leaves it: layouts are converted there"""
     unable: tuple[str, ...] = ()
-    """Keys of the ops that the device could not run when a profile from elsewhere was imported: they need no figure."""
+    """Keys of the ops that the runtime could not run when the profile was made: they need no figure. Those that only the device
+    table excluded are not among them: somebody may allow them later."""
+    disturbances: tuple[str, ...] = ()
+    """What disturbed the measurement, in words."""
+    earlier: int = 0
+    """Number of ops whose figures are those of the profile before it (`completed`)."""
 
     @property
     def overhead(self) -> str:
@@ -82,10 +89,13 @@ class DeviceProfile:
 
     @property
     def check(self) -> str:
-        """How well the times of kernels agreed with the unsplit model measured beside them, in words."""
+        """How well the times of kernels agreed with the unsplit model measured beside them, and what disturbed, in words."""
         off = (1 / self.scale - 1) * 100
         doubt = "; single ops are doubtful" if abs(off) > _DOUBTFUL_PERCENT else ""
-        return f"kernels add up to {100 + off:.0f} % of the unsplit model measured beside them, and were scaled to it{doubt}"
+        kept = f"; {counted(self.earlier, 'op')} excluded now keep their figures" if self.earlier else ""
+        noise = f". Noisy: {'; '.join(self.disturbances)}; profile again on a quiet machine" if self.disturbances else ""
+        return (f"kernels add up to {100 + off:.0f} % of the unsplit model measured beside them, and were scaled to it{doubt}"
+                f"{kept}{noise}")
 
 
 def profile_path(graph: Graph, device: Device) -> Path:
@@ -94,6 +104,12 @@ def profile_path(graph: Graph, device: Device) -> Path:
     identity = json.dumps([_VERSION, graph.sha256, sorted(graph.define.items()), device.runtime, device.provider,
                            device.unit, sorted(device.properties.items()), device.description, *named])
     return cache_folder("profiles") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+
+
+def profile_of(document: Mapping[str, Any]) -> DeviceProfile:
+    """The profile of a JSON document. Raises ``TypeError`` where its fields are not those of a profile."""
+    lists = {key: tuple(document.get(key, ())) for key in ("kernels", "unable", "disturbances")}
+    return DeviceProfile(**{**document, **lists})
 
 
 def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
@@ -106,8 +122,7 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
     """The stored profile; None when it is missing or damaged."""
     try:
         document = json.loads(profile_path(graph, device).read_text(encoding="utf-8"))
-        lists = {key: tuple(document.get(key, ())) for key in ("kernels", "unable")}
-        return DeviceProfile(**{**document, **lists})
+        return profile_of(document)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -186,17 +201,36 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
         cold[d] = ColdStart(profile.cold_seconds, profile.cold_constant)
     op[graph.op_is_constant] = 0.0
     origins = tuple("" if p is None or not p.origin else _origin(d, p) for d, p in zip(devices, profiles, strict=True))
-    assumed = tuple(p is None or bool(ops_without_figure(graph, p)) for p in profiles)
+    assumed = tuple(p is None or bool(ops_without_figure(graph, d, p)) for d, p in zip(devices, profiles, strict=True))
     return Costs(op, leave, enter, launch, any(assumed), whole, origins, profiled=tuple(p is not None for p in profiles),
                  assumed=assumed, cold=tuple(cold), convert=convert)
 
 
-def ops_without_figure(graph: Graph, profile: DeviceProfile) -> list[int]:
-    """Ops that the device of an imported profile can run and whose time is estimated; what was measured here has all."""
-    if not profile.origin:
-        return []
+def ops_without_figure(graph: Graph, device: Device, profile: DeviceProfile) -> list[int]:
+    """Ops that the device may run and whose time is estimated, because its profile does not have them."""
     known = {*profile.seconds, *profile.unable}
-    return [op for op, key in enumerate(graph.op_keys) if key not in known and not graph.op_is_constant[op]]
+    missing = ~graph.op_is_constant & np.array([key not in known for key in graph.op_keys], bool)
+    return [int(op) for op in np.flatnonzero(missing & allowed_by_lists(graph, device))] if missing.any() else []
+
+
+def completed(graph: Graph, profile: DeviceProfile, before: DeviceProfile | None) -> DeviceProfile:
+    """A profile that was measured here, with the ops of the one before it that it lacks: the table excluded them meanwhile.
+
+    Args:
+        graph: the model.
+        profile: the new one.
+        before: the stored one of the same device; one from elsewhere is replaced as a whole.
+    """
+    if before is None or before.origin or profile.origin:
+        return profile
+    kept = {key: t for key, t in before.seconds.items()
+            if key not in profile.seconds and key not in profile.unable and key in graph.key_index}
+    if not kept:
+        return profile
+    first = len(profile.kernels)
+    fused = {**profile.fused, **{key: first + kernel for key, kernel in before.fused.items() if key in kept}}
+    return replace(profile, total=profile.total + sum(kept.values()), seconds={**profile.seconds, **kept}, fused=fused,
+                   kernels=(*profile.kernels, *before.kernels), earlier=len(kept))
 
 
 def _origin(device: Device, profile: DeviceProfile) -> str:

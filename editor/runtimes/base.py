@@ -316,6 +316,10 @@ class Runtime(Protocol):
         """Precision of float32 computations where it is lower: ``bf16``, ``f16``, ``tf32``; else ""."""
         ...
 
+    def precision_note(self, device: Device) -> str:
+        """That the runtime is told to keep float32, what it would compute in by itself, and how to choose that; else ""."""
+        ...
+
     def runs_optimized_graphs(self, device: Device) -> bool:
         """Sub-models may be cut from the graph that the runtime has optimized (``execution.ort_optimized``)."""
         ...

@@ -77,6 +77,10 @@ class RuntimeDefaults:
         """Full precision."""
         return ""
 
+    def precision_note(self, device: Device) -> str:
+        """It is told nothing."""
+        return ""
+
     def runs_optimized_graphs(self, device: Device) -> bool:
         """No."""
         return False

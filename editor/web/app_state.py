@@ -15,7 +15,7 @@ from typing import Any
 
 from editor import limits
 from editor.devices.discovery import set_available_devices
-from editor.devices.table import Spec, load_devices, text_of_table
+from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
 from editor.errors import EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
@@ -100,8 +100,8 @@ class AppState:
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
         self._roots: tuple[Path, ...] | None = None
-        self.devices = "HETERO:GPU,CPU"
-        """What the start page proposes for a model."""
+        self.devices = ""
+        """What the start page proposes for a model; "": the devices of this machine."""
         self.server_name = socket.gethostname()
         """Tells this server from others that use the workspace."""
         self._open: OrderedDict[str, Document] = OrderedDict()
@@ -202,7 +202,7 @@ class AppState:
         """
         path = _local_path(request.path)
         self._check_path(path)
-        if isinstance(request.devices, str) and not request.devices.startswith("HETERO:"):
+        if isinstance(request.devices, str) and not is_hetero(request.devices):
             self._check_path(_local_path(request.devices))
         if path.suffix == ".json":
             return self._open_plan(path)

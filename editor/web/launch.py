@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 import webbrowser
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the command line and serves; returns the exit status."""
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
     parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
-    parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; "
-                                                          "default: examples/devices/runtimes.yaml")
+    parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; default: the "
+                                                          "devices of this machine (of the bundled models: "
+                                                          "examples/devices/runtimes.yaml)")
     parser.add_argument("--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8050)
@@ -68,8 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not equals or not (value.isascii() and value.isdigit() and len(value) < 20):
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
-    devices = options.devices or str(resource_dir("examples") / "devices" / "runtimes.yaml")
+    devices = options.devices or default_devices(options.model)
     start = OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True) if options.model else None
+    warnings.filterwarnings("ignore", category=UserWarning, module="editor.workspace")  # notes of exports stand in the page
     jobs = JobService(options.scheduler, folder_of(options.workspace))
     early = None
     if start is not None and not start.path.endswith(".json"):
@@ -87,6 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def default_devices(model: str | None) -> str:
+    """Bundled models open with a table that shows what the editor is for; others with what is here, and nothing excluded."""
+    examples = resource_dir("examples")
+    bundled = model is not None and Path(model).resolve().is_relative_to(examples.resolve())
+    return str(examples / "devices" / "runtimes.yaml") if bundled else "HETERO"
 
 
 def _start(jobs: JobService) -> None:

@@ -8,6 +8,7 @@ import pytest
 from conftest import EXAMPLES
 
 import editor
+from editor.devices.discovery import names_here
 from editor.devices.table import parse_devices
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Graph
@@ -77,10 +78,17 @@ def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
 
 @pytest.mark.parametrize(("spec", "cause"), [
     ("HETERO:GPU,Warp9", "unknown device or runtime 'Warp9'"), ("HETERO:", "names no device"),
-    ("HETERO:CPU,CPU", "two devices"), ("nowhere.yaml", "no such file")])
+    ("HETERO:CPU,CPU", "two devices"), ("nowhere.yaml", "no such file"),
+    ("Interpreter,NPU(edgetpu)", "for devices write HETERO:Interpreter,NPU")])
 def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError, match=cause):
         editor.load_devices(spec)
+
+
+def test_hetero_without_names_is_what_is_here_and_the_processor_comes_last() -> None:
+    names = [device.name for device in editor.load_devices("HETERO")]
+    assert names == names_here() and names[-1] == "CPU" and "OpenVINO.CPU" in names
+    assert "Interpreter" not in names, "it is much slower than the others, and runs no op that they do not"
 
 
 def test_this_machine_has_three_runtimes() -> None:

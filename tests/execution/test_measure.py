@@ -14,6 +14,7 @@ import pytest
 from conftest import EXAMPLES, ODDITIES, ROOT
 
 import editor
+from editor.devices.device import Device
 from editor.errors import JobError
 from editor.execution.compile.cut import Cutter
 from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
@@ -24,6 +25,7 @@ from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
 from editor.execution.measure.tune import Tuned, tune
 from editor.graph.graph import Graph
+from editor.placement.device_profile import DeviceProfile, basis_of, costs_of, load_profile, ops_without_figure
 from editor.placement.placement import Settings, solve
 from editor.runtimes.onnxruntime.evaluate import optimized_graph
 from editor.runtimes.onnxruntime.lineage import lineage
@@ -348,3 +350,32 @@ def test_the_optimized_graph_is_cut_for_models_with_external_weights(mobilenet: 
     whole = compile_whole(graph, plan.devices[0]).run(inputs)
     for _ in range(3):
         assert compare("whole", whole, compiled.run(inputs)).max_relative < 1e-5
+
+
+def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobilenet: Graph) -> None:
+    """A profile of a device that may not run Gemm; then it may; then it may not run Clip, and is profiled again."""
+    def table(excluded: str) -> tuple[Device, ...]:
+        return editor.load_devices([{"name": "OpenVINO", "backendName": "openvino", "nonSupportedNodes": excluded},
+                                    {"name": "CPU", "backendName": "onnxruntime"}])
+
+    def keys(kind: str) -> set[str]:
+        return {key for key, op in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if op == kind}
+
+    def profiled(excluded: str) -> DeviceProfile:
+        found = profile_all(mobilenet, table(excluded), 0.2)["OpenVINO"]
+        assert isinstance(found, DeviceProfile), found
+        return found
+
+    first = profiled("Gemm")
+    gemm = {mobilenet.op_keys[op] for op in ops_without_figure(mobilenet, table("")[0], first)}
+    assert gemm == keys("Gemm")
+    basis = {excluded: basis_of(costs_of(mobilenet, table(excluded), "measured"), "measured", [0]) for excluded in ("Gemm", "")}
+    assert [str(each) for each in basis.values()] == ["prediction from profile", "estimate in part from profile"]
+    second = profiled("Clip")
+    assert not ops_without_figure(mobilenet, table("")[0], second), "what was measured before is kept"
+    stored = load_profile(mobilenet, table("")[0])
+    assert stored is not None and stored == second and stored.earlier == len(keys("Clip"))
+    assert all(stored.seconds[key] == first.seconds[key] for key in keys("Clip"))
+    assert sum(stored.seconds.values()) == pytest.approx(stored.total)
+    assert max(stored.fused.values()) < len(stored.kernels)
+    assert "ops excluded now keep their figures" in stored.check

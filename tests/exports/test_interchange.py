@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,26 @@ def test_onnx_runtime_accepts_the_annotations(mobilenet: Graph, tmp_path: Path) 
     assert "0 ops are not on the device of the plan" in done.stdout
     back, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_annotated.onnx")
     assert back.affinity == plan.affinity and not report.problems
+
+
+def test_the_script_says_which_ops_onnx_runtime_does_not_run_where_the_plan_has_them(mobilenet: Graph, tmp_path: Path) -> None:
+    """OpenVINO is no device of this session: its ops run on the CPU, which is not the plan."""
+    table = [{"name": "OpenVINO", "backendName": "openvino", "nonSupportedNodes": "Gemm, GlobalAveragePool"},
+             {"name": "CPU", "backendName": "onnxruntime"}]
+    plan = editor.partition(mobilenet, table)
+    with pytest.warns(UserWarning, match="runs the ops of OpenVINO on CPUExecutionProvider"):
+        plan.export("onnxruntime", tmp_path)
+        plan.export("split", tmp_path)
+    done = subprocess.run([sys.executable, tmp_path / "mobilenetv2_onnxruntime.py"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1
+    assert re.search(r"[1-9]\d* ops are not on the device of the plan", done.stdout)
+    assert "CPUExecutionProvider instead of OpenVINO" in done.stdout
+    np.savez(tmp_path / "in.npz", **random_inputs(mobilenet))
+    done = subprocess.run([sys.executable, tmp_path / "run.py", tmp_path / "in.npz", tmp_path / "out.npz"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0
+    assert "note: these files are run by ONNX Runtime: it runs the ops of OpenVINO on CPUExecutionProvider" in done.stderr
 
 
 def test_onnx_runtime_accepts_assignment_by_names(mobilenet: Graph, tmp_path: Path) -> None:

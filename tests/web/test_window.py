@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import EXAMPLES
 
-from editor.web.launch import open_window
+from editor.web.launch import default_devices, open_window
 
 ADDRESS = "http://127.0.0.1:8050/?token=abc"
 
@@ -59,3 +60,9 @@ def test_where_nothing_shows_a_window_a_tab_is_opened_and_said(programs: Path, t
     assert ("none of these shows one here" if there else "none is here") in said and "pywebview" in said
 
 
+
+
+def test_a_model_of_ones_own_opens_with_what_is_here(tmp_path: Path) -> None:
+    """The table of the bundled models excludes ops, so that they have something to show."""
+    assert default_devices(str(tmp_path / "mine.onnx")) == "HETERO" == default_devices(None)
+    assert default_devices(str(EXAMPLES / "models" / "mobilenetv2.onnx")).endswith("runtimes.yaml")

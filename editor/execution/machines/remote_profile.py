@@ -19,7 +19,7 @@ from editor.execution.machines.link_speed import measure_wires
 from editor.execution.measure.profile import scaled
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
-from editor.placement.device_profile import DeviceProfile
+from editor.placement.device_profile import DeviceProfile, profile_of
 from editor.placement.wires import wire_costs
 from editor.runtimes.machines.connection import call, calls
 from editor.runtimes.machines.directory import directory
@@ -100,8 +100,6 @@ def _profiles(graph: Graph, machine: str, devices: Sequence[Device], seconds: fl
 def _profile_of(name: str, document: Mapping[str, Any]) -> DeviceProfile:
     known = {field.name for field in fields(DeviceProfile)}
     try:
-        values: dict[str, Any] = {key: tuple(value) if key in ("kernels", "unable") else value for key, value in
-                                  document.items() if key in known}
-        return DeviceProfile(**values)
+        return profile_of({key: value for key, value in document.items() if key in known})
     except TypeError as error:
         raise ExecutionError(f"{name}: its worker sent no usable profile ({error})") from error

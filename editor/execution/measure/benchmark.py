@@ -45,7 +45,7 @@ from editor.execution.measure.turns import TURN_SECONDS, Turn
 from editor.placement.placement import Placement
 from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import CompileOptions, Value
-from editor.runtimes.registry import capability, stand_in
+from editor.runtimes.registry import capability, runtime_of, stand_in
 
 MAX_WARM_UP_RUNS = 10
 """Warming up ends when a run takes as long as the fastest before it, and at the latest after these."""
@@ -326,7 +326,7 @@ class Benchmark:
             difference=difference, difference_problem=problem,
             first_difference=first, **self._prediction(placement, contender, baselines),
             settled=self._settled, disturbances=self._disturbed(contender),
-            environment=environment(self.threads))
+            environment=environment(self.threads), precision_notes=self._precision_notes(placement))
 
     def _prediction(self, placement: Placement, contender: Contender,
                     baselines: Mapping[str, Contender]) -> dict[str, Any]:
@@ -377,6 +377,12 @@ class Benchmark:
             problem = f"not found: {error}"
         outputs = tuple(o if o.ok else replace(o, first=str(origins.get(o.name, problem))) for o in difference.outputs)
         return replace(difference, outputs=outputs), summary(origins) or problem
+
+    def _precision_notes(self, placement: Placement) -> tuple[str, ...]:
+        """Of the real devices that run."""
+        run = {d.name for d in (*self._real_devices(), *placement.used_devices) if not d.planned}
+        notes = [runtime_of(d.runtime).precision_note(d) for d in placement.devices if d.name in run]
+        return tuple(note for note in notes if note)
 
     def _baseline(self, device: Device, contender: Contender | None) -> Baseline:
         problem = self.baseline_problems.get(device.name, "")

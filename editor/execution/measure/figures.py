@@ -14,6 +14,8 @@ from editor.text import counted, human_bytes, human_seconds
 
 _FEW = 4
 """Most ops to name in one line."""
+_WIDE_PERCENT = 20
+"""Intervals that are wider to each side are given by their ends."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Spread:
     def precision(self) -> str:
         """E.g. "95 % interval ±1.2 %"."""
         percent = self.margin * 100
+        if percent > _WIDE_PERCENT:  # no ± says where a skewed interval begins
+            return f"95 % interval {human_seconds(self.low)} to {human_seconds(self.high)}"
         return f"95 % interval ±{percent:.{'2g' if percent < 10 else '0f'}} %"
 
 
@@ -258,6 +262,8 @@ class BenchmarkResult:
     environment: dict[str, str]
     predicted_throughput: float | None = None
     """requests per second by the same costs; None in mode latency"""
+    precision_notes: tuple[str, ...] = ()
+    """Of runtimes that are told to keep float32 where they would compute in less by themselves."""
     memory: tuple[MemoryUse, ...] = ()
     """What the plan took in each memory; empty where it was not measured."""
     memory_problem: str = ""
@@ -371,8 +377,8 @@ class BenchmarkResult:
         mark = " (estimate: planned devices ran on a stand-in)" if self.estimated else ""
         t = self.total
         return [f"Total time: {_us(t.median)} microseconds{mark}",
-                f"Latency ({self.runs} runs): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  p99 {_ms(t.p99)}  "
-                f"min {_ms(t.min)}  max {_ms(t.max)} ms",
+                f"Latency ({_of_runs(t.count, self.runs)}): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  "
+                f"p99 {_ms(t.p99)}  min {_ms(t.min)}  max {_ms(t.max)} ms",
                 f"Throughput: {self.throughput:.2f} requests/s"
                 + (f" ({self.requests} in flight, {self.precision})" if self.mode == "throughput" else "")]
 
@@ -400,6 +406,7 @@ class BenchmarkResult:
         lines += [f"Memory, {use}" for use in self.memory]
         if self.memory_problem:
             lines.append(f"Memory: {self.memory_problem}")
+        lines += [f"Precision: {note}" for note in self.precision_notes]
         lines += [f"{key}: {value}" for key, value in self.environment.items()]
         return lines
 
@@ -422,6 +429,11 @@ def human_rate(requests: float) -> str:
 
 def _rate_interval(interval: tuple[float, float] | None) -> str:
     return f"95 % interval {interval[0]:.1f} to {interval[1]:.1f} requests/s" if interval else ""
+
+
+def _of_runs(timed: int, runs: int) -> str:
+    """In mode throughput some of the runs are timed."""
+    return f"{runs} runs" if timed == runs else f"{timed} of {runs} runs"
 
 
 def _us(seconds: float) -> str:

@@ -22,9 +22,10 @@ from editor.execution.compile.step import Step
 from editor.execution.executor import CompiledPlan, compile_placement, convert
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitted, run_in_turns
+from editor.execution.measure.statistics import MachineWatch
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
-from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.placement.device_profile import DeviceProfile, completed, load_profile, save_profile
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value, run_to_end
 from editor.runtimes.profiling import enough_runs
@@ -78,9 +79,11 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
     in_latency, in_per_byte = _transfer_cost(device, into=True)
     out_latency, out_seconds_per_byte = _transfer_cost(device, into=False)
     launch = _launch_cost(device)
+    cannot = ~placement.constraints.capabilities[0].mask & ~graph.op_is_constant
     profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
                             fused, tuple(kernels), launch, in_latency, in_per_byte, out_latency, out_seconds_per_byte, runs,
-                            sum(taken.values()) / raw if raw else 1.0)
+                            sum(taken.values()) / raw if raw else 1.0,
+                            unable=tuple(graph.op_keys[op] for op in np.flatnonzero(cannot).tolist()))
     return _Measured(profile, plan, tuple(step.id for step in mine))
 
 
@@ -99,7 +102,8 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
     by_name = {d.name: d for d in devices}
     for name, profile in result.items():
         if not isinstance(profile, str):
-            save_profile(graph, by_name[name], profile)
+            result[name] = whole = completed(graph, profile, load_profile(graph, by_name[name]))
+            save_profile(graph, by_name[name], whole)
     return {d.name: result[d.name] for d in devices if d.name in result}
 
 
@@ -113,6 +117,7 @@ def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, thread
     if not real:
         return {}
     values: dict[str, Value] = {}
+    watch = MachineWatch()
     for i, device in enumerate(real):
         if report:
             report(f"profiling {device.name}", i, len(real))
@@ -124,7 +129,9 @@ def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, thread
     if report:
         report("running splits beside the unsplit model", len(real), len(real))
     profiles = _beside_splits(graph, [d for d in real if d.name in measured], measured, values, seconds, threads)
-    return {device.name: profiles.get(device.name, result.get(device.name, "")) for device in real}
+    signs = tuple(watch.signs())
+    result |= {name: replace(profile, disturbances=signs) for name, profile in profiles.items()}
+    return {device.name: result[device.name] for device in real}
 
 
 def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[str, _Measured], values: Mapping[str, Value],

@@ -20,6 +20,8 @@ class Split:
     def __init__(self, folder=HERE, threads=0):
         self.folder = pathlib.Path(folder)
         self.manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        for note in self.manifest["notes"]:
+            print(f"note: {note}", file=sys.stderr)
         here = onnxruntime.get_available_providers()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads

@@ -30,6 +30,7 @@ NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
 _CPU_OVERHEAD = MemoryOverhead(weight_copies=2.1, shares_tensors=False, bytes_per_op=14_000, first_bytes=5_000_000)
+_PRECISION = "INFERENCE_PRECISION_HINT"
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
 
@@ -117,8 +118,22 @@ class OpenVino(RuntimeDefaults):
 
     def precision(self, device: Device) -> str:
         """What the table sets."""
-        hint = device.properties.get("INFERENCE_PRECISION_HINT", "").lower()
+        hint = device.properties.get(_PRECISION, "").lower()
         return hint if hint in _LOW_PRECISION else ""
+
+    def precision_note(self, device: Device) -> str:
+        """CPUs that have it would compute in bf16, GPUs in f16."""
+        from editor.runtimes.openvino.model_import import core
+
+        if _PRECISION in device.properties:
+            return ""
+        try:
+            kind = core().get_property(device.provider, _PRECISION).get_type_name()
+        except Exception:  # noqa: BLE001  # OpenVINO raises RuntimeError and others; not all of its devices have the property
+            return ""
+        return (f"OpenVINO computes float32 as float32 here, so that outputs can be compared; by itself it would compute in "
+                f"{kind}, which may be faster ({_PRECISION} in the properties of {device.name} chooses)"
+                if kind in _LOW_PRECISION else "")
 
 
 def _pads_with(node: NodeProto, inputs: AbstractSet[str]) -> bool:

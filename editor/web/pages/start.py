@@ -8,7 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.devices.discovery import available_devices, unusable_runtimes
+from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.errors import WorkspaceError
 from editor.web import controls
 from editor.web.app_state import AppState
@@ -82,15 +82,17 @@ def _example(number: int, example: Example) -> html.Button:
 
 
 def _own_model(devices: str) -> html.Div:
+    here = f"HETERO:{','.join(names_here())}"
     tables = [{"value": name, "label": label} for name, label in (
-        ("HETERO:GPU,CPU", "HETERO:GPU,CPU"), ("runtimes.yaml", "Three runtimes: OpenVINO, ONNX Runtime, interpreter"),
+        (here, f"{here} (this machine)"), ("HETERO:GPU,CPU", "HETERO:GPU,CPU"),
+        ("runtimes.yaml", "Three runtimes: OpenVINO, ONNX Runtime, interpreter"),
         ("glow-opencl-first.yaml", "Glow: OpenCL before CPU"), ("glow-cpu-first.yaml", "Glow: CPU before OpenCL"))]
     return html.Div([
         html.Div([
             controls.Field(id="path", label="Path of an .onnx or plan .json file on this machine",
                            placeholder="/models/my-model.onnx", className="grow"),
             controls.Field(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", width=360,
-                           value=devices, suggestions=tables),
+                           value=devices or here, suggestions=tables),
             controls.Button("Open", id="open-path", primary=True)], className="own"),
         controls.Several(id="devices-choice", data=choices(), label="Or choose devices, the most wanted first", value=[],
                          placeholder="What is here, planned devices, and presets of real accelerators"),

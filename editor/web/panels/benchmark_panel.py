@@ -156,10 +156,11 @@ def _advice(result: BenchmarkResult) -> str:
 
 
 def _doubts(result: BenchmarkResult) -> list[Any]:
-    """Why the figures may be wrong."""
+    """Why the figures may be wrong, or other than in the runtime's own tools."""
+    notes = [html.P(f"{note}.", className="hint wide") for note in result.precision_notes]
     if not result.disturbances:
-        return []
-    return [html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
+        return notes
+    return [*notes, html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
                    "counts too.", className="hint wide warn")]
 
 
