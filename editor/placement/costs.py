@@ -176,15 +176,22 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
         if not np.isnan(unsplit):
             return Price(unsplit, 0.0, 0.0)
     compute = float(costs.op[placed, device[placed]].sum())
-    launches = 0.0
-    if len(placed):
-        device_of_subgraph = np.zeros(int(subgraph_of_op.max()) + 1, np.int64)
-        device_of_subgraph[subgraph_of_op[placed]] = device[placed]
-        launches = float(costs.launch[device_of_subgraph].sum())
-        if costs.cold:
-            ops = seconds_of_ops(costs, device, subgraph_of_op, placed)
-            launches += float(costs.cold_seconds(device_of_subgraph, ops).sum())
+    launches = float(_overheads(costs, device, subgraph_of_op, placed)[1].sum())
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
+
+
+def subgraph_overheads(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> tuple[Ints, Floats]:
+    """[subgraph] device, and seconds of launches and cold starts; ``device`` and ``placed`` as for ``price``."""
+    return _overheads(costs, device, minimal(graph, device, placed), placed)
+
+
+def _overheads(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints) -> tuple[Ints, Floats]:
+    of_subgraph = np.zeros(int(subgraph_of_op.max(initial=-1)) + 1, np.int64)
+    of_subgraph[subgraph_of_op[placed]] = device[placed]
+    seconds: Floats = costs.launch[of_subgraph]
+    if costs.cold:
+        seconds = seconds + costs.cold_seconds(of_subgraph, seconds_of_ops(costs, device, subgraph_of_op, placed))
+    return of_subgraph, seconds
 
 
 def seconds_of_ops(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints) -> Floats:

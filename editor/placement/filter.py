@@ -1,4 +1,5 @@
-"""Filters over ops: ``op == Conv and flops > 1e8``, ``name == *attention*``, ``dtype == float16``, ``device != GPU``.
+"""Filters over ops: ``op == Conv and flops > 1e8``, ``name == *attention*``, ``dtype == float16``, ``device != GPU``,
+``time > 100us``, ``bytes > 1 MB``.
 
 The language is that of ``editor.devices.expressions``.
 """
@@ -7,19 +8,25 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.op_fields import FIELDS as OP_FIELDS
 from editor.devices.op_fields import OpFields
 from editor.errors import EditorError
 from editor.graph.attribute_values import all_attribute_names
-from editor.graph.flops import op_bytes, op_flops
+from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.scopes.tree import scopes_of
+from editor.placement.costs import Costs
+from editor.placement.device_profile import best_source, costs_of
 from editor.placement.placement import Placement
 
-_PLACED = ("device", "subgraph", "pinned", "layer", "scope", "flops", "bytes")
+_PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+_WITH_UNIT = re.compile(rf"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*({'|'.join(_UNITS)})\b", re.IGNORECASE)
 
 
 class _Row(OpFields):
@@ -46,27 +53,42 @@ def looks_like_filter(text: str) -> bool:
     return bool(re.search(r"[<>]|==|!=|\bin\s*\(", text))
 
 
-def matching(placement: Placement, text: str) -> list[int]:
+def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None = None) -> list[int]:
     """Ops for which an expression is true, in file order; constants without a device of their own never match.
+
+    Args:
+        placement: where the ops are.
+        text: the expression; numbers may have a unit of time or bytes.
+        costs: what `time` is taken from: seconds of an op on its device. Default: the best that are known.
 
     Raises:
         EditorError: the expression is not valid; the message names the allowed syntax.
     """
-    expression = Expression(text)
+    expression = Expression(_WITH_UNIT.sub(lambda m: f"{m[1]}{float(m[2]) * _UNITS[m[3].lower()]!r}", text))
     _check_names(placement, expression)
     scopes = scopes_of(placement.graph)
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
+    seconds = _seconds(placement, costs) if "time" in expression.words() else np.zeros(len(graph))
     matches = []
     for op in range(len(graph)):
         if subgraph_of_op[op] < 0:
             continue
         values = {"device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(subgraph_of_op[op]),
                   "pinned": graph.op_keys[op] in placement.settings.pins, "layer": scopes.layer_of_op.get(op),
-                  "scope": scopes.path_of(op), "flops": float(flops[op]), "bytes": float(moved[op])}
+                  "scope": scopes.path_of(op), "time": float(seconds[op]),
+                  "flops": float(flops[op]), "bytes": float(moved[op])}
         if expression.holds(_Row(placement, op, values)):
             matches.append(op)
     return matches
+
+
+def _seconds(placement: Placement, costs: Callable[[], Costs] | None) -> Floats:
+    """[op] seconds on its device."""
+    graph, devices = placement.graph, placement.devices
+    known = costs() if costs is not None else costs_of(graph, devices, best_source(graph, devices))
+    seconds: Floats = known.op[np.arange(len(graph)), placement.assignment.device]
+    return seconds
 
 
 def _check_names(placement: Placement, expression: Expression) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from editor.placement.costs import Costs, processors
+import numpy as np
+
+from editor.placement.costs import Costs, processors, subgraph_overheads
 from editor.placement.placement import Placement, Settings
 from editor.placement.policies.problem import Problem
 
@@ -14,13 +16,17 @@ def aims_at_throughput(settings: Settings) -> bool:
 
 
 def busiest_seconds(placement: Placement, costs: Costs) -> float:
-    """Load of the busiest processor in one run, transfers included: the least time between two requests.
+    """Load of the busiest processor in one run, with transfers and launches: the least time between two requests.
 
     No processor is busy for longer than a whole run, which a profile may have measured to be faster than the sum of its ops.
     """
     placed = placement.placed_ops
-    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processors(placement.devices))
-    busiest = float(problem.busy(placement.assignment.device[placed]).max(initial=0.0))
+    processor = processors(placement.devices)
+    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processor)
+    device = placement.assignment.device
+    busy = problem.busy(device[placed])
+    number, launches = subgraph_overheads(placement.graph, costs, device, placed)
+    busiest = float((busy + np.bincount(processor[number], launches, len(busy))).max(initial=0.0))
     return min(busiest, placement.price(costs).total)
 
 

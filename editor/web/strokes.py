@@ -12,6 +12,7 @@ from editor.placement.rules import parse_rules
 from editor.web import messages as m
 from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with_device
 from editor.web.validation import RELOAD, require
+from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
 from editor.workspace.layouts import COST_POLICIES, Layout, differing
 
@@ -68,7 +69,7 @@ def _grow(document: Document, stroke: m.Grow) -> list[int]:
 
 
 def _filter(state: AppState, document: Document, stroke: m.Filter) -> Outcome:
-    return matching(document.placement, stroke["text"])
+    return matching(document.placement, stroke["text"], lambda: op_costs(document)[0])
 
 
 def _rule_ops(state: AppState, document: Document, stroke: m.RuleOps) -> Outcome:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from conftest import EXAMPLES, write_dag
 
 import editor
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.placement.costs import estimate
 from editor.placement.filter import looks_like_filter, matching
 from editor.placement.regions import EXPANSIONS, expand_selection
 from editor.web.drawing.collapsed import MOST_SHOWN, expand_level, first_detail, owners, reveal
@@ -67,6 +71,17 @@ def test_filters_select_matching_ops(whisper: Graph) -> None:
     assert sorted(everything + matching(placement, "not device == A")) == everything
     assert matching(placement, "100 < flops <= 200") == [op for op in matching(placement, "flops <= 200")
                                                          if op in matching(placement, "flops > 100")]
+
+
+def test_filters_know_times_and_units(whisper: Graph) -> None:
+    placement = editor.partition(whisper, TWINS).placement
+    costs = estimate(whisper, placement.devices)
+    seconds = costs.op[np.arange(len(whisper)), placement.assignment.device]
+    limit = float(np.median(seconds[placement.placed_ops]))
+    slow = [op for op in sorted(placement.placed_ops.tolist()) if seconds[op] > limit]
+    assert slow and matching(placement, f"time > {limit * 1e6!r}us") == slow == matching(placement, f"time > {limit!r}")
+    assert matching(placement, f"time > {limit * 1e3!r} ms", lambda: replace(costs, op=2 * costs.op)) != slow
+    assert matching(placement, "bytes >= 1.5 MB") == matching(placement, "bytes >= 1500000") != []
 
 
 @pytest.mark.parametrize("text", [

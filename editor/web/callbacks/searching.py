@@ -16,6 +16,7 @@ from editor.web.app_state import AppState
 from editor.web.drawing.spans import spans
 from editor.web.messages import SearchRequest, SearchResults, SearchRow
 from editor.web.validation import require
+from editor.web.view import op_costs
 from editor.workspace.document import Document
 
 MOST_LETTERS = 500
@@ -50,7 +51,7 @@ def results(document: Document, text: str, number: int) -> SearchResults:
         if looks_like_filter(text) and mixed(text):
             answer["problem"] = mixed(text)
         elif looks_like_filter(text):
-            answer["ops"] = _ranges(matching(placement, text))
+            answer["ops"] = _ranges(matching(placement, text, lambda: op_costs(document)[0]))
         else:
             found = search(placement, text)
             answer["rows"], answer["ops"] = [_row(each) for each in found.found], _ranges(found.ops)
