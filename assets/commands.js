@@ -37,7 +37,7 @@
 
   function endTool() {
     if (editor.closeContextMenu() || editor.closePanes()) return;
-    editor.toggleHelp(false);
+    if (editor.toggleHelp(false)) return;
     editor.closeNotice();
     page.region = null;
     editor.setBrush("select");
@@ -186,7 +186,7 @@
       shown: "Ctrl+K",
       run: () => editor.openPalette(),
     },
-    { id: "help-open", words: "Keyboard", keys: ["?", "H"], run: () => editor.toggleHelp() },
+    { id: "help-open", words: "Keyboard and words", keys: ["?", "H"], run: () => editor.toggleHelp() },
     { id: "end-tool", words: "End the tool, clear the selection", keys: ["Escape"], shown: "Esc", run: endTool, hidden: true },
     { id: "close-notice", words: "Close the message", run: () => editor.closeNotice(), hidden: true },
     { id: "panes-open", words: "Ticked layouts side by side", run: () => editor.openPanes("panes-request"), hidden: true },
@@ -319,13 +319,21 @@
     return rows;
   }
 
+  /** @type {HTMLElement | null} */
+  let cameFrom = null; // what had the focus before the help sheet
+
   /** @type {Hetero["toggleHelp"]} */
   function toggleHelp(on) {
     const sheet = editor.byId("help"),
       body = sheet?.querySelector("tbody");
-    if (!sheet || !body) return;
-    sheet.hidden = on === undefined ? !sheet.hidden : !on;
-    if (sheet.hidden) return;
+    if (!sheet || !body) return false;
+    const shown = !sheet.hidden;
+    sheet.hidden = on === undefined ? shown : !on;
+    if (sheet.hidden) {
+      if (shown) cameFrom?.focus?.();
+      return shown;
+    }
+    cameFrom = /** @type {HTMLElement | null} */ (document.activeElement);
     body.textContent = "";
     helpRows().forEach((words, keys) => {
       const row = body.insertRow(),
@@ -334,6 +342,9 @@
       row.insertCell().append(kbd);
       row.insertCell().append(words);
     });
+    sheet.scrollTop = 0;
+    sheet.focus(); // its arrow keys scroll it
+    return true;
   }
 
   editor.provide({ commands, commandOf, commandForKey, keysOf, toggleHelp });

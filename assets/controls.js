@@ -18,13 +18,18 @@
 
   /**
    * A field with its name above it.
-   * @param {{ label?: string, className?: string, hidden?: boolean, width?: number }} props
+   * @param {{ label?: string, className?: string, hidden?: boolean, width?: number, title?: string }} props
    * @param {...unknown} field
    */
   const labelled = (props, ...field) =>
     h(
       props.label ? "label" : "span",
-      { className: classes("field", props.className), hidden: props.hidden, style: { width: props.width } },
+      {
+        className: classes("field", props.className),
+        hidden: props.hidden,
+        style: { width: props.width },
+        title: props.title,
+      },
       props.label && h("span", { className: "field-label" }, props.label),
       ...field,
     );

@@ -32,6 +32,7 @@ declare namespace Controls {
     hidden?: boolean;
     width?: number;
     className?: string;
+    title?: string;
   }
 
   interface FieldProps extends Common {

@@ -250,7 +250,7 @@ interface Hetero {
   commandForKey(key: string): Command | undefined;
   keysOf(command: Command): string;
   keyOf(event: KeyboardEvent): string;
-  toggleHelp(on?: boolean): void;
+  toggleHelp(on?: boolean): boolean;
   closeNotice(): void;
   openPalette(): void;
   closePalette(): boolean;

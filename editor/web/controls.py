@@ -45,7 +45,7 @@ class Select(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "id", "value", "changes", "data", "label", "placeholder", "disabled", "hidden", "width", "className"]
+        "id", "value", "changes", "data", "label", "placeholder", "disabled", "hidden", "width", "className", "title"]
 
 
 class Field(_Control):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from conftest import write_layers
@@ -41,6 +42,24 @@ def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it
     page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
     page.locator("#graph").click(position={"x": 500, "y": 12})
     expect(menu).to_be_hidden()
+
+
+def test_the_help_sheet_explains_words_scrolls_by_keyboard_and_gives_the_focus_back(opened: Page) -> None:
+    page = opened
+    page.set_viewport_size({"width": 720, "height": 450})
+    page.focus("#undo" if page.locator("#undo").is_enabled() else "#export")
+    before = page.evaluate("document.activeElement.id")
+    page.keyboard.press("?")
+    sheet = page.locator("#help")
+    expect(sheet).to_be_focused()
+    expect(sheet.locator("dt", has_text="Codegen")).to_have_count(1)
+    page.keyboard.press("End")
+    until(page, "document.getElementById('help').scrollTop > 100")
+    expect(sheet.locator("dd", has_text="exactly this plan")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+    assert page.evaluate("document.activeElement.id") == before
+    expect(page.locator("label", has_text="Policy").first).to_have_attribute("title", re.compile("automatic mode"))
 
 
 def test_the_help_sheet_has_every_key_of_the_table_and_no_key_does_two_things(opened: Page) -> None:

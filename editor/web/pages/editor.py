@@ -26,6 +26,7 @@ from editor.web.panels.parts import icon_button, scheme_toggle
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_table, transfer_table
+from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
@@ -143,7 +144,7 @@ def _canvas(document: Document) -> list[Any]:
     return [
         cyto.Cytoscape(id="graph", elements=shown_elements(document, first_detail(document.graph)),
                        layout={"name": "preset", "fit": False}, autoRefreshLayout=False,
-                       stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.02, maxZoom=4,
+                       stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.005, maxZoom=4,
                        boxSelectionEnabled=True, autoungrabify=True),
         html.Div(id="mode-hint", role="status"),
         html.Div([controls.Select(id="detail-mode", value=first_detail(document.graph)["mode"], width=142, data=DETAILS,
@@ -163,7 +164,7 @@ def _canvas(document: Document) -> list[Any]:
                         icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
                         icon_button("zoom-fit", "fit", "Fit (F)", framed=True)], className="zoom")),
         html.Div(id="hover", hidden=True, role="tooltip"),
-        plain(html.Div(_help(), id="help", hidden=True, role="dialog", **{"aria-label": "Keyboard"}),
+        plain(html.Div(_help(), id="help", hidden=True, role="dialog", tabIndex=-1, **{"aria-label": "Help"}),
               html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"})),
         html.Div(id="notice"),
     ]
@@ -199,10 +200,13 @@ def _panes() -> list[Any]:
 
 
 def _help() -> list[Any]:
-    """The sheet's frame; `assets/commands.js` fills it from its table when it is opened."""
+    """The sheet: `assets/commands.js` fills in the keys from its table when it is opened."""
     return [html.Div([html.H3("Keyboard"),
                       html.Button("×", className="close", **{"data-command": "help-open", "aria-label": "Close"})]),
-            html.Table(html.Tbody())]
+            html.Table(html.Tbody()), html.H3("Words"),
+            html.Dl([part for word, meaning in WORDS.items() for part in (html.Dt(word), html.Dd(meaning))]),
+            html.P("The folder docs of the project has tutorials and references; python -m editor --help lists the commands.",
+                   className="hint")]
 
 
 def _dock(document: Document) -> html.Section:

@@ -18,6 +18,7 @@ from editor.placement.costs import peaks_of
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown, text_of
 from editor.web.panels.parts import icon, planned_badge, swatch
+from editor.web.panels.words import FIELDS
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
@@ -89,9 +90,10 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
         html.Div([controls.Field(id=field("name"), label="Name", value=device.name, debounce=True, width=132),
                   controls.Select(id=field("backendName"), label="Runs on", value=device.backend, data=runs, width=170),
                   controls.Select(id=field("preset"), label="Preset", value=entry.get("preset"), data=preset_names(),
-                                  placeholder="none", width=170),
+                                  placeholder="none", width=170, title=FIELDS["Preset"]),
                   controls.Select(id=field("assumes"), label="Assumes", value=entry.get("assumes"), data=list(ASSUMABLE),
-                                  placeholder="the model as it is", width=132), *texts], className="device-fields"),
+                                  placeholder="the model as it is", width=132, title=FIELDS["Assumes"]),
+                  *texts], className="device-fields"),
         *(controls.Several(id=field(key), label=label, value=listed_ops(entry, key), search=True, placeholder=hint,
                            data=_with_those(ops, listed_ops(entry, key))) for key, label, hint in LISTS)],
         className="device-form")

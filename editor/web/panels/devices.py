@@ -15,6 +15,7 @@ from editor.web import controls
 from editor.web.controls import plain
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
+from editor.web.panels.words import FIELDS
 from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
 from editor.workspace.document import Document
 from editor.workspace.history import Step
@@ -33,11 +34,13 @@ def tools_panel(document: Document) -> html.Aside:
               html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
                         for how, label, title, key in GROW], className="growths"),
               heading("Automatic mode")),
-        controls.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, label="Policy"),
-        controls.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, label="Subgraphs"),
-        controls.Select(id="costs", value=costs_value(document), data=COST_CHOICES, label="Costs"),
+        controls.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, label="Policy",
+                        title=FIELDS["Policy"]),
+        controls.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, label="Subgraphs",
+                        title=FIELDS["Subgraphs"]),
+        controls.Select(id="costs", value=costs_value(document), data=COST_CHOICES, label="Costs", title=FIELDS["Costs"]),
         controls.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, label="Codegen",
-                        hidden=not _has_codegens(document)),
+                        title=FIELDS["Codegen"], hidden=not _has_codegens(document)),
         html.Div(plain(outcome(document)), id="outcome"),
         plain(heading("Pins")),
         html.Div(plain(pins_summary(document)), id="pins"),
