@@ -20,6 +20,7 @@ from editor.execution.inputs import check_inputs, expected_arrays, overridden_in
 from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
 from editor.execution.ort_optimized.optimized_cut import optimized_submodels
 from editor.graph.graph import Graph
+from editor.graph.model_file import missing_data
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import (
@@ -290,6 +291,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
 
         return compile_over_machines(placement, threads, progress, overridden, requests)
     cutter = Cutter.open(placement.graph, overridden)
+    _check_weights(cutter)
     options = CompileOptions(threads, keep=True, requests=requests)
     by_name = {d.name: d for d in placement.devices}
     real = {d.name: stand_in() if d.planned else d for d in placement.devices}
@@ -353,6 +355,15 @@ def run_limits(steps: Sequence[Step], requests: int) -> RunLimits:
     return {name: Semaphore(min(-(-requests // devices), _MOST_RUNS)) for name in names}
 
 
+def _check_weights(cutter: Cutter) -> None:
+    """Raises ``ExecutionError`` where a file of weights is not there: each runtime would say so in words of its own."""
+    missing = missing_data(cutter.source, cutter.graph.path)
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ExecutionError(f"{cutter.graph.path} cannot run: the weights in {missing[0]}{others} are not here; put the file "
+                             "beside the model, or upload its folder")
+
+
 def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs: Sequence[str] = (),
                   overridden: Overridden = frozenset(), requests: int = 1) -> CompiledPlan:
     """The unsplit model on one device, as a plan of one step.
@@ -373,6 +384,7 @@ def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs:
 
         return compile_whole_on_machine(graph, device, threads, extra_outputs, overridden, requests)
     cutter = Cutter.open(graph, overridden)
+    _check_weights(cutter)
     submodel = cutter.whole(extra_outputs)
     steps = []
     if submodel.outputs:

@@ -223,6 +223,9 @@ def test_panels_can_be_hidden_and_a_narrow_window_stays_usable(fresh: Page) -> N
     narrow = page.locator("#graph").bounding_box()
     assert narrow and narrow["width"] > 350 and narrow["height"] > 300
     assert page.evaluate("document.documentElement.scrollWidth") <= 392
+    page.click("#export")
+    item = page.get_by_role("menuitem").first
+    expect(item).to_be_in_viewport(ratio=1)
 
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs
+from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs, write_dag
 
 import editor
 from editor.execution.compile.cut import Cutter
@@ -451,3 +451,16 @@ def test_invalid_benchmark_settings_are_errors(mobilenet: Graph) -> None:
     for arguments in ({"mode": "fastest"}, {"seconds": 0}, {"mode": "throughput", "requests": 0}):
         with pytest.raises(editor.EditorError):
             plan.benchmark(**arguments)
+
+
+@pytest.mark.parametrize("device", ["CPU", "OpenVINO.CPU"])
+def test_weights_that_are_not_there_are_named_and_not_by_the_runtime(device: str, tmp_path: Path) -> None:
+    model = onnx.load(write_dag(tmp_path / "m.onnx", [[], [0]]))
+    weight = model.graph.initializer.add(name="w", data_type=1, dims=[4], data_location=1)
+    weight.external_data.add(key="location", value="m.onnx.data")
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.warns(UserWarning, match="are not here"):
+        plan = editor.partition(editor.load_model(tmp_path / "m.onnx"), f"HETERO:{device}")
+    for compile_it in (lambda: compile_placement(plan.placement), lambda: compile_whole(plan.graph, plan.devices[0])):
+        with pytest.raises(editor.ExecutionError, match=r"m.onnx cannot run: the weights in m.onnx.data are not here; put"):
+            compile_it()
