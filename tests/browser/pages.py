@@ -160,8 +160,11 @@ def browser(chromium: Chromium) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def page(browser: BrowserContext, server: Server) -> Iterator[Page]:
-    """A page that fails its test on any error in the console, and on any request that leaves the host."""
+def page(browser: BrowserContext, server: Server, serve: Serve) -> Iterator[Page]:
+    """A page that fails its test on any error in the console, and on any request that leaves the host.
+
+    It is closed before the servers of its test (hence ``serve``) end: the answers to its last requests would not come.
+    """
     made = browser.new_page()
     faults: list[str] = []
     made.on("pageerror", lambda error: faults.append(f"page error: {error} {error.stack}"))
