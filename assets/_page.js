@@ -144,6 +144,12 @@
     return "benchmark";
   }
 
+  /* The tab is not empty when it is opened for the first time. */
+  /** @param {string} tab @param {number | undefined} clicks */
+  function openCompare(tab, clicks) {
+    return tab === "compare" && !clicks ? 1 : window.dash_clientside.no_update;
+  }
+
   /** @type {Hetero["callbacks"]} */
   function callbacks(functions) {
     window.dash_clientside = window.dash_clientside || {};
@@ -158,5 +164,5 @@
   // Each script adds its functions; none calls another's before all are there.
   window.hetero = /** @type {Hetero} */ ({});
   provide({ placeFirstPage, page, one, all, targetOf, provide, callbacks, set, byId, short, grouped, enable, flash, gridApi });
-  callbacks({ go, openBenchmark, pageAt });
+  callbacks({ go, openBenchmark, openCompare, pageAt });
 })();

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -163,7 +164,8 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
     parser.add_argument("--seconds", type=float, default=seconds, metavar="S", help=None if modes else "per device")
     if modes:
         parser.add_argument("--mode", default="latency", choices=["latency", "throughput"])
-        parser.add_argument("--requests", type=int, default=4, metavar="N", help="in flight, for throughput")
+        parser.add_argument("--requests", type=int, metavar="N",
+                            help="in flight, for throughput; default: 4")
     parser.add_argument("--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice")
 
 
@@ -217,6 +219,8 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument("--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan")
     check.add_argument("--max-subgraphs", type=int, metavar="N")
     check.add_argument("--max-bytes", type=int, metavar="N", help="moved between devices per run")
+    check.add_argument("--max-latency", type=_seconds, metavar="TIME",
+                       help="of one run, as 12ms or 0.012: predicted by profiles of this model, else estimated from shapes")
     check.add_argument("--json", action="store_true", help="machine-readable")
     check.set_defaults(command="watch_commands.check")
 
@@ -257,6 +261,13 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name or not value:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?", text.strip())
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 12ms or 0.012")
+    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3}.get(match[2] or "s", 1.0)
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -38,6 +38,14 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
     refused = run("check", str(tmp_path / "good.json"), "--against", str(tmp_path / "resnet.json"))
     assert refused.returncode == 1 and "a plan of another model (resnet50.onnx" in refused.stderr
     assert run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3").returncode == 0
+    late = run("check", str(tmp_path / "bad.json"), "--max-subgraphs", "3", "--max-latency", "1us", "--json")
+    assert late.returncode == 1 and json.loads(late.stdout)["worse"] == ["latency"]
+    assert json.loads(late.stdout)["kind"] == "estimate"
+    for limit, status in (("100s", 0), ("0.001ms", 1)):
+        told = run("check", str(tmp_path / "bad.json"), "--max-latency", limit)
+        assert told.returncode == status and ("TOO LONG" in told.stdout) == bool(status)
+        assert "(estimate from shapes, limit" in told.stdout
+    assert "is no time" in run("check", str(tmp_path / "bad.json"), "--max-latency", "soon").stderr
     done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
     assert done.returncode == 0 and "100 ops pinned" in done.stdout
     assert editor.load_plan(tmp_path / "new.json").affinity == bad.affinity

@@ -21,6 +21,9 @@ from editor.placement.placement import solve
 from editor.text import counted, human_seconds
 from editor.workspace.plan import Plan
 
+_IN_FLIGHT = 4
+"""Requests in flight where none are given."""
+
 
 def bench(options: argparse.Namespace) -> int:
     """Benchmarks plans; plans of one model are interleaved."""
@@ -31,13 +34,14 @@ def bench(options: argparse.Namespace) -> int:
         by_model.setdefault(key, {})[name] = plan
     for plan in plans.values() if options.calibrate else ():
         check_correctable(plan.placement, options.mode)  # before the runs, not after them
+    requests = _requests(options)
     inputs = str(options.inputs.absolute()) if options.inputs else None
     service = JobService(options.scheduler)
     results: list[BenchmarkResult] = []
     try:
         for group in by_model.values():
             recipes = {name: plan.recipe() for name, plan in group.items()}
-            results += _follow(service.submit(tasks.benchmark, recipes, options.seconds, options.mode, options.requests,
+            results += _follow(service.submit(tasks.benchmark, recipes, options.seconds, options.mode, requests,
                                               options.threads, inputs, options.memory))
     finally:
         service.close()
@@ -52,6 +56,13 @@ def bench(options: argparse.Namespace) -> int:
     if options.calibrate:
         _calibrate(plans, results)
     return 0
+
+
+def _requests(options: argparse.Namespace) -> int:
+    """Requests in flight; says so where they were given for nothing."""
+    if options.requests is not None and options.mode != "throughput":
+        print("note: --requests has no part in a latency; add --mode throughput", file=sys.stderr)
+    return _IN_FLIGHT if options.requests is None else int(options.requests)
 
 
 def _summary(results: Sequence[BenchmarkResult]) -> None:
@@ -97,13 +108,19 @@ def profile(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     """Benchmarks the most promising plans and writes the fastest."""
     plan = editor.load_plan(options.plan)
-    tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, options.requests, options.threads)
+    tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, _requests(options), options.threads)
     for result in tuned.results:
         predicted = f", {result.predicted_basis} {result.prediction}" if result.prediction else ""
         evidence, median = tuned.evidence(result), f"median {human_seconds(result.total.median)}"
         first, second = (result.rate, median) if tuned.mode == "throughput" else (median, result.rate)
         print(f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
               f"{f'; {evidence}' if evidence else ''}")
+    for baseline in tuned.results[0].baselines:
+        if baseline.time is not None:
+            figures = [f"median {human_seconds(baseline.time.median)}", baseline.rate]
+            evidence = tuned.evidence(baseline)
+            print(f"unsplit on {baseline.device}: {', '.join(figures if tuned.mode == 'latency' else figures[::-1])}"
+                  f"{f'; {evidence}' if evidence else ''}")
     for sign in tuned.results[0].disturbances:
         print(f"noisy: {sign}")
     best = plan if tuned.best == PRESENT else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))

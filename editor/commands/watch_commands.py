@@ -12,8 +12,9 @@ from pathlib import Path
 import editor
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
+from editor.execution.measure.prediction import costs_by_best_source
 from editor.files import file_state
-from editor.text import counted
+from editor.text import counted, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
@@ -25,22 +26,30 @@ _COMMON = 0.1
 def check(options: argparse.Namespace) -> int:
     """Compares a plan with limits; exit status 1 when it exceeds one."""
     plan = editor.load_plan(options.plan)
+    costs, basis = costs_by_best_source(plan.placement)
     values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
-    limits = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
+    limits: dict[str, float | None] = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:
-        limits = plan_file.totals(options.against)
+        limits = plan_file.totals(options.against) | {name: limit for name, limit in limits.items() if limit is not None}
         _same_model(plan, options.against)
+    latency = plan.placement.price(costs).total
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
+    if options.max_latency is not None:
+        limits["latency"] = options.max_latency
+        worse += ["latency"] if latency > options.max_latency else []
     if all(limit is None for limit in limits.values()):
-        print("note: nothing is checked without --against PLAN, --max-subgraphs or --max-bytes", file=sys.stderr)
+        print("note: nothing is checked without --against PLAN, --max-subgraphs, --max-bytes or --max-latency", file=sys.stderr)
     unknown = plan.placement.division.unknown_transfers
     if options.json:
-        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "unknown_transfers": unknown,
+        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "latency": latency, "kind": basis.kind,
+                          "unknown_transfers": unknown,
                           "limits": limits, "worse": worse}))
     else:
         for name, value in values.items():
             limit = "" if limits[name] is None else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
             print(f"{name.replace('_', ' ')}: {value:,}{limit}")
+        most = "" if options.max_latency is None else f", limit {human_seconds(options.max_latency)}"
+        print(f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}")
         if unknown:
             print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
     return 1 if worse else 0

@@ -389,7 +389,8 @@ class Document:
         self.store.keep_run(self.id, {
             "layout": layout, "median": result.total.median, "p99": result.total.p99, "throughput": result.throughput,
             "subgraphs": len(result.subgraphs), "estimated": result.estimated, "mode": result.mode, "requests": result.requests,
-            "baselines": {b.device: b.time.median for b in result.baselines if b.time is not None}})
+            "baselines": {b.device: b.time.median for b in result.baselines if b.time is not None},
+            "baseline_rates": {b.device: b.throughput for b in result.baselines if b.time is not None and b.throughput}})
 
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""

@@ -45,11 +45,21 @@ class Layout:
 
 
 def ready_made(now: Placement) -> list[Layout]:
-    """Layouts of other tools and policies for the same model and devices, with the costs of the plan: estimates where those
-    were chosen, else measured ones where profiles exist."""
+    """What other tools, the policies and single devices would do, with the costs of the plan: estimates where those were
+    chosen, else measured ones where profiles exist."""
     source = "estimate" if chosen_costs(now.settings) == "estimate" else best_source(now.graph, now.devices)
-    made = READY_MADE | (WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {})
+    within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
+    made = READY_MADE | within | _on_one_device(now)
     return [layout_of(name, _with_costs(settings, source), now) for name, settings in made.items()]
+
+
+def _on_one_device(now: Placement) -> dict[str, Settings]:
+    """The whole model on each device that can run it, which is what a split has to beat."""
+    if len(now.devices) == 1:
+        return {}
+    able = now.constraints.able[~now.graph.op_is_constant]
+    return {f"all on {device.name}": Settings("priority", {"first": device.name})
+            for d, device in enumerate(now.devices) if able[:, d].all()}
 
 
 def chosen_costs(settings: Settings) -> str:

@@ -97,7 +97,6 @@ def test_affinities_of_other_tools_are_imported_with_what_was_left_out(fresh: Pa
 def test_layouts_side_by_side_move_together_swipe_and_blink(fresh: Page) -> None:
     page = fresh
     tab(page, "Compare")
-    page.click("#compare-start")
     page.wait_for_selector("#compare-table")
     page.click("#panes-open")
     expect(page.locator("#mode-hint")).to_contain_text("Tick two to four layouts")
@@ -350,7 +349,6 @@ def test_no_barriers_that_axe_can_find(browser: BrowserContext, server: Server, 
         if name == "Rules":
             page.click("[data-rules=add]")
         if name == "Compare":
-            page.click("#compare-start")
             page.wait_for_selector("#compare-table")
         page.wait_for_timeout(300)
         found[name] = Axe().run(page, options=options)
@@ -363,7 +361,6 @@ def test_no_barriers_that_axe_can_find(browser: BrowserContext, server: Server, 
 def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: BrowserContext, tmp_path: Path) -> None:
     page = fresh
     tab(page, "Compare")
-    page.click("#compare-start")
     for name in ("this plan", "least latency"):
         page.click(f"[data-pane='{name}']")
     with page.expect_download() as download:

@@ -90,7 +90,12 @@ def test_no_hints_without_transfers(mobilenet: Graph) -> None:
 def test_ready_made_layouts_compare_with_the_plan(painted: Placement) -> None:
     costs = estimate(painted.graph, painted.devices)
     layouts = {one.name: one for one in ready_made(painted)}
-    assert set(layouts) == set(READY_MADE)
+    able = painted.constraints.able[~painted.graph.op_is_constant].all(axis=0)
+    single = {f"all on {d.name}" for d, can in zip(painted.devices, able, strict=True) if can}
+    assert single and set(layouts) == {*READY_MADE, *single}
+    for name in single:
+        one = layouts[name].placement
+        assert one is not None and [f"all on {d.name}" for d in one.used_devices] == [name]
     for layout in layouts.values():
         assert layout.placement is not None and not layout.placement.settings.pins, layout.problem
         assert figures(layout.placement, costs)["subgraphs"] == len(layout.placement.subgraphs)

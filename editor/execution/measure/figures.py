@@ -411,15 +411,16 @@ class BenchmarkResult:
         return lines
 
 
-def compared(ours: BenchmarkResult, theirs: BenchmarkResult | Baseline) -> str:
+def compared(ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline) -> str:
     """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower", "no difference seen"; "" without figures."""
-    if ours.mode == "throughput" and ours.throughput_interval and theirs.throughput_interval and theirs.throughput:
+    many = "throughput" in (getattr(ours, "mode", ""), getattr(theirs, "mode", ""))
+    if many and ours.throughput_interval and theirs.throughput_interval and ours.throughput and theirs.throughput:
         (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
         return verdict((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
-    time = theirs.time if isinstance(theirs, Baseline) else theirs.total
-    if time is None or ours.mode == "throughput":
+    mine, time = (each.time if isinstance(each, Baseline) else each.total for each in (ours, theirs))
+    if mine is None or time is None or many:
         return ""
-    return verdict((ours.total.low, ours.total.high), (time.low, time.high), ours.total.median / time.median)
+    return verdict((mine.low, mine.high), (time.low, time.high), mine.median / time.median)
 
 
 def human_rate(requests: float) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
-from editor.execution.measure.figures import BenchmarkResult, compared
+from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import predicted_rate
@@ -58,8 +58,8 @@ class Tuned:
         note = " Planned devices ran on a stand-in, which says nothing about their own speed." if stood_in else ""
         return f"No candidate is seen to be faster than the current plan.{note}"
 
-    def evidence(self, result: BenchmarkResult) -> str:
-        """How a candidate compares with the present plan, e.g. "12 % faster" or "no difference seen"."""
+    def evidence(self, result: BenchmarkResult | Baseline) -> str:
+        """How a candidate, or the unsplit model, compares with the present plan: "12 % faster", "no difference seen"."""
         if self._present is None or result is self._present:
             return ""
         return compared(result, self._present)

@@ -44,6 +44,7 @@ def register(app: Dash) -> None:
     add("deviceFieldChanged", done, Input(fields, "changes"), State(fields, "value"), State(fields, "id"))
     add("deviceAdded", done, Input("device-add", "value"))
     add("openBenchmark", Output("tabs", "value"), Input("bench-open", "n_clicks"), State("bench-start", "disabled"))
+    add("openCompare", Output("compare-start", "n_clicks"), Input("tabs", "value"), State("compare-start", "n_clicks"))
     add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True)
     add("restyle", Output("graph", "stylesheet"), Input("scheme", "data"), State("graph", "stylesheet"),
         State("styles", "data"), initial=True)

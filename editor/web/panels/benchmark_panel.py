@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import PRESENT, Tuned
 from editor.kinds import Kind, kind_of_run
@@ -90,11 +90,19 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
                      " ", kind_badge(kind_of_run(f["estimated"]))]),
             html.Td(human_seconds(f["p99"])), html.Td(_in_flight(f)), html.Td(f"{f['throughput']:.1f}"),
             html.Td(str(f["subgraphs"])),
-            html.Td(", ".join(f"{name} {human_seconds(value)}" for name, value in f["baselines"].items()) or "—")]))
+            html.Td(_unsplit(f) or "—")]))
     head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "In flight", "Requests/s", "Subgraphs",
                                  "Unsplit in the same run")]
     return [html.H3("Benchmarks so far"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table")]
+
+
+def _unsplit(figures: dict[str, Any]) -> str:
+    """The unsplit model on each device: its latency, or its rate where the run was for that."""
+    rates = figures.get("baseline_rates") if figures.get("mode") == "throughput" else None
+    if rates:
+        return ", ".join(f"{name} {rate:.1f} requests/s" for name, rate in rates.items())
+    return ", ".join(f"{name} {human_seconds(value)}" for name, value in figures["baselines"].items())
 
 
 def _in_flight(figures: dict[str, Any]) -> str:
@@ -232,8 +240,9 @@ def tuned_view(tuned: Tuned) -> list[Any]:
         mine = result.plan == PRESENT
         predicted = "—" if not result.prediction or result.predicted_basis is None else [
             result.prediction, " ", kind_badge(result.predicted_basis.kind)]
-        figures = [html.Td([human_seconds(result.total.median), " ", kind_badge(result.kind)]),
-                   html.Td(f"±{result.total.margin * 100:.2g} %"), html.Td(f"{result.throughput:.1f}")]
+        total = result.total
+        figures = [html.Td([human_seconds(total.median), " ", kind_badge(result.kind)]),
+                   html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"), html.Td(f"{result.throughput:.1f}")]
         if tuned.mode == "throughput":
             low, high = result.throughput_interval or (result.throughput, result.throughput)
             figures = [html.Td([f"{result.throughput:.1f}", " ", kind_badge(result.kind)]),
@@ -244,12 +253,26 @@ def tuned_view(tuned: Tuned) -> list[Any]:
             *figures, html.Td("" if mine else tuned.evidence(result)), html.Td(predicted), html.Td(str(len(result.subgraphs))),
             html.Td("Current" if mine else html.Button("Use this", className="tool small", **{
                 "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
+    rows += [_unsplit_row(baseline, tuned) for baseline in tuned.results[0].baselines if baseline.time is not None]
     first, second = ("Requests/s", "Median") if tuned.mode == "throughput" else ("Median", "Requests/s")
     head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", first, "95 % interval", second, "Against the current plan",
                                                     "Predicted", "Subgraphs", "")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
             html.P(f"{tuned.proposal} All candidates ran interleaved with each other and with the unsplit model. Nothing has "
                    "changed: choose “Use this” to take a plan.", className="hint wide"), *_doubts(tuned.results[0])]
+
+
+def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
+    """The unsplit model, which was measured beside the candidates."""
+    assert baseline.time is not None
+    median, rate = human_seconds(baseline.time.median), f"{baseline.throughput or 0:.1f}"
+    interval = f"{human_seconds(baseline.time.low)} to {human_seconds(baseline.time.high)}"
+    first, second = median, rate
+    if tuned.mode == "throughput":
+        first, second, interval = rate, median, baseline.interval.removeprefix("95 % interval ") or "—"
+    return html.Tr([html.Td(f"unsplit on {baseline.device}"), html.Td([first, " ", kind_badge(Kind.MEASUREMENT)]),
+                    html.Td(interval), html.Td(second),
+                    html.Td(tuned.evidence(baseline)), html.Td("—"), html.Td("1"), html.Td()])
 
 
 def failed(text: str, title: str = "The benchmark could not finish") -> Any:

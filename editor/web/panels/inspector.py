@@ -16,7 +16,7 @@ from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
 from editor.web.panels.parts import basis_badge, facts, heading, planned_badge, swatch
 from editor.web.rule_rows import labels_of
-from editor.web.view import colours_of, plan_costs
+from editor.web.view import colours_of, op_costs, plan_costs
 from editor.workspace.document import Document
 
 _FEW = 5
@@ -79,6 +79,7 @@ def op(document: Document, number: int) -> list[Any]:
     why = document.placement.why(graph.op_keys[number])
     colours = colours_of(document)
     planned = {d.name: d.planned for d in document.devices}
+    costs, basis = op_costs(document)
     parts: list[Any] = [
         heading("Inspector"),
         html.Div([html.H3(graph.type_label(number), className="op-type"),
@@ -87,8 +88,10 @@ def op(document: Document, number: int) -> list[Any]:
                  className="op-head"),
         html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]), _breadcrumbs(document, number),
         html.H4("Why it is here"), html.P(_because(why.because), className="because"),
-        html.Ul([_verdict(v, bool(document.placement.constraints.able[number, i]), colours)
+        html.Ul([_verdict(v, bool(document.placement.constraints.able[number, i]), colours,
+                          None if graph.op_is_constant[number] else float(costs.op[number, i]))
                  for i, v in enumerate(why.verdicts)], className="verdicts"),
+        None if graph.op_is_constant[number] else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
         html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
                               disabled=not document.placement.constraints.able[number, i],
                               **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
@@ -180,9 +183,10 @@ def _because(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _verdict(verdict: Any, able: bool, colours: dict[str, str]) -> html.Li:
-    """What a device can do, apart from what pins and rules leave of it."""
-    mark = html.Span("✓ can run it" if able else "✗ cannot run it", className="yes" if able else "no")
+def _verdict(verdict: Any, able: bool, colours: dict[str, str], seconds: float | None) -> html.Li:
+    """What a device can do, apart from what pins and rules leave of it, and what it takes."""
+    can = "✓ can run it" if seconds is None else f"✓ {human_seconds(seconds)}"
+    mark = html.Span(can if able else "✗ cannot run it", className="yes" if able else "no")
     reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
     return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
                     html.Div(reason, className="reason") if reason else None])
