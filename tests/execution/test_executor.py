@@ -463,3 +463,22 @@ def test_weights_that_are_not_there_are_named_and_not_by_the_runtime(device: str
     for compile_it in (lambda: compile_placement(plan.placement), lambda: compile_whole(plan.graph, plan.devices[0])):
         with pytest.raises(editor.ExecutionError, match=r"m.onnx cannot run: the weights in m.onnx.data are not here; put"):
             compile_it()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
+def test_constants_that_are_pinned_run_whatever_they_read(name: str, seed: int) -> None:
+    """A pinned constant reads constants that nothing but constants reads: these have to come with it."""
+    define = {"batch": 1, "sequence": 8} if "whisper" in name else {}
+    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
+    devices = [{"name": name, "backendName": "CPU"} for name in "AB"]  # OpenVINO rounds the quotient of Mod
+    able = editor.partition(graph, devices).placement.constraints.able
+    chosen = random.Random(seed)
+    constants = np.flatnonzero(graph.op_is_constant & able.all(axis=1)).tolist()
+    pinned = chosen.sample(constants, len(constants) // 3)
+    pins = {graph.op_keys[op]: chosen.choice("AB") for op in pinned}
+    assert any(graph.op_is_constant[graph.predecessors[op]].any() for op in pinned)
+    plan = editor.partition(graph, devices, pins=pins)
+    inputs = random_inputs(graph)
+    expected = compile_whole(graph, plan.devices[0]).run(inputs)
+    assert compare("", expected, compile_placement(plan.placement).run(inputs)).within_tolerance

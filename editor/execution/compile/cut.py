@@ -107,9 +107,15 @@ class Cutter:
         """
         subgraph_of_op = placement.division.subgraph_of_op
         ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops)
-               if subgraph_of_op[op] >= 0 or op not in self.folded_ops]
+               if subgraph_of_op[op] >= 0 or not self._has_values(op)]
         inputs = [name for name in subgraph.inputs if not (fold_shapes and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
+
+    def _has_values(self, op: int) -> bool:
+        """Whether all results of a constant op are folded: those that only other constants read are not, and one of these may
+        be pinned, so that it runs."""
+        outputs = self.graph.op_outputs[op]
+        return op in self.folded_ops and all(self.graph.tensor_names[t] in self.folded for t in outputs[outputs >= 0].tolist())
 
     def _is_known(self, name: str) -> bool:
         return self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT and name in self.known
