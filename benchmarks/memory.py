@@ -108,6 +108,8 @@ def main() -> None:
         except EditorError as error:
             print(f"{path.name:32} not read: {str(error).splitlines()[0]}")
             continue
+        if np.maximum(graph.tensor_bytes[graph.tensor_is_constant], 0).sum() < LARGE:
+            continue
         for name, memory, use in measured(graph, table):
             if isinstance(use, str) or memory is None:
                 print(f"{path.name:32} {name:10} {str(use).splitlines()[0][:80]}")

@@ -27,7 +27,7 @@ from editor.runtimes.onnxruntime.device_names import library_target, target_of_n
 from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
-_CPU_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_op=6_000)
+_CPU_OVERHEAD = MemoryOverhead(weight_copies=1.09, tensor_copies=1.13, bytes_per_op=7_400)
 _CUDA_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_subgraph=77_000_000, first_bytes=20_000_000,
                                 host_bytes=350_000_000)
 """On an H100, with one run at a time: each session has a cuBLAS and a cuDNN with workspaces; libraries keep kernels in host
@@ -109,7 +109,7 @@ class OnnxRuntime(RuntimeDefaults):
         return providers.memory_space(device)
 
     def memory_overhead(self, device: Device) -> MemoryOverhead:
-        """Of the CPU: arenas double what they have, and a node takes some kilobytes. Of CUDA: what a session has of its own."""
+        """Of the CPU: some weights are packed as well, and a node takes some kilobytes. Of CUDA: what a session has."""
         return {CPU: _CPU_OVERHEAD, CUDA: _CUDA_OVERHEAD}.get(device.provider, MemoryOverhead())
 
     def memory_in_use(self, device: Device) -> int | None:

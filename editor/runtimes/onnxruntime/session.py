@@ -59,8 +59,10 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
 
     def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
         made = session_options(submodel.folder, options.threads, not submodel.optimized, {**entries, **more})
-        # Looking up the places of a few tensors costs each run more than it saves.
-        made.enable_mem_pattern = submodel.internal_tensor_count is None or submodel.internal_tensor_count > _FEW_TENSORS
+        # The block of a memory pattern comes beside what the arena has from the first run: up to twice the memory for tensors,
+        # and no run on a CPU is faster for it. Elsewhere, looking up the places of a few tensors costs more than it saves.
+        few = submodel.internal_tensor_count is not None and submodel.internal_tensor_count <= _FEW_TENSORS
+        made.enable_mem_pattern = device.provider != CPU and not few
         return made
 
     model = submodel.model.SerializeToString()

@@ -29,7 +29,8 @@ from editor.runtimes.defaults import RuntimeDefaults
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
-_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.1, shares_tensors=False, bytes_per_op=14_000, first_bytes=5_000_000)
+_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.2, tensor_copies=0.93, shares_tensors=False, bytes_per_op=25_000,
+                               bytes_per_subgraph=1_400_000, first_bytes=1_400_000)
 _PRECISION = "INFERENCE_PRECISION_HINT"
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
