@@ -21,7 +21,7 @@ from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment
 from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.memory_spaces import bind_output, exclusive
 from editor.runtimes.onnxruntime.options import session_options, spinning
-from editor.runtimes.onnxruntime.providers import CPU, TENSORRT, WRITE_CONTEXTS, memory_space
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, TENSORRT, WRITE_CONTEXTS, memory_space
 from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
 from editor.runtimes.values import nbytes, to_numpy
 
@@ -60,9 +60,9 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
     def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
         made = session_options(submodel.folder, options.threads, not submodel.optimized, {**entries, **more})
         # The block of a memory pattern comes beside what the arena has from the first run: up to twice the memory for tensors,
-        # and no run on a CPU is faster for it. Elsewhere, looking up the places of a few tensors costs more than it saves.
+        # and no run is faster for it. Where that was not measured: looking up a few tensors costs more than it saves.
         few = submodel.internal_tensor_count is not None and submodel.internal_tensor_count <= _FEW_TENSORS
-        made.enable_mem_pattern = device.provider != CPU and not few
+        made.enable_mem_pattern = device.provider not in (CPU, CUDA) and not few
         return made
 
     model = submodel.model.SerializeToString()

@@ -30,7 +30,9 @@ def benchmark_panel(document: Document) -> html.Div:
         html.Div([
             controls.Button("Start", id="bench-start", primary=True, icon="play"),
             controls.Button("Profile", id="bench-profile"), controls.Button("Tune", id="bench-tune"),
-            controls.Button("Calibrate", id="bench-calibrate", disabled=True),
+            controls.Button("Calibrate", id="bench-calibrate", disabled=True,
+                            title="Corrects the profiles by the last benchmark: of latency, with a profile for every device of "
+                                  "the plan, and no planned device"),
             controls.Button("Cancel", id="bench-cancel", disabled=True),
             controls.Field(id="bench-seconds", type="number", label="Seconds", value=3, min=0.5, max=600, step="any", width=92),
             controls.Select(id="bench-mode", label="Mode", value="latency", width=130, data=[

@@ -215,7 +215,7 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
 
 
 def _cause(graph: Graph, hint: Hint) -> str:
-    """The op that makes the tensor of a hint, where it is, and in how many more layers the same happens."""
+    """The op that makes the tensor of a hint, where it is, and in how many more layers or other blocks the same happens."""
     tensor = graph.tensor_index[hint.tensor]
     op = int(graph.tensor_producer[tensor])
     if op < 0:
@@ -223,8 +223,11 @@ def _cause(graph: Graph, hint: Hint) -> str:
     scopes = scopes_of(graph)
     block = scopes.scopes[scopes.of_op[op]] if op in scopes.of_op else None
     where = f" in {block.label}" if block is not None and block.label else ""
-    others = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1
-    return f"{graph.op_types[op]}{where}" + (f" (+{others} layer{'s' if others > 1 else ''})" if others > 0 else "")
+    layers = {scopes.layer_of_op[one] for one in hint.ops if one in scopes.layer_of_op}
+    others, what = len(layers) - 1, "layer"
+    if others < 1:
+        others, what = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1, "block"
+    return f"{graph.op_types[op]}{where}" + (f" (+{counted(others, what)})" if others > 0 else "")
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:
