@@ -4,7 +4,7 @@
   "use strict";
 
   const page = editor.page,
-    WORDS = 22; // letters that a block has room for
+    WORDS = 20; // letters that a block has room for
 
   /** @typedef {{ data: Record<string, string>, classes: Record<string, boolean> }} Looks */
 
@@ -132,7 +132,11 @@
      * @param {number} total
      */
     shares(many, total) {
-      if (many.length === 1) return `${total} ${total === 1 ? "op" : "ops"} on ${this.names[many[0][0]]}`;
+      if (many.length === 1) {
+        const name = this.names[many[0][0]],
+          words = `${total} ${total === 1 ? "op" : "ops"} on ${name}`;
+        return words.length <= WORDS ? words : `${name} · ${total}`;
+      }
       const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`),
         alone = parts.join(" · ");
       if (many.length > 2) return alone;

@@ -21,7 +21,7 @@ from editor.web.view import view_of
 from editor.workspace.document import Document
 
 _SIZES = {"group": (NODE_WIDTH + 14, 46), "terminal": (NODE_WIDTH, 26), "op": (NODE_WIDTH, NODE_HEIGHT)}
-_NAME, _WORDS, _BRIEF = 12, 22, 13
+_NAME, _WORDS, _BRIEF = 12, 20, 13
 
 WAIT = '<div id="preview" data-wait hidden></div>'
 """Instead of a picture, while the model is still being read: the script asks for it."""
@@ -178,7 +178,8 @@ def _brief_names(names: list[str], room: int) -> list[str]:
 
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
-        return shortened(f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}", _WORDS)
+        words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
+        return words if len(words) <= _WORDS else shortened(f"{devices[0][0]} · {total}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
     shares = [f"{int(100 * n / total + 0.5)}%" for _, n in devices]
     if len(devices) == 2:
