@@ -289,9 +289,10 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     wait_for_figure(page, "pins", 1)
     page.click("#sizes-open")
     page.locator("input[id*='sequence']").fill("16")
-    page.click("#sizes-apply")
+    page.locator("input[id*='sequence']").press("Enter")
     expect(page.locator(".model-what")).to_contain_text("sequence=16")
     ready(page)
+    expect(page).to_have_title(re.compile("^whisper-tiny-decoder.* · Hetero Editor$"))
     wait_for_figure(page, "pins", 1)
     page.goto(f"{server.url}/open")
     with page.expect_file_chooser() as chooser:
