@@ -137,6 +137,7 @@
   function noteOf(data) {
     if (data.problem) return data.problem.replace(/^./, (letter) => letter.toUpperCase());
     const count = editor.opsIn(data.ops).length;
+    if (!count && isFilter(field()?.value || "")) return "No op matches this filter.";
     if (!count) return rows.length ? "No op is called that." : "Nothing is called that.";
     const paint = page.view ? ` · Alt+1 to ${page.view.devices.length}: paint ${count === 1 ? "it" : "them"}` : "";
     const enter = isFilter(field()?.value || "") ? "Enter: select all" : "Enter: go · Shift+Enter: select all";

@@ -36,7 +36,7 @@ class Fallback:
     """Transferred tensors that they read or make."""
     seconds: float
     """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of these subgraphs.
-    Fallbacks beside each other share transfers, so they add up to more than all of them cost."""
+    Fallbacks beside each other share transfers, so they do not add up."""
     source: str
     """Address of the document that says so; "" where a runtime says it."""
 

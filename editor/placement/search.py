@@ -64,7 +64,7 @@ def mixed(text: str) -> str:
     field = re.search(rf"\b(?:{'|'.join(_WORD_FIELDS)}):(?!:)\S+", text)
     if not field:
         return ""
-    return f"{field[0]} goes with words, not in a filter: write {field[0]} MatMul, or layer >= 8 and op == MatMul"
+    return f"a filter has no {field[0]}, which goes with words: write {field[0]} MatMul, or layer >= 8 and op == MatMul"
 
 
 def single_equals(text: str) -> str:

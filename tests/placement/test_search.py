@@ -87,7 +87,7 @@ def test_what_finds_nothing_is_named_where_a_text_has_several_parts(placement: P
 
 
 def test_a_layer_in_a_filter_is_said_to_go_with_words(placement: Placement) -> None:
-    assert mixed("layer:8-15 and op == Neg").startswith("layer:8-15 goes with words")
+    assert mixed("layer:8-15 and op == Neg").startswith("a filter has no layer:8-15, which goes with words")
     assert mixed("layer >= 8 and op == Neg") == mixed("op == 'a::b'") == ""
 
 

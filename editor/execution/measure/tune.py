@@ -22,6 +22,7 @@ _MOST_SEARCH_SECONDS = 15.0
 """Budget of the search for a placement, for each of the two objectives."""
 _SEARCH_FACTOR = 5
 """Who measures for less time gets this multiple of it for the search."""
+_MOSTLY = "mostly "
 MAX_CANDIDATES = 5
 """Candidates to measure; they share the time."""
 
@@ -95,16 +96,18 @@ def candidates(present: Placement, source: str,
         options = {"objective": objective, "costs": source, "search": search}
         tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
     for device in devices:
-        tries[f"mostly {device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
+        tries[f"{_MOSTLY}{device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
     result: dict[str, Placement] = {}
     seen: set[bytes] = set()
     predicted: dict[str, float] = {}
     costs = costs_of(graph, devices, source)
-    for name, trial in tries.items():
+    for tried, trial in tries.items():
         try:
-            placement = present if name == PRESENT else solve(graph, devices, trial, should_stop=should_stop)
+            placement = present if tried == PRESENT else solve(graph, devices, trial, should_stop=should_stop)
         except EditorError:
             continue  # this policy has no solution under these constraints
+        alone = tried.startswith(_MOSTLY) and len(placement.used_devices) == 1
+        name = f"all on {placement.used_devices[0].name}" if alone else tried
         identity = placement.device_of_op.tobytes() + placement.division.subgraph_of_op.tobytes()
         if identity in seen:
             continue

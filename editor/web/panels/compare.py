@@ -185,10 +185,13 @@ def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: 
 
 def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
     """Repaints worth making, each with a button that makes it."""
+    outdated = html.Div("The plan has changed since, and with it what a repaint saves: suggest again.", className="outdated",
+                        hidden=True, role="status", id="hints-outdated",
+                        **{"data-step-of": step_of(document, plan_costs(document)[1])})
     if not hints:
-        return [html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many ops at once: "
-                       "see least latency in Compare.", className="hint wide")]
-    graph, basis = document.graph, plan_costs(document)[1]
+        return [outdated, html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many "
+                                 "ops at once: see least latency in Compare.", className="hint wide")]
+    graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in hints:
@@ -209,9 +212,7 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
                 "title": "Pin these ops"}))]))
-    return [html.Div("The plan has changed since, and with it what these save: suggest again.", className="outdated",
-                     hidden=True, role="status", id="hints-outdated", **{"data-step-of": step_of(document, basis)}),
-            html.Table(html.Tbody(rows), className="plain", id="hints-table")]
+    return [outdated, html.Table(html.Tbody(rows), className="plain", id="hints-table")]
 
 
 def _cause(graph: Graph, hint: Hint) -> str:

@@ -49,8 +49,8 @@ def fallbacks_view(document: Document) -> list[Any]:
     now, without = document.placement.price(costs).total, seconds_without(document.placement, costs, found)
     said = [f", for {counted(len(reasons), 'reason')}. Were each where it was wanted, a run would take "
             f"{human_seconds(without)} instead of {human_seconds(now)} ", basis_badge(basis),
-            " The order of the devices is the order of wishes. A row counts every transfer that it has a part in: rows add up "
-            f"to more than all of them cost, and one alone may save less.{by_policy}"]
+            " The order of the devices is the order of wishes. A row counts every transfer that it has a part in, so rows do "
+            f"not add up: one alone may save less, and all together another sum.{by_policy}"]
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 
@@ -72,6 +72,12 @@ def _none(document: Document) -> str:
     if not elsewhere:
         return (f"Nothing falls back: all ops run on {first}, the first device. Choose another policy, reorder the devices, or "
                 "paint ops.")
+    constraints, placed = document.placement.constraints, document.placement.placed_ops
+    unable = int((~constraints.able[placed, 0]).sum())
+    if unable:
+        verb = "is" if elsewhere == 1 else "are"
+        return (f"Nothing falls back by itself: {counted(elsewhere, 'op')} {verb} elsewhere because of the policy, rules or "
+                f"pins. {first}, the first device, cannot run {unable:,} of them.")
     return (f"Nothing falls back: every op may run on {first}, the first device. {counted(elsewhere, 'op')} "
             f"{'is' if elsewhere == 1 else 'are'} elsewhere because of the policy, rules or pins.")
 
