@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import queue
+import select
 import shutil
 import struct
 import subprocess
@@ -43,9 +44,12 @@ class Link:
     def __init__(self, edge: str, server: str) -> None:
         self.edge, self.server = edge, server
         """Names of the namespaces."""
-        self._running, self._connected = threading.Event(), threading.Event()
-        self._running.set()
+        self._ended, self._connected = threading.Event(), threading.Event()
         self._connected.set()
+        self._reader, self._writer = os.pipe()
+        """Readable from the end on."""
+        self._queues: list[queue.SimpleQueue[tuple[float, bytes] | None]] = []
+        self._threads: list[threading.Thread] = []
 
     def cut(self) -> None:
         """From now on packets are lost, in both directions."""
@@ -56,31 +60,41 @@ class Link:
         self._connected.set()
 
     def close(self) -> None:
-        """Ends the forwarding."""
-        self._running.clear()
+        """Ends the forwarding, and waits until it has ended: only then may the devices be closed.
+
+        The number of a closed descriptor goes to the next file or socket that the process opens, and packets went there.
+        """
+        self._ended.set()
+        os.write(self._writer, b"\0")
+        for packets in self._queues:
+            packets.put(None)
+        for thread in self._threads:
+            thread.join()
+        os.close(self._reader)
+        os.close(self._writer)
 
     def forward(self, source: int, target: int, delay: float) -> None:
         """Takes packets from one TUN device to another, in threads of its own."""
-        packets: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        packets: queue.SimpleQueue[tuple[float, bytes] | None] = queue.SimpleQueue()
 
         def read() -> None:
             with contextlib.suppress(OSError):
-                while self._running.is_set():
-                    packet = os.read(source, 65_536)
-                    packets.put((time.perf_counter() + delay, packet))
+                while self._reader not in select.select([source, self._reader], [], [])[0]:
+                    packets.put((time.perf_counter() + delay, os.read(source, 65_536)))
 
         def write() -> None:
             with contextlib.suppress(OSError):
-                while self._running.is_set():
-                    due, packet = packets.get()
-                    wait = due - time.perf_counter()
-                    if wait > 0:
-                        time.sleep(wait)
+                while (next_one := packets.get()) is not None:
+                    due, packet = next_one
+                    if self._ended.wait(max(due - time.perf_counter(), 0)):
+                        return
                     if self._connected.is_set():
                         os.write(target, packet)
 
-        for work in (read, write):
-            threading.Thread(target=work, daemon=True).start()
+        self._queues.append(packets)
+        self._threads += [threading.Thread(target=work, daemon=True) for work in (read, write)]
+        for thread in self._threads[-2:]:
+            thread.start()
 
 
 def why_not() -> str:

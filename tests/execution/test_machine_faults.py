@@ -21,7 +21,7 @@ from onnx import TensorProto, helper
 
 import editor
 from benchmarks.machines import PORT, WIRES, farm_over
-from benchmarks.wires import EDGE_ADDRESS, why_not
+from benchmarks.wires import EDGE_ADDRESS, namespaces, why_not
 from editor.execution.executor import CompiledPlan
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.profile import profile_all
@@ -224,3 +224,16 @@ def test_a_link_that_is_cut_in_a_run_ends_it_by_name_and_the_next_run_succeeds(t
         finally:
             editor_there.kill()
             editor_there.wait(20)
+
+
+def test_nothing_forwards_packets_after_the_link_has_ended() -> None:
+    """Threads went on with closed descriptors, and wrote packets into what the process opened next: Chromium's pipe."""
+    if problem := why_not():
+        pytest.skip(problem)
+    before = set(threading.enumerate())
+    with namespaces(WIRES["100m"]) as link:
+        forwarding = set(threading.enumerate()) - before
+        assert len(forwarding) == 4
+        link.cut()
+        link.mend()
+    assert not any(thread.is_alive() for thread in forwarding)
