@@ -191,9 +191,10 @@ def available_devices() -> tuple[AvailableDevice, ...]:
 def names_here() -> list[str]:
     """Devices of this machine in the order in which they are wanted: those with memory of their own, and the CPU last.
 
-    What is much slower than the hardware allows is left out, for it can be wanted for no op.
+    Left out are devices of other machines, which somebody has to want, and what is much slower than the hardware allows.
     """
-    targets = [(device, source.resolve(device.name, "")) for source in sources() for device in devices_of(source)]
+    here = [(device, source) for source in sources() for device in devices_of(source) if not device.machine]
+    targets = [(device, source.resolve(device.name, "")) for device, source in here]
     found = [device for device, target in targets if target is not None and target.slowdown <= 1]
     return [d.name for d in sorted(found, key=lambda d: (d.name == _LAST, d.memory_space == "cpu"))]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 import editor
-from editor.devices.discovery import AvailableDevice, available_devices, set_available_devices, unusable_runtimes
+from editor.devices.discovery import AvailableDevice, available_devices, names_here, set_available_devices, unusable_runtimes
 
 CPU = AvailableDevice("CPU", "onnxruntime", "CPUExecutionProvider", "1.31.1", "AMD", "ONNX Runtime")
 QNN_CPU = AvailableDevice("QNN.CPU", "onnxruntime", "QNNExecutionProvider", "1.31.1", "", "ONNX Runtime", kind="CPU")
@@ -34,6 +35,12 @@ def test_an_npu_of_openvino_comes_before_that_of_a_plugin() -> None:
     set_available_devices([CPU, QNN_NPU, OPENVINO_NPU])
     (npu,) = editor.load_devices("HETERO:NPU")
     assert npu.present and npu.runtime == "openvino"
+
+
+def test_the_devices_of_this_machine_are_those_that_hetero_alone_means() -> None:
+    gpu = replace(CPU, name="CUDA", provider="CUDAExecutionProvider", memory_space="cuda")
+    set_available_devices([CPU, gpu, replace(CPU, name="server/CPU", machine="server")])
+    assert names_here() == ["CUDA", "CPU"], "a device of another machine is not wanted by itself, and the CPU takes every op"
 
 
 def test_without_any_an_npu_is_planned() -> None:

@@ -455,13 +455,13 @@ def test_throughput_knows_what_the_whole_model_takes_on_one_device(mobilenet: Gr
     devices = load_devices("HETERO:GPU,CPU")
     table = constrain(mobilenet, devices, [Capability.everything(mobilenet)] * 2)
     costs = estimate(mobilenet, devices)
-    best = optimal(Task(table, lambda: costs, {"objective": "throughput"}))
+    options = {"objective": "throughput", "search": 0}  # how far a search comes depends on the machine
+    best = optimal(Task(table, lambda: costs, options))
     assert best.objective is not None and best.bound is not None
     whole = np.array([best.objective * faster, np.nan])
     profiled = replace(costs, whole=whole, estimated=False)
-    found = optimal(Task(table, lambda: profiled, {"objective": "throughput"}))
-    # Two searches of half a second: on a busy machine one of them comes less far.
-    assert found.objective == pytest.approx(best.objective * faster if alone else best.objective, rel=0.05)
+    found = optimal(Task(table, lambda: profiled, options))
+    assert found.objective == pytest.approx(best.objective * faster if alone else best.objective, rel=0.01)
     assert (found.device[found.device >= 0] == 0).all() == alone
     assert found.bound is not None and found.bound <= min(found.objective, whole[0]) + 1e-12
     plan = editor.partition(mobilenet, "HETERO:GPU,CPU").placement
