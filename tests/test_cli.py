@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,7 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
         run("partition", MODELS / "mobilenetv2.onnx", "--devices", spec, "--out", tmp_path / name)
     done = run("bench", tmp_path / "a" / "plan.json", tmp_path / "b" / "plan.json", "--seconds", "0.3", "--mode",
                "throughput", "--requests", "2")
+    assert re.search(r"Latency \(\d+ of \d+ runs\): median", done.stdout), "some of the runs are timed"
     assert done.stdout.count("Throughput: ") == 2 and done.stdout.count("in flight") == 2
     beside = done.stdout.partition("== side by side\n")[2].splitlines()
     assert {line.split()[0] for line in beside} == {str(tmp_path / name / "plan.json") for name in "ab"}

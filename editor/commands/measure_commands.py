@@ -74,7 +74,7 @@ def _summary(results: Sequence[BenchmarkResult]) -> None:
     width = max(len(result.plan) for result in results)
     for result in sorted(results, key=lambda r: -r.throughput if many else r.total.median):
         figure = result.rate if many else human_seconds(result.total.median)
-        words = "" if result is first else compared(result, first)
+        words = "" if result is first else compared(result, first, first.mode)
         print(f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
               f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}")
 

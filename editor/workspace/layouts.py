@@ -54,12 +54,15 @@ def ready_made(now: Placement) -> list[Layout]:
 
 
 def _on_one_device(now: Placement) -> dict[str, Settings]:
-    """The whole model on each device that can run it, which is what a split has to beat."""
+    """The whole model on each device that can run it, which is what a split has to beat.
+
+    Not on those that are much slower than their hardware: beside them all others look alike.
+    """
     if len(now.devices) == 1:
         return {}
     able = now.constraints.able[~now.graph.op_is_constant]
     return {f"all on {device.name}": Settings("priority", {"first": device.name})
-            for d, device in enumerate(now.devices) if able[:, d].all()}
+            for d, device in enumerate(now.devices) if able[:, d].all() and device.slowdown <= 1}
 
 
 def chosen_costs(settings: Settings) -> str:

@@ -31,6 +31,8 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     inspector = page.locator("#inspector")
     expect(inspector.locator(".op-type")).to_have_text("Clip")
     expect(inspector).to_contain_text("First device in the table")
+    expect(inspector.locator(".verdicts .yes")).to_have_text([re.compile(r"^✓ [\d.]+ (µs|ms)$")] * 3)
+    expect(inspector).to_contain_text("Times of this op alone estimate from shapes")
     expect(inspector).to_contain_text("1x32x112x112")
     expect(inspector).to_contain_text("1.606 MB")
     expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)

@@ -209,6 +209,8 @@ def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> Non
     medians = [r.total.median for r in tuned.results]
     assert medians == sorted(medians) and len(medians) > 1
     assert all(s.pins == {key: "OV"} for s in tuned.settings.values())
+    assert {b.device for b in tuned.results[0].baselines} == {d.name for d in devices if d.present}
+    assert all(tuned.evidence(b) for b in tuned.results[0].baselines if b.time is not None)
     best = tuned.results[0]
     assert best.predicted is not None and best.difference is not None
     assert best.predicted_basis is not None and best.predicted_basis.kind == "estimate"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_layers
+from conftest import EXAMPLES, write_layers
 
 import editor
 from editor.exports.report import write_comparison
@@ -144,3 +144,8 @@ def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:
     assert best.subgraphs == len(split.subgraphs) - 1
     assert _named(graph, best.ops) == f"{len(right)} Neg, in every layer,"
     assert _named(graph, best.ops[:12]) == "12 Neg"
+
+
+def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) -> None:
+    plan = editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml")
+    assert [one.name for one in ready_made(plan.placement) if one.name.startswith("all on")] == ["all on ONNX Runtime"]

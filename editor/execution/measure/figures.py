@@ -353,7 +353,7 @@ class BenchmarkResult:
             return ""
         if len(self.subgraphs) == 1 and self.subgraphs[0].device == baseline.device and not self.estimated:
             return "this plan is the same"
-        words = compared(self, baseline)
+        words = compared(self, baseline, self.mode)
         return f"{'this plan is ' if words.endswith('er') else ''}{words}{' (estimate)' if words and self.estimated else ''}"
 
     def _per_subgraph(self) -> list[str]:
@@ -411,9 +411,9 @@ class BenchmarkResult:
         return lines
 
 
-def compared(ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline) -> str:
+def compared(ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline, mode: str) -> str:
     """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower", "no difference seen"; "" without figures."""
-    many = "throughput" in (getattr(ours, "mode", ""), getattr(theirs, "mode", ""))
+    many = mode == "throughput"
     if many and ours.throughput_interval and theirs.throughput_interval and ours.throughput and theirs.throughput:
         (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
         return verdict((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)

@@ -63,7 +63,7 @@ class Tuned:
         """How a candidate, or the unsplit model, compares with the present plan: "12 % faster", "no difference seen"."""
         if self._present is None or result is self._present:
             return ""
-        return compared(result, self._present)
+        return compared(result, self._present, self.mode)
 
     def is_faster(self, result: BenchmarkResult) -> bool:
         """Whether a candidate is faster than the present plan beyond the noise."""
@@ -73,7 +73,8 @@ class Tuned:
     def _fastest(self) -> BenchmarkResult:
         """The first; where that ran on a stand-in, the first real one from which no difference is seen."""
         first = self.results[0]
-        real = (r for r in self.results if first.estimated and not r.estimated and compared(r, first) == "no difference seen")
+        real = (r for r in self.results if first.estimated and not r.estimated
+                and compared(r, first, self.mode) == "no difference seen")
         return next(real, first)
 
     @property
