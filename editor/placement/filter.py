@@ -26,7 +26,9 @@ from editor.placement.placement import Placement
 
 _PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
-_WITH_UNIT = re.compile(rf"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*({'|'.join(_UNITS)})\b", re.IGNORECASE)
+_WITH_UNIT = re.compile(r"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*([a-zµμ]+)\b(?![+-]\d)", re.IGNORECASE)
+_JOINING = ("and", "or", "not", "in")
+"""Words of the language that may follow a number."""
 
 
 class _Row(OpFields):
@@ -64,7 +66,7 @@ def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None 
     Raises:
         EditorError: the expression is not valid; the message names the allowed syntax.
     """
-    expression = Expression(_WITH_UNIT.sub(lambda m: f"{m[1]}{float(m[2]) * _UNITS[m[3].lower()]!r}", text))
+    expression = Expression(_WITH_UNIT.sub(_in_seconds_or_bytes, text))
     _check_names(placement, expression)
     scopes = scopes_of(placement.graph)
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
@@ -81,6 +83,21 @@ def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None 
         if expression.holds(_Row(placement, op, values)):
             matches.append(op)
     return matches
+
+
+def _in_seconds_or_bytes(found: re.Match[str]) -> str:
+    """A number with a unit as a plain number.
+
+    Raises:
+        EditorError: there is no such unit.
+    """
+    space, number, unit = found.groups()
+    if unit.lower() in _JOINING:
+        return found[0]
+    if unit.lower() not in _UNITS:
+        raise EditorError(f"this filter is not valid: {unit!r} is no unit; times are in ns, us, ms or s, "
+                          "sizes in B, kB, MB or GB")
+    return f"{space}{float(number) * _UNITS[unit.lower()]!r}"
 
 
 def _seconds(placement: Placement, costs: Callable[[], Costs] | None) -> Floats:

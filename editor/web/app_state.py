@@ -61,6 +61,20 @@ def _longest() -> float:
     return limits.current().seconds + START_SECONDS
 
 
+@dataclass(frozen=True)
+class JobOptions:
+    """What a person chose for a measurement."""
+
+    seconds: float = 3
+    """For the benchmark or the tuning in all, for the profile per device"""
+    mode: str = "latency"
+    """``latency`` or ``throughput``"""
+    requests: int = 4
+    """In flight"""
+    memory: bool = False
+    """Whether a benchmark then measures what the plan takes"""
+
+
 @dataclass
 class BenchmarkState:
     """The benchmark of one document: running or finished."""
@@ -78,6 +92,7 @@ class BenchmarkState:
     """What the plan is called: the last step of its history."""
     plan: Plan | None = None
     """What is measured."""
+    options: JobOptions = JobOptions()
 
 
 class AppState:
@@ -286,17 +301,18 @@ class AppState:
             return None  # it runs, was cancelled, or failed
         return found[0]
 
-    def start_job(self, document: Document, kind: str, seconds: float, mode: str, requests: int,
-                  memory: bool = False) -> BenchmarkState:
+    def job_options(self, document: Document) -> JobOptions:
+        """What was chosen for the last measurement of a document."""
+        last = self.benchmarks.get(document.id)
+        return last.options if last is not None else JobOptions()
+
+    def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
         """Starts measuring the current plan of a document; a running measurement of it is cancelled.
 
         Args:
             document: what to measure.
             kind: ``benchmark``, ``profile`` or ``tune``.
-            seconds: for the benchmark or the tuning in all, for the profile per device.
-            mode: ``latency`` or ``throughput``.
-            requests: in flight.
-            memory: whether a benchmark then measures what the plan takes.
+            options: for how long, and what.
         """
         with self._starting:
             running = self.benchmarks.get(document.id)
@@ -306,26 +322,15 @@ class AppState:
             version, layout, plan = document.version, document.layout_name, document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
-                job = self.jobs.submit(tasks.profile, recipe, seconds)
+                job = self.jobs.submit(tasks.profile, recipe, options.seconds)
             elif kind == "tune":
-                job = self.jobs.submit(tasks.tune, recipe, seconds, mode, requests)
+                job = self.jobs.submit(tasks.tune, recipe, options.seconds, options.mode, options.requests)
             else:
-                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, seconds, mode, requests, 0, None,
-                                       memory)
-            benchmark = BenchmarkState(job, version, devices, kind, layout=layout, plan=plan)
+                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, options.seconds, options.mode,
+                                       options.requests, 0, None, options.memory)
+            benchmark = BenchmarkState(job, version, devices, kind, layout=layout, plan=plan, options=options)
             self.benchmarks[document.id] = benchmark
             return benchmark
-
-    def measured_run(self, document: Document) -> BenchmarkResult | None:
-        """The last benchmark of a document where it is of the present plan, and of its latency."""
-        benchmark = self.benchmarks.get(document.id)
-        if benchmark is None or (benchmark.kind, benchmark.version) != ("benchmark", document.version):
-            return None
-        try:
-            result: BenchmarkResult = benchmark.job.result(0)[0]
-        except (EditorError, TimeoutError):
-            return None
-        return result if result.mode == "latency" else None
 
     def calibrate(self, document: Document) -> str:
         """Corrects the profiles of the devices by the last benchmark of a document; says what they predict now.
@@ -431,4 +436,4 @@ def _local_path(text: str) -> Path:
         raise ModelError(f"{text!r} is no path: {error}") from error
 
 
-__all__ = ["AppState", "BenchmarkState", "OpenRequest"]
+__all__ = ["AppState", "BenchmarkState", "JobOptions", "OpenRequest"]

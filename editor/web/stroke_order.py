@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from editor.errors import EditorError, WorkspaceError
+from editor.errors import EditorError, NoProfileError, WorkspaceError
 from editor.web.messages import Message
 from editor.workspace.document import Refusal
 
@@ -26,6 +26,8 @@ class Answer:
     message: Message | None = None
     device_problem: str | None = None
     """Of a stroke of the Devices tab: what is wrong with it, "" for nothing."""
+    needs_profile: bool = False
+    """It was refused because the model has not been profiled."""
 
 
 class PageStrokes:
@@ -69,7 +71,8 @@ class PageStrokes:
                 except WorkspaceError:
                     raise
                 except EditorError as error:
-                    answer = Answer(message={"text": str(error), "bad": True})
+                    answer = Answer(message={"text": str(error), "bad": True},
+                                    needs_profile=isinstance(error, NoProfileError))
                 except Exception as error:  # a fault of ours: the page would send the stroke again for ever, and all after it
                     log.exception("the stroke %r failed", stroke.get("do"))
                     why = f"{type(error).__name__}: {error}"

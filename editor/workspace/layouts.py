@@ -42,6 +42,8 @@ class Layout:
     """Why there is no placement; "" when there is."""
     other_devices: bool = False
     """It was kept with another device table than that of the plan, and is solved for that one."""
+    ready_made: bool = False
+    """Nobody kept it under this name: it is a rule of another tool, a policy, or a single device."""
 
 
 def ready_made(now: Placement) -> list[Layout]:
@@ -50,7 +52,7 @@ def ready_made(now: Placement) -> list[Layout]:
     source = "estimate" if chosen_costs(now.settings) == "estimate" else best_source(now.graph, now.devices)
     within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
     made = READY_MADE | within | _on_one_device(now)
-    return [layout_of(name, _with_costs(settings, source), now) for name, settings in made.items()]
+    return [replace(layout_of(name, _with_costs(settings, source), now), ready_made=True) for name, settings in made.items()]
 
 
 def _on_one_device(now: Placement) -> dict[str, Settings]:
@@ -93,6 +95,24 @@ def differing(a: Placement, b: Placement) -> list[int]:
     """Ops that two layouts of one model assign to devices of different names."""
     names = [np.array([d.name for d in each.devices])[each.assignment.device] for each in (a, b)]
     return np.flatnonzero(a.constraints.placed & (names[0] != names[1])).tolist()
+
+
+def twins_of(layouts: Sequence[Layout]) -> dict[str, str]:
+    """Name of a ready-made layout -> name of an earlier layout that is the same plan.
+
+    Those with other devices, and those that were kept under a name of their own, are nobody's twin.
+    """
+    first: dict[tuple[bytes, bytes], str] = {}
+    twins: dict[str, str] = {}
+    for layout in layouts:
+        if layout.placement is None or layout.other_devices:
+            continue
+        placement = layout.placement
+        key = (placement.assignment.device[placement.placed_ops].tobytes(), placement.division.subgraph_of_op.tobytes())
+        if key in first and layout.ready_made:
+            twins[layout.name] = first[key]
+        first.setdefault(key, layout.name)
+    return twins
 
 
 def layout_of(name: str, settings: Settings, now: Placement, devices: Sequence[Device] | None = None,

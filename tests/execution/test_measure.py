@@ -176,6 +176,24 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
 
 
+def test_what_computes_an_output_has_its_time(tmp_path: Path) -> None:
+    """OpenVINO calls it after the output's tensor, fused with what follows or not: it had 0 s, and every plan took it."""
+    rng = np.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal((512, 512)).astype(np.float32), n) for n in ("w", "v")]
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node("Neg", ["x"], ["a"], "before"), node("MatMul", ["a", "w"], ["alone"], "plain"),
+         node("MatMul", ["a", "v"], ["b"], "fused"), node("Relu", ["b"], ["end"], "relu")], "outputs",
+        [value("x", onnx.TensorProto.FLOAT, [256, 512])],
+        [value("alone", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)], weights)
+    path = tmp_path / "outputs.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path)
+    for name, profile in profile_all(editor.load_model(path), editor.load_devices(BOX), 0.3).items():
+        assert not isinstance(profile, str), profile
+        assert profile.seconds["alone"] > 0.1 * profile.total, name
+        assert profile.seconds["b"] + profile.seconds["end"] > 0.1 * profile.total, name
+
+
 def test_ops_that_openvino_decomposes_keep_their_time(tmp_path: Path) -> None:
     """Its importer makes transposes and a GRUSequence of a GRU, under names of its own; their time is the GRU's."""
     rng = np.random.default_rng(0)

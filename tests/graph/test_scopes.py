@@ -82,6 +82,9 @@ def test_filters_know_times_and_units(whisper: Graph) -> None:
     assert slow and matching(placement, f"time > {limit * 1e6!r}us") == slow == matching(placement, f"time > {limit!r}")
     assert matching(placement, f"time > {limit * 1e3!r} ms", lambda: replace(costs, op=2 * costs.op)) != slow
     assert matching(placement, "bytes >= 1.5 MB") == matching(placement, "bytes >= 1500000") != []
+    assert matching(placement, "flops > 1e+6 and bytes > 1MB") == matching(placement, "flops > 1000000 and bytes > 1e6")
+    with pytest.raises(editor.EditorError, match="'bananas' is no unit; times are in ns, us, ms or s"):
+        matching(placement, "time > 3 bananas")
 
 
 @pytest.mark.parametrize("text", [

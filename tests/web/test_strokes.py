@@ -14,7 +14,7 @@ from editor.errors import EditorError
 from editor.execution.jobs.service import Job, JobService
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
-from editor.web.app_state import AppState
+from editor.web.app_state import AppState, JobOptions
 from editor.web.callbacks.detail import changed_detail
 from editor.web.callbacks.editing import _strokes
 from editor.web.drawing.collapsed import first_detail
@@ -176,7 +176,7 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, docum
     assert isinstance(jobs, GatedJobs)
     jobs.entered.clear()
     jobs.gate.clear()
-    starting = threading.Thread(target=state.start_job, args=(document, "benchmark", 0.1, "latency", 1))
+    starting = threading.Thread(target=state.start_job, args=(document, "benchmark", JobOptions(0.1)))
     starting.start()
     try:
         assert jobs.entered.wait(30)

@@ -18,7 +18,7 @@ from editor.placement.hints import hints
 from editor.placement.placement import Placement, solve
 from editor.placement.throughput import busiest_seconds
 from editor.web.panels.compare import _named
-from editor.workspace.layouts import READY_MADE, differing, figures, ready_made
+from editor.workspace.layouts import READY_MADE, differing, figures, ready_made, twins_of
 
 BOX = [{"name": "GPU"}, {"name": "CPU"}]
 
@@ -149,3 +149,15 @@ def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:
 def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml")
     assert [one.name for one in ready_made(plan.placement) if one.name.startswith("all on")] == ["all on ONNX Runtime"]
+
+
+def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> None:
+    layouts = ready_made(painted)
+    twins = twins_of(layouts)
+    assert twins["as ONNX Runtime would"] == "as OpenVINO would"
+    placements = {one.name: one.placement for one in layouts}
+    for name, twin in twins.items():
+        one, other = placements[name], placements[twin]
+        assert one is not None and other is not None and not differing(one, other)
+        assert one.division.subgraph_of_op.tolist() == other.division.subgraph_of_op.tolist()
+    assert not twins_of([replace(layout, ready_made=False) for layout in layouts])  # a kept one stays a row of its own

@@ -69,11 +69,12 @@ def onnx_node_of(model: Any, submodel: SubModel) -> dict[str, str]:
     """Names that the importer made up, with the node of the sub-model that each belongs to.
 
     One ONNX node may become several (a GRU: transposes, slices and a GRUSequence). The last of them keeps its name, with
-    that of the output where there are several; the others are found by following who reads them. Another import would
-    make up other names.
+    that of the output where there are several, or is called after its tensor where that is an output of the model; the
+    others are found by following who reads them. Another import would make up other names.
     """
     nodes = submodel.model.graph.node
-    known = {name: node.name for node in nodes for name in (node.name, *(f"{node.name}_{made}" for made in node.output))}
+    known = {name: node.name for node in nodes for name in (*node.output, *(f"{node.name}_{made}" for made in node.output))}
+    known |= {node.name: node.name for node in nodes}
     node_of: dict[str, str] = {}
     for op in reversed(model.get_ordered_ops()):
         name = op.get_friendly_name()

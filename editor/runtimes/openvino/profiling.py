@@ -38,13 +38,16 @@ def _ops_of_kernels(graph: Graph, submodel: SubModel, request: Any, made_up: Map
     index = {f"op{i}": i for i in range(len(graph))}
     mine = {int(node.name[2:]) for node in submodel.model.graph.node}
     executed = {p.node_name for p in request.request.profiling_info if p.status == p.Status.EXECUTED}
+    # OpenVINO calls what computes an output of the model after the output's tensor.
+    node_of_tensor = {tensor: node.name for node in submodel.model.graph.node for tensor in node.output if tensor not in index}
     names: dict[str, list[str]] = {}
     for op in request.compiled.get_runtime_model().get_ordered_ops():
         if op.get_friendly_name() not in executed:
             continue  # a constant or a no-op; its source may be in a kernel that does not list its name
         info = op.get_rt_info()
         listed = info["originalLayersNames"].astype(str).split(",") if "originalLayersNames" in info else []
-        names[op.get_friendly_name()] = [name.strip() for name in (*listed, op.get_friendly_name())]
+        given = [name.strip() for name in (*listed, op.get_friendly_name())]
+        names[op.get_friendly_name()] = [node_of_tensor.get(name, name) for name in given]
     claimed = {name for listed in names.values() for name in listed if name in index}
     anchors: dict[str, tuple[int, ...]] = {}
     for kernel, listed in names.items():  # "op5/WithoutBiases" is op 5, unless a kernel "op5" exists

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
 from editor.text import human_seconds
-from editor.web.app_state import AppState, BenchmarkState
+from editor.web.app_state import AppState, BenchmarkState, JobOptions
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.panels.charts import live_figure
@@ -37,8 +37,8 @@ def register(app: Dash, state: AppState) -> None:
         kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(str(ctx.triggered_id), "benchmark")
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            benchmark = await asyncio.to_thread(state.start_job, document, kind, float(seconds or 3), mode or "latency",
-                                            int(requests or 4), bool(memory))
+            options = JobOptions(float(seconds or 3), mode or "latency", int(requests or 4), bool(memory))
+            benchmark = await asyncio.to_thread(state.start_job, document, kind, options)
         except EditorError as error:
             return {"job": ""}, failed(str(error))
         return {"job": benchmark.job.id}, None
@@ -160,7 +160,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     result = result[0]
     found = result.rate if result.mode == "throughput" else f"median {human_seconds(result.total.median)}"
     set_props("bench-text", {"children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."})
-    if benchmark.version == document.version and result.mode == "latency":
+    if benchmark.version == document.version:
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
     set_props("bench-stale", {"children": stale(benchmark, document)})

@@ -92,7 +92,7 @@ def _follow(state: AppState, document_id: str) -> tuple[Any, Any]:
         document = state.document(document_id)
     except EditorError:
         raise PreventUpdate from None
-    ribbon = ribbon_of(document, state.measured_run(document))
+    ribbon = ribbon_of(document, state.measured(document))
     picture_plan(state, document, ribbon)
     return ribbon, plain(fallbacks_view(document))
 
@@ -178,7 +178,8 @@ def _notice(state: AppState, document: Document, answers: list[Answer], others: 
             number = names.index(answer.outcome.device)
             return refusal_notice(answer.outcome, number, document.devices[number].published.source)
         if answer.message is not None:
-            return notice(answer.message["text"], bad=answer.message["bad"])
+            profile = ("run-bench-profile", "Profile now") if answer.needs_profile else None
+            return notice(answer.message["text"], answer.message["bad"], profile)
     return notice(in_words(others, state.server_name)) if others else None
 
 

@@ -116,8 +116,9 @@ def page_at(state: AppState, path: str) -> Any:
 
 def _page(state: AppState, document: Document) -> Any:
     """The page of a document, which is in the list of recent work from now on."""
-    picture_plan(state, document, ribbon_of(document))
-    return editor_page(document)
+    ribbon = ribbon_of(document, state.measured(document))
+    picture_plan(state, document, ribbon)
+    return editor_page(document, ribbon, state.job_options(document))
 
 
 def _whole(value: object) -> bool:

@@ -21,8 +21,10 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
 
     Args:
         document: the plan.
-        result: a benchmark of exactly this plan, in mode latency.
+        result: a benchmark of exactly this plan; one of throughput says nothing of the order in time, and is left out.
     """
+    if result is not None and result.mode != "latency":
+        result = None
     placement = document.placement
     costs, basis = plan_costs(document)
     placed, device, count = placement.placed_ops, placement.assignment.device, len(placement.subgraphs)

@@ -11,11 +11,12 @@ from dash import dcc, html
 
 from editor.text import human_bytes
 from editor.web import controls
+from editor.web.app_state import JobOptions
 from editor.web.controls import plain
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops
-from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.styles import stylesheet
+from editor.web.messages import Ribbon
 from editor.web.panels import inspector
 from editor.web.panels.benchmark_panel import benchmark_panel
 from editor.web.panels.compare import compare_panel
@@ -34,14 +35,14 @@ DETAILS = [{"value": "ops", "label": "Every op"}, {"value": "blocks", "label": "
            {"value": "subgraphs", "label": "Subgraphs"}]
 
 
-def editor_page(document: Document) -> html.Div:
-    """Everything there is to see of a document."""
+def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
+    """Everything there is to see of a document; ``options`` are those of its last measurement."""
     return html.Div([
         dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
         dcc.Store(id="strokes"), dcc.Store(id="next-stroke"), dcc.Store(id="confirmed"), dcc.Store(id="selection"),
         dcc.Store(id="cancel-change"), dcc.Store(id="change-cancelled"),
         dcc.Store(id="applied"), dcc.Store(id="linked"),
-        dcc.Store(id="ribbon", data=ribbon_of(document)), dcc.Store(id="ribbon-drawn"),
+        dcc.Store(id="ribbon", data=ribbon), dcc.Store(id="ribbon-drawn"),
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),
         dcc.Store(id="map-request"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
         dcc.Store(id="panes-request"), dcc.Store(id="panes-data"), dcc.Store(id="comparison-request"),
@@ -62,7 +63,7 @@ def editor_page(document: Document) -> html.Div:
                        className="edges", **{"aria-label": "Panel sizes"}), _palette()),
         html.Aside(controls.Later(plain(inspector.plan(document))), id="inspector", className="panel",
                    **{"aria-label": "Inspector"}),
-        _dock(document),
+        _dock(document, options),
         html.Footer(plain(status(document)), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
     ], id="editor")
 
@@ -209,10 +210,10 @@ def _help() -> list[Any]:
                    className="hint")]
 
 
-def _dock(document: Document) -> html.Section:
+def _dock(document: Document, options: JobOptions) -> html.Section:
     panels = {"fallbacks": fallbacks_panel(document), "subgraphs": subgraph_table(document),
               "transfers": transfer_table(document), "memory": html.Div(id="memory", className="bench"),
-              "benchmark": benchmark_panel(document), "devices": device_form_panel(document), "rules": rules_panel(),
+              "benchmark": benchmark_panel(document, options), "devices": device_form_panel(document), "rules": rules_panel(),
               "compare": compare_panel(document.graph.define)}
     # The grids' script is as large as all others together: it comes when one of their tabs is opened.
     tabs = [{"value": name, "label": name.capitalize(), "lazy": name in ("subgraphs", "transfers")} for name in panels]

@@ -14,7 +14,7 @@ from editor.kinds import Kind, kind_of_run
 from editor.placement.device_profile import DeviceProfile
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
-from editor.web.app_state import BenchmarkState
+from editor.web.app_state import BenchmarkState, JobOptions
 from editor.web.panels.parts import kind_badge, problem
 from editor.web.panels.tables import bytes_column, data_table, device_column, number_column
 from editor.web.panels.timeline import timeline
@@ -24,8 +24,8 @@ from editor.workspace.history import Run
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 
 
-def benchmark_panel(document: Document) -> html.Div:
-    """What stands in the Benchmark tab."""
+def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
+    """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
     return html.Div([
         html.Div([
             controls.Button("Start", id="bench-start", primary=True, icon="play"),
@@ -34,12 +34,13 @@ def benchmark_panel(document: Document) -> html.Div:
                             title="Corrects the profiles by the last benchmark: of latency, with a profile for every device of "
                                   "the plan, and no planned device"),
             controls.Button("Cancel", id="bench-cancel", disabled=True),
-            controls.Field(id="bench-seconds", type="number", label="Seconds", value=3, min=0.5, max=600, step="any", width=92),
-            controls.Select(id="bench-mode", label="Mode", value="latency", width=130, data=[
+            controls.Field(id="bench-seconds", type="number", label="Seconds", value=options.seconds, min=0.5, max=600,
+                           step="any", width=92),
+            controls.Select(id="bench-mode", label="Mode", value=options.mode, width=130, data=[
                 {"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
-            controls.Field(id="bench-requests", type="number", label="In flight", value=4, min=1, max=64, width=86,
-                           disabled=True),
-            controls.Checkbox(id="bench-memory", label="Memory too", checked=False),
+            controls.Field(id="bench-requests", type="number", label="In flight", value=options.requests, min=1, max=64,
+                           width=86, disabled=options.mode == "latency"),
+            controls.Checkbox(id="bench-memory", label="Memory too", checked=options.memory),
             html.Div([html.Div("Not run yet.", id="bench-text"),
                       html.Progress(id="bench-progress", value="0", max="100", **{"aria-label": "Benchmark progress"}),
                       ], className="bench-progress"),

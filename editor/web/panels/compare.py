@@ -17,7 +17,7 @@ from editor.web import controls
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout, differing, figures
+from editor.workspace.layouts import Layout, differing, figures, twins_of
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
@@ -90,9 +90,14 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
     colours = colours_of(document, [d for layout in layouts if layout.placement is not None for d in layout.placement.devices])
     slowest = base["predicted"]
     rows, bars = [], []
+    twins = twins_of(layouts)
     for layout in layouts:
         if layout.placement is None:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
+            continue
+        if (twin := twins.get(layout.name)) is not None:
+            same = html.Td(["the same plan as ", html.B(twin)], colSpan=8, className="hint")
+            rows.append(html.Tr([html.Td(_tick(layout.name)), html.Td(layout.name), same]))
             continue
         own_costs, own_basis = layout_costs(document, layout)
         row = figures(layout.placement, own_costs)

@@ -9,9 +9,10 @@ from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
 
-def notice(text: str, bad: bool = False) -> html.Div:
-    """A message that can be closed."""
-    return html.Div([html.Div(text, className="message"), _close()], className="note bad" if bad else "note",
+def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None) -> html.Div:
+    """A message that can be closed; ``command`` is one of the page (`assets/commands.js`) that helps, and its words."""
+    way = html.Button(command[1], className="tool small", **{"data-command": command[0]}) if command else None
+    return html.Div([html.Div(text, className="message"), way, _close()], className="note bad" if bad else "note",
                     role="alert" if bad else "status")
 
 
