@@ -299,7 +299,8 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page = fresh
     page.click("role=tab[name=Benchmark]")
     page.fill("#bench-seconds", "0.5")
-    page.click("#bench-profile")
+    page.select_option("#costs", "measured")
+    page.get_by_role("button", name="Profile now").click()
     expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
     expect(page.locator("#status")).to_contain_text("prediction from profile")
     tab(page, "Compare")

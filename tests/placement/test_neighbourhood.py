@@ -14,6 +14,7 @@ import editor
 from editor.errors import EditorError
 from editor.placement.placement import Settings, solve
 from editor.placement.policies import neighbourhood
+from editor.placement.policies.filling import filled_by_regions
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, improve, value_of
 from editor.placement.policies.problem import Problem, Tensor
 from editor.placement.policies.relaxation import relaxed_bound
@@ -109,3 +110,35 @@ def test_a_search_that_is_no_number_of_seconds_is_an_error(seconds: object) -> N
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     with pytest.raises(EditorError, match="search"):
         editor.partition(graph, "HETERO:GPU,NPU,CPU", policy="optimal", policy_options={"search": seconds})
+
+
+@st.composite
+def repeated_layers(draw: st.DrawFn) -> tuple[Problem, np.ndarray]:
+    """A chain of layers of two nodes on a fast device with little room and a slow one with all, and bytes of tensors."""
+    layers, room = draw(st.integers(2, 8)), draw(st.integers(2, 12))
+    time = np.tile([[1.0, 5.0], [0.2, 0.3]], (layers, 1)) * 1e-3
+    size = np.tile([float(draw(st.integers(1, 4))), 0.0], layers)
+    cost = draw(st.integers(1, 9)) * 1e-4
+    tensors = [Tensor(i, (i + 1,), (cost, cost), (cost, cost)) for i in range(2 * layers - 1)]
+    bytes_there = np.array(draw(st.lists(st.integers(0, 6), min_size=2 * layers, max_size=2 * layers)), np.float64)
+    return Problem.build(time, np.ones((2 * layers, 2), bool), size, np.array([float(room), np.inf]), tensors), bytes_there
+
+
+@settings(max_examples=60)
+@given(repeated_layers())
+def test_a_device_with_little_room_gets_some_of_the_layers_that_repeat(made: tuple[Problem, np.ndarray]) -> None:
+    """A price per byte keeps all of them off it, or none: they gain the same for each byte."""
+    problem, tensors = made
+    ideal, slow = np.zeros(len(problem), np.int64), np.ones(len(problem), np.int64)
+
+    def fits(label: np.ndarray) -> bool:
+        here = label == 0
+        return bool(problem.size[here].sum() + tensors[here].max(initial=0.0) <= problem.capacity[0])
+
+    found = list(filled_by_regions(problem, ideal, tensors, fits))
+    assert all(fits(label) and problem.fits(label) for label in found)
+    least = min(value_of(problem, label, TOTAL) for label in [*found, slow])
+    assert not (problem.used(ideal) > problem.capacity).any() or found
+    first_layer = np.where(np.arange(len(problem)) < 2, 0, 1)
+    if found and fits(first_layer):
+        assert least <= value_of(problem, first_layer, TOTAL) + 1e-12

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from conftest import write_dag
 from hypothesis import given, settings
@@ -25,6 +26,22 @@ SIZE = 16
 """Bytes of each tensor of a ``write_dag`` model."""
 APART = [{"name": n, "backendName": "NPU"} for n in "ABC"]
 TOGETHER = [{"name": n, "backendName": "CPU"} for n in "ABC"]
+
+
+def write_mlp(path: Path, layers: int, width: int) -> Path:
+    """Layers of a MatMul with weights of its own and an Erf."""
+    nodes, weights, before = [], [], "x"
+    for layer in range(layers):
+        name = f"layers.{layer}"
+        weights.append(onnx.numpy_helper.from_array(np.ones((width, width), np.float32), f"{name}.weight"))
+        nodes += [onnx.helper.make_node("MatMul", [before, f"{name}.weight"], [f"{name}/MatMul"], f"{name}/MatMul"),
+                  onnx.helper.make_node("Erf", [f"{name}/MatMul"], [f"{name}/Erf"], f"{name}/Erf")]
+        before = f"{name}/Erf"
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(nodes, "mlp", [value("x", onnx.TensorProto.FLOAT, [8, width])],
+                                   [value(before, onnx.TensorProto.FLOAT, [8, width])], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
 
 
 def plan_of(predecessors: list[list[int]], devices: list[int], table: list[dict[str, str]], kind: str) -> Placement:
@@ -194,6 +211,22 @@ def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobi
     with pytest.raises(editor.EditorError, match=over) as error:
         editor.partition(mobilenet, alone, policy="memory", capabilities=[Capability.everything(mobilenet)])
     assert "Heaviest tensors there: " in str(error.value), "constants alone would fit"
+
+
+def test_layers_that_repeat_fill_a_device_as_far_as_there_is_room(tmp_path: Path) -> None:
+    """None of them went there: what keeps one off by its bytes keeps off all. And the reason was said to be transfers."""
+    graph = editor.load_model(write_mlp(tmp_path / "mlp.onnx", layers=8, width=256))
+    table = [{"name": "NPU", "peakCompute": "1e13", "peakDramBw": "1e11", "link": {"bandwidth": "1e10", "latency": "1e-6"},
+              "nonSupportedNodes": "Erf"}, {"name": "CPU", "peakCompute": "1e9", "peakDramBw": "1e9"}]
+    able = [Capability.everything(graph)] * 2
+    whole = editor.partition(graph, table, policy="optimal", capabilities=able)
+    limit = int(whole.run_memory.peaks["NPU"] * 0.6)
+    assert whole.placement.op_counts["NPU"] == 8
+    plan = editor.partition(graph, [{**table[0], "memory": str(limit)}, table[1]], policy="memory", capabilities=able)
+    assert plan.run_memory.peaks["NPU"] <= limit
+    assert plan.placement.op_counts["NPU"] in (4, 5)
+    left = [key for key, device in plan.affinity.items() if device == "CPU" and "Erf" not in key]
+    assert left and all(plan.why(key).because.startswith("no room on NPU") for key in left)
 
 
 def test_the_error_is_about_the_closest_placement_and_not_about_all_on_one_device(mobilenet: Graph) -> None:

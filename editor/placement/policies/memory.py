@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from editor.errors import EditorError
+from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import Costs, price
-from editor.placement.device_memory import heaviest, weight_bytes, weight_shrinkage
+from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.optimal import candidates, device_of_all_ops, lower_bound
+from editor.placement.policies.filling import filled_by_regions, filled_in_order
+from editor.placement.policies.memory_words import Excess, memory_reasons, too_large
+from editor.placement.policies.neighbourhood import TOTAL, improve
+from editor.placement.policies.optimal import MAX_SEARCHED_OPS, candidates, device_of_all_ops, lower_bound, search_seconds
 from editor.placement.policies.pipeline import pipeline
 from editor.placement.policies.problem import Floats, Problem
-from editor.placement.policies.task import Assignment, Task, reasons
-from editor.placement.run_memory import RunMemory, run_memory
-from editor.placement.subgraphs.minimal import minimal
-from editor.text import human_bytes
+from editor.placement.policies.task import Assignment, Task
+from editor.placement.run_memory import RunMemory
 
-_STEPS, _LARGEST = 12, 3
+_STEPS = 12
 _ROOM_SHARES = (1.0, 0.85, 0.7, 0.5)
 """Of a limit that weights may have, where one device is filled after the other; the rest is for tensors."""
 _TENSOR_SHARES = (1.0, 0.6, 0.3)
 """Of a full device's memory: ops beside more tensors leave it first. Which pays depends on what fills it."""
 _CLOSE = 1.02
 """Times the bound: good enough."""
+_GOOD_ENOUGH = 1.001
+"""Times the bound: nothing is left to search."""
+_SEARCHES = 3
 _ROUNDS = 16
 """Of less room for weights, or fewer ops with large tensors, until the peak fits."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Excess:
-    """A placement that needs more memory than there is."""
-
-    total: float
-    """bytes"""
-    over: Floats
-    """[device] bytes; negative where there is room"""
-    device: Ints
-    """[op]"""
-    needed: RunMemory
-
-    @classmethod
-    def of(cls, task: Task, device: Ints, limits: Floats) -> _Excess:
-        """What a placement needs beyond the limits; ``total`` is 0 where it fits."""
-        constraints = task.constraints
-        needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
-        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
-        return cls(float(np.maximum(over, 0).sum()), over, device, needed)
 
 
 def memory(task: Task) -> Assignment:
@@ -66,8 +50,9 @@ def memory(task: Task) -> Assignment:
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
-    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size))
     whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
+    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size),
+                  *_by_regions(task, whole, costs, limits))
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
     closest = None
     for share in _TENSOR_SHARES:
@@ -76,14 +61,16 @@ def memory(task: Task) -> Assignment:
         if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
             break
     if best is not None:
+        best = _searched(task, whole, costs, limits, shrinkage, best, bound)
         total, device = best
-        because = _reasons(task, costs, device, limits, size[:, None] / shrinkage)
+        ideal = device_of_all_ops(task, placed, _without_limits(task, whole, costs))
+        because = memory_reasons(task, costs, device, limits, size[:, None] / shrinkage, ideal)
         return Assignment(device, because, total, min(bound, total), "latency within memory", costs.estimated)
-    raise EditorError(_too_large(task, size, limits, shrinkage, closest))
+    raise EditorError(too_large(task, size, limits, shrinkage, closest))
 
 
 def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, best: tuple[float, Ints] | None,
-              share: float) -> tuple[tuple[float, Ints] | None, _Excess | None]:
+              share: float) -> tuple[tuple[float, Ints] | None, Excess | None]:
     """The cheapest placement that fits, and that which lacks least; each round has less room, or fewer ops with large tensors.
 
     Args:
@@ -109,7 +96,7 @@ def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage:
         for total, device in sorted(fitting, key=lambda item: item[0]):
             if best is not None and total >= best[0]:
                 break
-            excess = _Excess.of(task, device, limits)
+            excess = Excess.of(task, device, limits)
             if not excess.total:
                 best = total, device
                 break
@@ -130,6 +117,47 @@ def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage:
     return best, closest
 
 
+def _searched(task: Task, problem: Problem, costs: Costs, limits: Floats, shrinkage: Floats, best: tuple[float, Ints],
+              bound: float) -> tuple[float, Ints]:
+    """The placement, improved by large neighbourhood search with the room that its tensors leave for weights.
+
+    Args:
+        task: what is placed.
+        problem: with all memory for weights.
+        costs: of the task.
+        limits: [device] bytes.
+        shrinkage: [device] as ``weight_shrinkage`` returns it.
+        best: price and devices of a placement that fits.
+        bound: no placement costs less.
+    """
+    seconds = search_seconds(task.options)
+    if not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
+        return best
+    room, placed = _room_for_weights(Excess.of(task, best[1], limits), limits, shrinkage), task.placed
+    for _ in range(_SEARCHES):
+        if best[0] <= bound * _GOOD_ENOUGH or task.should_stop():
+            break
+        priced = replace(problem, capacity=room, enter=problem.enter + costs.most_per_subgraph / 2)
+        label = improve(priced, best[1][placed], TOTAL, seconds / _SEARCHES, 0.0, task.should_stop).label
+        device = device_of_all_ops(task, placed, label)
+        excess, total = Excess.of(task, device, limits), price(task.constraints.graph, costs, device, placed).total
+        if not excess.total and total < best[0]:
+            best = total, device
+        elif not excess.total:
+            break
+        # Other ops hold other tensors; the best placement has room for its own in any case.
+        room = np.minimum(room, _room_for_weights(excess, limits, shrinkage))
+        if not replace(problem, capacity=room).fits(best[1][placed]):
+            break
+    return best
+
+
+def _room_for_weights(found: Excess, limits: Floats, shrinkage: Floats) -> Floats:
+    """[device] bytes of weights that fit beside the tensors of a placement."""
+    tensors = np.array([float(each.peak - each.constants) for each in found.needed.devices])
+    return np.asarray((limits - tensors) * shrinkage, np.float64)
+
+
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
     """Price and devices of contiguous pipeline stages, where they fit."""
     constraints, placed = task.constraints, task.placed
@@ -137,7 +165,7 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
         device = pipeline(task).device
     except EditorError:
         return None
-    if _Excess.of(task, device, limits).total:
+    if Excess.of(task, device, limits).total:
         return None
     return price(constraints.graph, costs, device, placed).total, device
 
@@ -157,37 +185,40 @@ def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, si
     for share in _ROOM_SHARES:
         room = np.where(np.isfinite(limits), limits * shrinkage * share, np.inf)
         problem = Problem.of(graph, costs, constraints.allowed, placed, room, size)
-        for number, label in _filled(problem):
+        for number, label in filled_in_order(problem):
             if number in done:
                 continue
             device = device_of_all_ops(task, placed, label)
-            if not _Excess.of(task, device, limits).total:
+            if not Excess.of(task, device, limits).total:
                 done.add(number)
                 yield price(graph, costs, device, placed).total, device
 
 
-def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> _Excess:
+def _by_regions(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Iterable[tuple[float, Ints]]:
+    """Price and devices where full devices have as many regions of a placement without limits as fit with their tensors."""
+    graph, placed = task.constraints.graph, task.placed
+
+    def fits(label: Ints) -> bool:
+        return not task.should_stop() and not Excess.of(task, device_of_all_ops(task, placed, label), limits).total
+
+    tensors = op_bytes(graph)[placed] - problem.size
+    for ideal in candidates(problem, costs):
+        for label in filled_by_regions(problem, ideal, tensors, fits, costs.most_per_subgraph / 2):
+            device = device_of_all_ops(task, placed, label)
+            yield price(graph, costs, device, placed).total, device
+
+
+def _without_limits(task: Task, problem: Problem, costs: Costs) -> Ints:
+    """[node] device of the cheapest candidate, if there were no limits."""
+    graph, placed = task.constraints.graph, task.placed
+    return min(candidates(problem, costs), key=lambda label: price(graph, costs, device_of_all_ops(task, placed, label),
+                                                                   placed).total)
+
+
+def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:
     """Of the placements that the policy tries, the one that lacks the fewest bytes."""
-    found = [_Excess.of(task, device_of_all_ops(task, task.placed, label), limits) for label in candidates(problem, costs)]
+    found = [Excess.of(task, device_of_all_ops(task, task.placed, label), limits) for label in candidates(problem, costs)]
     return min(found, key=lambda each: each.total)
-
-
-def _reasons(task: Task, costs: Costs, device: Ints, limits: Floats, size: Floats) -> Callable[[int], str]:
-    """As `reasons`; where the fastest device of an op has no room for it, that is why it is elsewhere.
-
-    ``size`` is [op, device] bytes of the op's constants there.
-    """
-    constraints, plain, needed = task.constraints, reasons(task, costs, device), _Excess.of(task, device, limits).needed
-
-    def because(op: int) -> str:
-        times = np.where(constraints.allowed[op], costs.op[op], np.inf)
-        fastest = int(times.argmin())
-        name, weights = constraints.devices[fastest].name, int(size[op, fastest])
-        if times[fastest] == times[device[op]] or needed.peaks[name] + weights <= limits[fastest]:
-            return plain(op)
-        room = f"{human_bytes(needed.peaks[name])} of {human_bytes(int(limits[fastest]))} are taken"
-        return f"no room on {name}, which is faster for it: {room}, and it has {human_bytes(weights)} of constants"
-    return because
 
 
 def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats, share: float) -> Bools | None:
@@ -207,7 +238,7 @@ def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limi
 
 def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
     """Yields placements whose weights fit."""
-    for label in (*candidates(problem, costs), *(label for _, label in _filled(problem))):
+    for label in (*candidates(problem, costs), *(label for _, label in filled_in_order(problem))):
         if problem.fits(label):
             yield label
     penalty = np.zeros(problem.time.shape[1])
@@ -220,63 +251,3 @@ def _fitting(problem: Problem, costs: Costs) -> Iterable[Ints]:
             yield label
             return
         penalty[over] = np.maximum(penalty[over] * 2, scale * 0.25 * 2 ** (step / 2))
-
-
-def _filled(problem: Problem) -> Iterable[tuple[int, Ints]]:
-    """Yields numbered placements that fill one device after the other, in table order and in reverse."""
-    devices = problem.time.shape[1]
-    for number, order in enumerate((list(range(devices)), list(range(devices))[::-1])):
-        label, left = np.zeros(len(problem), np.int64), problem.capacity.copy()
-        current = 0
-        for node in range(len(problem)):
-            usable = [d for d in order if problem.allowed[node, d] and problem.size[node] <= left[d]]
-            if not usable:
-                break
-            later = [d for d in usable if order.index(d) >= current]
-            chosen = later[0] if later else usable[0]
-            if problem.size[node] > 0:
-                current = max(current, order.index(chosen))
-            label[node] = chosen
-            left[chosen] -= problem.size[node]
-        else:
-            yield number, label
-
-
-def _too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, closest: _Excess | None) -> str:
-    """Why nothing fits, one line for each thing that can be changed."""
-    constraints = task.constraints
-    names, placed = [d.name for d in constraints.devices], np.zeros(len(constraints.graph), bool)
-    placed[task.placed] = True
-    lines = ["The model does not fit into the memory of its devices."]
-    needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
-    if needed > room:
-        least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
-        lines.append(f"Its constants take {least}{int(needed):,} bytes, all devices together have {int(room):,}: "
-                     f"{int(needed - room):,} bytes too few.")
-    only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
-    for d, name in enumerate(names):
-        forced = float(size[only[:, d]].sum() / shrinkage[d])
-        if forced > limits[d]:
-            lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
-    if closest is None:
-        own = " (in their own type)" if (shrinkage > 1).any() else ""
-        lines.append(f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}.")
-        return "\n".join(lines)
-    lines.append("The closest placement that was found:")
-    for d, name in enumerate(names):
-        if closest.over[d] > 0:
-            lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
-    return "\n".join(lines)
-
-
-def _what_fills(closest: _Excess, d: int, name: str, limit: float, ops: Bools, size: Floats) -> list[str]:
-    """What a device holds at its peak: constants and tensors, and the largest of them."""
-    memory = closest.needed.devices[d]
-    lines = [f"{name} is over by {int(closest.over[d]):,} bytes (limit {int(limit):,}): {memory.constants:,} of constants and "
-             f"{memory.peak - memory.constants:,} of tensors at once."]
-    if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
-        own = " (in their own type)" if closest.needed.devices[d].constants < size[ops].sum() else ""
-        lines.append(f"Heaviest constants there{own}: {', '.join(constants)}.")
-    if tensors := closest.needed.at_peak(d)[:_LARGEST]:
-        lines.append(f"Heaviest tensors there: {', '.join(f'{t.tensor} ({t.bytes:,} bytes, {t.kind})' for t in tensors)}.")
-    return lines

@@ -27,7 +27,7 @@ _SPLIT_MARGIN = 1.05
 SEARCH_SECONDS = 0.5
 """Budget of the search where the options give none: short enough for every stroke in the page."""
 _MAX_SEARCH_SECONDS = 600
-_MAX_SEARCHED_OPS = 3_000
+MAX_SEARCHED_OPS = 3_000
 """Most ops for which a short search pays."""
 
 
@@ -92,7 +92,7 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
         known.insert(0, pipeline(task).device[placed])
     value, first = min((value_of(problem, label, BUSIEST), number) for number, label in enumerate(known))
     found = Improved(known[first], value, busiest_bound(problem))
-    if len(problem) <= _MAX_SEARCHED_OPS and not task.should_stop():
+    if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
     if (alone := _fastest_alone(problem, costs)) is not None:
@@ -123,7 +123,7 @@ def _searched(task: Task, problem: Problem, costs: Costs, bound: float) -> Itera
     Launch overhead is approximated by a price on every transfer, as for the cuts.
     """
     seconds = search_seconds(task.options)
-    if problem.time.shape[1] <= 2 or not 0 < len(problem) <= _MAX_SEARCHED_OPS or not seconds:
+    if problem.time.shape[1] <= 2 or not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
         return
     launch = costs.most_per_subgraph
     fastest = np.where(problem.allowed, problem.time, np.inf).argmin(axis=1).astype(np.int64)
