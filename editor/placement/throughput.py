@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from editor.placement.costs import Costs, processors, subgraph_overheads
+from editor.placement.costs import Costs, processors
 from editor.placement.placement import Placement, Settings
-from editor.placement.policies.problem import Problem
+from editor.placement.policies.problem import Problem, busiest_load
 
 
 def aims_at_throughput(settings: Settings) -> bool:
@@ -21,12 +19,8 @@ def busiest_seconds(placement: Placement, costs: Costs) -> float:
     No processor is busy for longer than a whole run, which a profile may have measured to be faster than the sum of its ops.
     """
     placed = placement.placed_ops
-    processor = processors(placement.devices)
-    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processor)
-    device = placement.assignment.device
-    busy = problem.busy(device[placed])
-    number, launches = subgraph_overheads(placement.graph, costs, device, placed)
-    busiest = float((busy + np.bincount(processor[number], launches, len(busy))).max(initial=0.0))
+    problem = Problem.of(placement.graph, costs, placement.constraints.allowed, placed, processor=processors(placement.devices))
+    busiest = busiest_load(placement.graph, costs, problem, placement.assignment.device, placed)
     return min(busiest, placement.price(costs).total)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -18,7 +18,7 @@ from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
 from editor.placement.policies.pipeline import busiest_bound, pipeline
-from editor.placement.policies.problem import Problem
+from editor.placement.policies.problem import Problem, busiest_load
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
@@ -81,6 +81,8 @@ def _least_latency(task: Task) -> Assignment:
 def _least_busy(task: Task, start: Assignment) -> Assignment:
     """Least load of the busiest processor: the best known placement, improved by large neighbourhood search.
 
+    The search knows no launches; of what it found and what it started from, the load with launches decides.
+
     Known are contiguous pipeline stages, where the constraints allow them, the placement of least latency, and its candidates.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
@@ -95,13 +97,24 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
+    bound = found.bound + float(costs.launch.min(initial=0.0))  # what is busiest was launched once, at least
+    found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
         seconds, label = alone
         if seconds <= found.value * _SPLIT_MARGIN or (found.label == found.label[:1]).all():
             found = Improved(label, seconds, found.bound)
-        found = replace(found, bound=min(found.bound, seconds))
+        bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
-    return Assignment(device, reasons(task, costs, device), found.value, found.bound, "busiest device", costs.estimated)
+    return Assignment(device, reasons(task, costs, device), found.value, min(bound, found.value), "busiest device",
+                      costs.estimated)
+
+
+def _least_with_launches(task: Task, problem: Problem, costs: Costs, labels: Sequence[Ints]) -> Improved:
+    """The placement whose busiest processor has the least to do, launches included."""
+    graph, placed = task.constraints.graph, task.placed
+    loads = [busiest_load(graph, costs, problem, device_of_all_ops(task, placed, label), placed) for label in labels]
+    best = int(np.argmin(loads))
+    return Improved(labels[best], loads[best], 0.0)
 
 
 def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:

@@ -12,7 +12,7 @@ from editor.graph.graph import Ints
 from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
-from editor.placement.policies.problem import Floats, Problem, Tensor
+from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
@@ -60,8 +60,9 @@ def pipeline(task: Task) -> Assignment:
         if fewer is None:
             break
         tried[placed] = fewer
-    return Assignment(device, _reasons(task, device), float(problem.busy(device[placed]).max()),
-                      busiest_bound(problem), "busiest device", costs.estimated)
+    load, once = busiest_load(constraints.graph, costs, problem, device, placed), float(costs.launch.min(initial=0.0))
+    bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
+    return Assignment(device, _reasons(task, device), load, bound, "busiest device", costs.estimated)
 
 
 def _reasons(task: Task, device: Ints) -> Callable[[int], str]:

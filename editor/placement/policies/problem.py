@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from editor.graph.graph import Bools, Graph, Ints, Rows
-from editor.placement.costs import Costs
+from editor.placement.costs import Costs, subgraph_overheads
 
 Floats = npt.NDArray[np.float64]
 
@@ -131,3 +131,18 @@ class Problem:
     def fits(self, label: Ints) -> bool:
         """Whether every node is on an allowed device and all weights fit."""
         return bool(self.allowed[np.arange(len(label)), label].all() and (self.used(label) <= self.capacity + 1e-6).all())
+
+
+def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, placed: Ints) -> float:
+    """Seconds that the busiest processor works in one run, with the launches of its subgraphs.
+
+    Args:
+        graph: the model.
+        costs: times.
+        problem: made of both and of ``placed``.
+        device: [op].
+        placed: ops with a device of their own, in topological order.
+    """
+    busy = problem.busy(device[placed])
+    number, launches = subgraph_overheads(graph, costs, device, placed)
+    return float((busy + np.bincount(problem.processors[number], launches, len(busy))).max(initial=0.0))
