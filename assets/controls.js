@@ -193,13 +193,19 @@
     const setValue = (next) => props.setProps({ value: next, changes: (props.changes || 0) + 1 });
     const value = props.value || [],
       known = choices(data);
-    const [text, setText] = useState("");
+    const [text, setText] = useState(""),
+      [unknown, setUnknown] = useState("");
 
-    /** @param {string} raw */
+    /** @param {string} raw one, or several with commas between them; what is not known stays to be corrected */
     function add(raw) {
-      const found = known.find((each) => each.value === raw || each.label === raw);
-      setText(found ? "" : raw);
-      if (found && !value.includes(found.value)) setValue([...value, found.value]);
+      const words = raw.split(",").flatMap((word) => word.trim() || []),
+        is = (/** @type {string} */ name, /** @type {string} */ word) => name.toLowerCase() === word.toLowerCase(),
+        found = words.map((word) => known.find((each) => is(each.value, word) || is(each.label, word))?.value),
+        wrong = words.filter((_, i) => !found[i]),
+        more = found.flatMap((one) => (one && !value.includes(one) ? one : []));
+      setText(wrong.join(", "));
+      setUnknown(wrong.length ? `Nothing is called ${wrong.join(", ")} here.` : "");
+      if (more.length) setValue([...value, ...new Set(more)]);
     }
     /** @param {string} gone */
     const remove = (gone) => setValue(value.filter((each) => each !== gone));
@@ -245,7 +251,10 @@
         if (!how || how === "insertReplacementText")
           add(raw); // chosen from the suggestions
         else setText(raw);
+        setUnknown("");
       },
+      onBlur: () => text && add(text),
+      "aria-invalid": unknown ? "true" : undefined,
       /** @param {KeyboardEvent} event */
       onKeyDown: (event) => {
         if (event.key === "Enter") add(text);
@@ -271,6 +280,7 @@
       props.label && h("span", { className: "field-label" }, props.label),
       h("div", { className: "several-box" }, value.length > 0 && h("ul", {}, chosen), search ? typed : picked),
       search && h("datalist", { id: list }, options(choices(left))),
+      unknown && h("span", { className: "hint warn", role: "alert" }, unknown),
     );
   }
 

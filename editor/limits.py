@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from editor.errors import EditorError, LimitError
+from editor.quantities import parse_bytes
 
 PREFIX = "HETERO_LIMIT_"
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
 _BASE_BYTES = 3 << 29
 _BYTES_PER_BYTE = 32
 """Memory for a model without a limit that somebody chose: 1.5 GiB, and 32 bytes for each of its file.
@@ -80,10 +80,8 @@ def _number(name: str, text: str) -> float | int:
 
 def size_of(text: str) -> float:
     """Bytes of a size such as ``8GiB``; NaN where it is none."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        return math.nan
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " "))
+    size = parse_bytes(text)
+    return math.nan if size is None else size
 
 
 def exceeded(what: str, name: str, example: str) -> LimitError:

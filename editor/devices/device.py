@@ -13,10 +13,10 @@ from editor.devices.published import Published
 class Link:
     """The connection between a device and host memory."""
 
-    bandwidth: float
-    """bytes/s"""
-    latency: float
-    """seconds per transfer"""
+    bandwidth: float | None = None
+    """bytes/s; None: what is assumed of such a device"""
+    latency: float | None = None
+    """seconds per transfer; None: what is assumed of such a device"""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class AvailableDevice:
         parts = [self.hardware or self.vendor]
         if self.memory:
             parts.append(human_bytes(self.memory))
-        if self.link:
+        if self.link and self.link.bandwidth:
             parts.append(f"link of {human_bytes(int(self.link.bandwidth))}/s")
         if self.memory_space != "cpu":
             parts.append(f"memory of its own ({self.memory_space})")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +27,7 @@ from editor.devices.published_keys import published_of
 from editor.devices.vocabulary import op_name
 from editor.devices.wire_types import WIRE_TYPES
 from editor.errors import DeviceTableError
+from editor.quantities import parse_bytes, parse_bytes_per_second, parse_seconds, parse_work_per_second
 from editor.yaml_text import YamlError, load_yaml
 
 MAX_DEVICES = 64
@@ -42,7 +43,6 @@ _IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "
                        "peakDramBw", "peakCompute")
 _WITH_PRESET = re.compile(r"([^()]*)\(([^()]*)\)")
 """``NPU(edgetpu)``, ``NPU(edgetpu as int8)``"""
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 Spec = str | Path | Sequence[Mapping[str, Any]]
 
@@ -145,7 +145,7 @@ def _from_entries(entries: list[dict[str, Any]], lines: list[str], source: str) 
         raise DeviceTableError(f"{source}: {len(entries)} devices, the limit is {MAX_DEVICES}")
     devices: list[Device] = []
     for i, entry in enumerate(entries):
-        where = lines[i] or (source if len(entries) == 1 else f"{source}, device {i + 1}")
+        where = lines[i] or (source if len(entries) == 1 else f"{source}, {str(entry.get('name') or f'device {i + 1}')[:40]}")
         device = _Entry(entry, where).device(i)
         if any(device.name == other.name for other in devices):
             raise DeviceTableError(f"{where}: there are two devices named {device.name!r}; names must differ")
@@ -200,7 +200,8 @@ class _Entry:
             machine=target.machine,
             supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
             properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size() or target.memory,
-            peak_compute=self._number("peakCompute"), peak_dram_bw=self._number("peakDramBw"), link=self._link() or target.link,
+            peak_compute=self._rate("peakCompute", parse_work_per_second, "1e13 or 10 TFLOPS"),
+            peak_dram_bw=self._rate("peakDramBw", parse_bytes_per_second, "4e11 or 400 GB/s"), link=self._link() or target.link,
             wire_type=self._wire_type(),
             logical_id=self._logical_id(), published=self._published(), entry=self.entry,
             index=str(properties.get("device_id", unit)) if target.unit_selects else "", reason=target.reason)
@@ -277,38 +278,32 @@ class _Entry:
         text = self.text("memory") or self.text("deviceMemory")
         if not text:
             return None
-        match = _SIZE.fullmatch(text) if text.isascii() and len(text) <= _MAX_DIGITS else None
-        if not match:
-            self.fail(f"memory must be a size such as 8GiB or 500MB, not {text[:40]!r}")
-            return None
-        base = 1024 if match[3] else 1000
-        return int(float(match[1]) * base ** " kmgt".index(match[2].lower() or " "))
+        size = parse_bytes(text)
+        if not size:
+            self.fail(f"memory must be a size above 0 such as 8GiB or 500MB, not {text[:40]!r}; without one there is no limit")
+        return size
 
-    def _number(self, key: str) -> float | None:
+    def _rate(self, key: str, parse: Callable[[str], float | None], example: str) -> float | None:
         text = self.text(key)
         if not text:
             return None
-        try:
-            number = float(text)
-        except ValueError:
-            number = -1.0
-        if not 0 < number < float("inf"):
-            self.fail(f"{key} must be a number above 0, not {text!r}")
+        number = parse(text)
+        if number is None:
+            self.fail(f"{key} must be a number above 0 such as {example}, not {text[:40]!r}")
         return number
 
     def _link(self) -> Link | None:
         link = self.value("link")
         if link is None:
             return None
-        try:
-            bandwidth, latency = float(link["bandwidth"]), float(link.get("latency", 0.0))
-        except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
-            self.fail("link must be {bandwidth: bytes/s, latency: seconds}")
-            return None
-        if not 0 < bandwidth < float("inf"):
-            self.fail(f"link: bandwidth must be a number of bytes/s above 0, not {link['bandwidth']!r}")
-        if not 0 <= latency < float("inf"):
-            self.fail(f"link: latency must be a number of seconds, 0 or more, not {link['latency']!r}")
+        if not isinstance(link, dict) or not link or not set(link) <= {"bandwidth", "latency"}:
+            self.fail(f"link must be a mapping such as {{bandwidth: 12e9, latency: 1e-5}} (bytes/s, seconds), not {link!r:.60}")
+        bandwidth, latency = (None if link.get(key) is None else parse(str(link[key]).strip())
+                              for key, parse in (("bandwidth", parse_bytes_per_second), ("latency", parse_seconds)))
+        if bandwidth is None and link.get("bandwidth") is not None:
+            self.fail(f"link: bandwidth must be bytes/s above 0 such as 12e9 or 12 GB/s, not {link['bandwidth']!r:.40}")
+        if latency is None and link.get("latency") is not None:
+            self.fail(f"link: latency must be seconds such as 1e-5 or 10us, not {link['latency']!r:.40}")
         return Link(bandwidth, latency)
 
     def _wire_type(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from editor.devices.device import Device
+from editor.devices.device import Device, Link
 from editor.devices.published import assumed_bytes
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph, Ints
@@ -107,15 +107,20 @@ def processors(devices: Sequence[Device]) -> Ints:
 
 
 def _is_host(device: Device) -> bool:
-    return device.link is None and _ASSUMED.get(device.device, _ACCELERATOR) is _HOST
+    return device.link is None and assumed_peaks(device) is _HOST
 
 
 def peaks_of(device: Device) -> Peaks:
     """What estimates reckon with: the figures of the device table, and assumed ones where it has none."""
-    assumed = _ASSUMED.get(device.device, _ACCELERATOR)
-    link = device.link
+    assumed, link = assumed_peaks(device), device.link or Link()
     return replace(assumed, compute=device.peak_compute or assumed.compute, memory=device.peak_dram_bw or assumed.memory,
-                   bandwidth=link.bandwidth if link else assumed.bandwidth, latency=link.latency if link else assumed.latency)
+                   bandwidth=assumed.bandwidth if link.bandwidth is None else link.bandwidth,
+                   latency=assumed.latency if link.latency is None else link.latency)
+
+
+def assumed_peaks(device: Device) -> Peaks:
+    """What estimates reckon with where a device table has no figures for a device."""
+    return _ASSUMED.get(device.device, _ACCELERATOR)
 
 
 def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:

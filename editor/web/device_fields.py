@@ -7,6 +7,7 @@ from typing import Any
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices
+from editor.errors import EditorError
 
 Entry = Mapping[str, Any]
 """As in a YAML table"""
@@ -33,7 +34,11 @@ def text_of(entry: Mapping[str, Any], key: str) -> str:
 
 
 def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """The entry with a field of the form set; an empty field is left out."""
+    """The entry with a field of the form set; an empty field is left out.
+
+    Raises:
+        EditorError: properties are not of the form ``option=value; option=value``.
+    """
     made = dict(entry)
     if key in ("bandwidth", "latency"):
         link = {**(made.get("link") or {}), key: value}
@@ -41,6 +46,8 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
         key, value = "link", made["link"]
     elif key == "properties":
         parts = [part.partition("=") for part in str(value or "").split(";") if part.strip()]
+        if wrong := next((name.strip() for name, equals, _ in parts if not equals or not name.strip()), None):
+            raise EditorError(f"properties are written as option=value; option=value, and {wrong[:40]!r} has no value")
         value = {name.strip(): option.strip() for name, _, option in parts}
     elif key == "backendName":
         for other in ("runtime", "provider"):  # they said where it runs until now

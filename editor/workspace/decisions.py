@@ -13,8 +13,11 @@ from editor.placement.rules import parse_rules
 TEXT = "devices_text"
 """Key of the text of the file that the device table came from; stands in the first revision only."""
 
-_SHORT = 16
+_SHORT = 24
 """Letters of a value that the history names."""
+_WORDS = {"nonSupportedNodes": "excluded ops", "supportedNodes": "takes only", "backendName": "runs on",
+          "peakCompute": "peak compute", "peakDramBw": "DRAM", "properties": "property", "wireType": "type on wires"}
+"""Keys of a device table as the page calls them."""
 
 
 def identity(device: Device) -> str:
@@ -39,11 +42,25 @@ def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
 
 
 def _changed_keys(before: Device, after: Device) -> str:
-    """Which keys of a device's entry are different, those with a short new value with it."""
-    keys = [k for k in {**before.entry, **after.entry} if before.entry.get(k) != after.entry.get(k)]
-    values = [f"{k} {after.entry[k]}" if isinstance(after.entry.get(k), (str, int, float)) and len(str(after.entry[k])) < _SHORT
-              else k for k in keys]
-    return ", ".join(values)
+    """Which keys of a device's entry are different, with their new values."""
+    old, new = _flat(before.entry), _flat(after.entry)
+    keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
+    return ", ".join(f"{_WORDS.get(k, k)} {_shortened(new[k]) if k in new else 'none'}" for k in keys)
+
+
+def _flat(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Keys and values of an entry as texts; of a mapping, each key for itself."""
+    flat: dict[str, str] = {}
+    for key, value in entry.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key} {inner}": str(one) for inner, one in value.items()}
+        else:
+            flat[key] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return flat
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
 
 
 def first_decisions(plan_settings: Settings, entries: Sequence[Mapping[str, Any]], devices_text: str = "") -> dict[str, Any]:

@@ -19,6 +19,7 @@ from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools, Graph
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
+from editor.placement.device_profile import best_source
 from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
@@ -270,7 +271,11 @@ class Document:
             kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
             decisions = with_new_names(self._decisions, renamed) | {"devices": plain, "pins": kept,
                                                                      "forced": sorted(forced & set(kept))}
-            self._apply(changed_devices(self.devices, devices), decisions)
+            what = changed_devices(self.devices, devices)
+            if decisions["options"].get("costs") == "measured" and best_source(self.graph, devices) != "measured":
+                decisions["options"] = {**decisions["options"], "costs": "estimate"}  # another device has another profile
+                what += "; costs are estimates until it is profiled"
+            self._apply(what, decisions)
             return len(pins) - len(kept)
 
     def _still_fits(self, key: str, label: str, forced: bool, devices: Sequence[Device], able: Mapping[str, Bools]) -> bool:

@@ -12,6 +12,7 @@ from editor.devices.discovery import names_here
 from editor.devices.table import parse_devices
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Graph
+from editor.placement.costs import estimate, peaks_of
 
 
 @pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
@@ -65,8 +66,13 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
     ("- hello", 1, "a device is a mapping"),
     ("- name: A\n  backendName: CPU\n  nonSupportedNodes: Convv", 1, "unknown op 'Convv'"),
     ('- name: A\n  backendName: CPU\n  parameters: |\n    "nonSupportedNode" : "Conv"', 1, "did you mean"),
-    ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size"),
+    ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size above 0"),
+    ("- name: A\n  backendName: CPU\n  memory: 0", 1, "without one there is no limit"),
     ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
+    ("- name: A\n  backendName: CPU\n  peakCompute: much", 1, "such as 1e13 or 10 TFLOPS, not 'much'"),
+    ("- name: A\n  backendName: GPU\n  link: fast", 1, "link must be a mapping such as {bandwidth: 12e9, latency: 1e-5}"),
+    ("- name: A\n  backendName: GPU\n  link: {bandwidth: fast}", 1, "bandwidth must be bytes/s above 0 such as 12e9"),
+    ("- name: A\n  backendName: GPU\n  link: {latency: -1}", 1, "latency must be seconds such as 1e-5 or 10us, not -1"),
     ("- name: A\n  backendName: CPU\n  wireType: int4", 1, "wireType must be float16 or int8, not 'int4'"),
 ])
 def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
@@ -74,6 +80,24 @@ def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
         parse_devices(text, "table.yaml")
     assert cause in str(error.value)
     assert f"table.yaml:{line}" in str(error.value)
+
+
+def test_quantities_may_have_units() -> None:
+    text = "- {name: N, backendName: NPU, memory: 8 MiB, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, link: {latency: 50us}}"
+    (device,) = parse_devices(text, "table.yaml")
+    assert (device.memory, device.peak_compute, device.peak_dram_bw) == (8 << 20, 4e12, 3e10)
+    assert device.link is not None and device.link.bandwidth is None and device.link.latency == pytest.approx(5e-5)
+
+
+def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(mobilenet: Graph) -> None:
+    def predicted(**entry: object) -> float:
+        table = [{"name": "NPU", "nonSupportedNodes": "Add", **entry}, {"name": "CPU"}]
+        placement = editor.partition(mobilenet, table).placement
+        return placement.price(estimate(mobilenet, placement.devices)).total
+    assumed = peaks_of(editor.load_devices("HETERO:NPU")[0])
+    for part in ({"bandwidth": assumed.bandwidth}, {"latency": assumed.latency}):
+        assert predicted(link=part) == predicted()
+    assert predicted(link={"latency": 2 * assumed.latency}) > predicted()
 
 
 @pytest.mark.parametrize(("spec", "cause"), [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,14 @@ from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
 from editor.web import controls
 from editor.web.device_fields import listed_ops, shown, text_of
-from editor.web.panels.parts import icon, planned_badge, swatch
+from editor.web.panels.parts import planned_badge, swatch
 from editor.web.panels.words import FIELDS
 from editor.web.view import colours_of
 from editor.workspace.document import Document
 
-TEXTS = (("memory", "Memory", "8GiB"), ("peakCompute", "Peak compute, flop/s", "1e13"),
-         ("peakDramBw", "DRAM, bytes/s", "4e11"), ("bandwidth", "Link, bytes/s", "1.2e10"),
-         ("latency", "Link latency, s", "1e-5"), ("properties", "Properties", "NUM_STREAMS=1; option=value"),
+TEXTS = (("memory", "Memory", "8GiB"), ("peakCompute", "Peak compute, flop/s", "10 TFLOPS"),
+         ("peakDramBw", "DRAM, bytes/s", "400 GB/s"), ("bandwidth", "Link, bytes/s", "12 GB/s"),
+         ("latency", "Link latency, s", "10us"), ("properties", "Properties", "NUM_STREAMS=1; option=value"),
          ("wireType", "Type on wires", "float16 or int8"))
 """Fields of text: key, label and example. The last is for devices of other machines, and where the table has it."""
 LISTS = (("nonSupportedNodes", "Excluded ops", "Ops that this device must not take; those of this model come first"),
@@ -38,11 +40,25 @@ def device_form_panel(document: Document) -> html.Div:
         html.P("Every change is solved at once, and is a step of the history: Ctrl+Z takes it back. Export saves the table as "
                "YAML.", className="hint wide"),
         html.Div(id="device-problem", role="alert"),
+        html.Div([html.Span(id="device-refused"), controls.Button("Put back what is in use", id="device-restore")],
+                 className="refused"),
         html.Div(device_forms(document), id="device-forms"),
         dcc.Store(id="device-forms-table", data=[shown(d) for d in document.devices]),
         html.Div(controls.Select(id="device-add", data=choices(), width=320, value=None, placeholder="Add a device …",
                                  **{"aria-label": "Add a device"}), className="bench-controls"),
     ], className="bench")
+
+
+def refused_values(values: Sequence[tuple[str, str, Any]]) -> str:
+    """Says which fields show something that was refused and is not in use; "" where none does.
+
+    Args:
+        values: device, field and what stands in it.
+    """
+    labels = {key: label for key, label, _ in (*TEXTS, *LISTS)}
+    parts = [f"{labels.get(key, key)} of {name}" + (f" “{str(value)[:40]}”" if value else ", which is empty")
+             for name, key, value in values]
+    return f"Refused, and not in use: {'; '.join(parts)}." if parts else ""
 
 
 def choices() -> list[dict[str, Any]]:
@@ -108,7 +124,8 @@ def _with_those(ops: list[dict[str, Any]], listed: list[str]) -> list[dict[str, 
 
 def _assumed(device: Device) -> dict[str, str]:
     """What estimates reckon with where the table has no figure."""
-    peaks = peaks_of(device)
+    known = None if device.entry.get("link") else device.link  # of a device that was found here
+    peaks = peaks_of(replace(device, peak_compute=None, peak_dram_bw=None, link=known))
     figures = {"peakCompute": peaks.compute, "peakDramBw": peaks.memory}
     if np.isfinite(peaks.bandwidth):  # the host has no link
         figures |= {"bandwidth": peaks.bandwidth, "latency": peaks.latency}
@@ -117,7 +134,7 @@ def _assumed(device: Device) -> dict[str, str]:
 
 def _move(what: str, name: str, disabled: bool) -> html.Button:
     words = f"{what.capitalize()} the priority of {name}"
-    return html.Button(icon("up") if what == "raise" else "↓", className="mini", disabled=disabled, title=words,
+    return html.Button("↑" if what == "raise" else "↓", className="mini", disabled=disabled, title=words,
                        **{f"data-{what}-device": name, "aria-label": words})
 
 
