@@ -20,7 +20,7 @@ from editor.execution.inputs import check_inputs, expected_arrays, overridden_in
 from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
 from editor.execution.ort_optimized.optimized_cut import optimized_submodels
 from editor.graph.graph import Graph
-from editor.graph.model_file import missing_data
+from editor.graph.model_file import weights_problem
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import (
@@ -357,11 +357,9 @@ def run_limits(steps: Sequence[Step], requests: int) -> RunLimits:
 
 def _check_weights(cutter: Cutter) -> None:
     """Raises ``ExecutionError`` where a file of weights is not there: each runtime would say so in words of its own."""
-    missing = missing_data(cutter.source, cutter.graph.path)
-    if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ExecutionError(f"{cutter.graph.path} cannot run: the weights in {missing[0]}{others} are not here; put the file "
-                             "beside the model, or upload its folder")
+    problem = weights_problem(cutter.source, cutter.graph.path)
+    if problem:
+        raise ExecutionError(f"{cutter.graph.path} cannot run: {problem}")
 
 
 def compile_whole(graph: Graph, device: Device, threads: int = 0, extra_outputs: Sequence[str] = (),

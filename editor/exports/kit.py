@@ -21,6 +21,7 @@ from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.kit_groups import groups_of, names_of, pieces_of, signature
 from editor.exports.kit_links import link_models
 from editor.exports.kit_weights import WeightsFile
+from editor.exports.model_copy import check_weights
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
@@ -69,6 +70,7 @@ def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     whole = _all_on(placement, target)
     groups, pieces = groups_of(whole, target), pieces_of(whole, target)
     cutter = Cutter.open(graph)
+    check_weights(cutter.source, graph)
     unknown = sorted({name for one in (whole, groups, pieces) for name in missing_types(one)})
     if unknown:
         with suppress(ExecutionError):  # an op that only the target knows: what reads its results cannot be measured alone

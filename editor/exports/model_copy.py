@@ -13,7 +13,7 @@ from editor.exports.stamp import stamp_model
 from editor.files import copy_atomic, write_atomic
 from editor.graph.bodies import op_reads
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model
+from editor.graph.model_file import read_model, weights_problem
 
 ONNX_RUNTIME_IR = 13
 """Newest IR version that ONNX Runtime 1.31 reads."""
@@ -23,12 +23,21 @@ def open_copy(graph: Graph) -> ModelProto:
     """Reads the model file, without external weights.
 
     Raises:
-        ExportError: the file cannot be read.
+        ExportError: the file cannot be read, or its weights are not there.
     """
     try:
-        return read_model(graph.path)
+        model = read_model(graph.path)
     except Exception as error:
         raise ExportError(f"{graph.path}: cannot be read again: {error}") from error
+    check_weights(model, graph)
+    return model
+
+
+def check_weights(model: ModelProto, graph: Graph) -> None:
+    """Raises ``ExportError`` where a file of weights is not there, or not whole."""
+    problem = weights_problem(model, graph.path)
+    if problem:
+        raise ExportError(f"{graph.path} cannot be exported with its weights: {problem}")
 
 
 def fold(model: ModelProto, graph: Graph) -> None:

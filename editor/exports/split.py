@@ -11,6 +11,7 @@ from onnx.external_data_helper import convert_model_to_external_data, load_exter
 
 from editor.errors import ExportError
 from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.exports.model_copy import check_weights
 from editor.exports.notes import export_notes
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
@@ -30,6 +31,7 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
     """
     graph = placement.graph
     cutter = Cutter.open(graph)
+    check_weights(cutter.source, graph)
     unknown = missing_types(placement)
     if unknown:
         cutter.infer_types(unknown)

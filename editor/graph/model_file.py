@@ -175,10 +175,39 @@ def external_data_folder(model: ModelProto, path: Path) -> Path:
 
 
 def missing_data(model: ModelProto, path: Path) -> list[str]:
-    """Files of weights that the model refers to and that are not there."""
+    """Files of weights that the model refers to and that are not there, or not whole; with how much of them there is."""
     folder = external_data_folder(model, path)
-    locations = dict.fromkeys(_entries(tensor).get("location", "") for tensor in _external_tensors(model))
-    return [location for location in locations if not _links(folder / location)]
+    ends: dict[str, int] = {}
+    for tensor in _external_tensors(model):
+        location = _entries(tensor).get("location", "")
+        ends[location] = max(ends.get(location, 0), _end_of(tensor))
+    return [problem for location, end in ends.items() if (problem := _missing_of(folder / location, location, end))]
+
+
+def weights_problem(model: ModelProto, path: Path) -> str:
+    """Says which weights of a model are not there; "" where all are."""
+    missing = missing_data(model, path)
+    if not missing:
+        return ""
+    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return f"the weights in {missing[0]}{others} are not here; put the file beside the model, or upload its folder"
+
+
+def _missing_of(file: Path, location: str, end: int) -> str:
+    if not _links(file):
+        return location
+    size = file.stat().st_size
+    return f"{location} (cut short: {size:,} of {end:,} bytes)" if file.is_file() and size < end else ""
+
+
+def _end_of(tensor: TensorProto) -> int:
+    """Bytes of its file that a tensor needs, from the beginning; 0 where they cannot be told."""
+    entries = _entries(tensor)
+    try:
+        offset = int(entries.get("offset") or 0)
+        return offset + int(entries["length"]) if entries.get("length") else offset
+    except ValueError:
+        return 0
 
 
 def _check_external_data(model: ModelProto, path: Path) -> None:

@@ -463,6 +463,19 @@ def test_weights_that_are_not_there_are_named_and_not_by_the_runtime(device: str
     for compile_it in (lambda: compile_placement(plan.placement), lambda: compile_whole(plan.graph, plan.devices[0])):
         with pytest.raises(editor.ExecutionError, match=r"m.onnx cannot run: the weights in m.onnx.data are not here; put"):
             compile_it()
+    (tmp_path / "m.onnx.data").write_bytes(b"\0" * 10)
+    weight.external_data.add(key="length", value="16")
+    onnx.save(model, tmp_path / "m.onnx")
+    graph = editor.load_model(tmp_path / "m.onnx")
+    assert "the weights in m.onnx.data (cut short: 10 of 16 bytes) are not here" in graph.notes[0]
+    plan = editor.partition(graph, f"HETERO:{device}")
+    with pytest.raises(editor.ExecutionError, match=r"m.onnx cannot run: the weights in m.onnx.data \(cut short"):
+        compile_placement(plan.placement)
+    for form in ("onnx", "onnxruntime", "openvino", "tvm", "split"):
+        with pytest.raises(editor.ExportError, match=r"m.onnx cannot be exported with its weights: .*\(cut short"):
+            plan.export(form, tmp_path / form)
+    with pytest.raises(editor.ExportError, match="cut short"):
+        plan.write_kit(tmp_path / "kit", device)
 
 
 @pytest.mark.parametrize("seed", range(3))
