@@ -75,6 +75,9 @@ class Expansion:
 
     def move(self, label: Ints, device: int) -> Ints:
         """The best placement in which every op keeps its device or switches to ``device``."""
+        free = self.problem.allowed[:, device] & (label != device)
+        if not free.any():
+            return label
         cut = _Cut(len(self.cost))
         rows = np.arange(len(label))
         stay, switch = self.cost[rows, label], self.cost[:, device]
@@ -84,10 +87,17 @@ class Expansion:
             self._uniform_terms(cut, int(label[0]), device)
         else:
             of, leave, enter = label.tolist(), self.leave.tolist(), self.enter.tolist()
-            for i, tensor in enumerate(self.problem.tensors):
-                _tensor_terms(cut, of, device, tensor.source, list(tensor.readers), leave[i], enter[i])
+            tensors = self.problem.tensors
+            for i in self._beside(free).tolist():
+                _tensor_terms(cut, of, device, tensors[i].source, list(tensors[i].readers), leave[i], enter[i])
         switched = cut.solve()
         return np.where(switched | settled, device, label)
+
+    def _beside(self, free: Bools) -> Ints:
+        """Tensors that an op which may switch makes or reads; the cost of all others is the same whatever switches."""
+        problem = self.problem
+        read = np.bincount(problem.readers.row_of_value, free[problem.readers.values], len(problem.source)) > 0
+        return np.flatnonzero(read | free[problem.source])
 
     def _uniform_terms(self, cut: _Cut, source_device: int, device: int) -> None:
         """Adds the transfers of all tensors, for a move away from a placement on a single device."""
