@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from editor.devices.device import Device
-from editor.exports.model_copy import open_copy, write_model
+from editor.exports.model_copy import fold, open_copy, write_model
 from editor.exports.stamp import script_of
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
@@ -30,6 +30,8 @@ def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
                         for op in range(len(graph)) if subgraph_of_op[op] >= 0},
                 "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
                               for s in placement.subgraphs]}
-    return [*write_model(open_copy(graph), graph, out_dir / f"{stem}.onnx", stamp),
+    model = open_copy(graph)
+    fold(model, graph)  # TVM knows no shape that the model computes
+    return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
             write_atomic(out_dir / f"{stem}_tvm.json", json_text(document)),
             write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]

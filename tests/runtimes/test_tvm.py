@@ -46,3 +46,12 @@ def test_the_exported_script_runs_on_tvm(mobilenet: Graph, tmp_path: Path) -> No
     done = subprocess.run([sys.executable, str(tmp_path / "mobilenetv2_tvm.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 TVM {'logits': (1, 1000)}" in done.stdout
+
+
+def test_the_exported_script_feeds_the_types_of_the_inputs(tmp_path: Path) -> None:
+    """It fed float32 to all of them: TVM refuses that for token ids."""
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    editor.partition(graph, "HETERO:CPU").export("tvm", tmp_path)
+    (script,) = tmp_path.glob("*_tvm.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -60,9 +60,19 @@ class Plan:
         return values
 
 
-if __name__ == "__main__":
+def random_inputs():
+    """Random floats of the types and shapes of the model's inputs; zeros for integers, which are valid as indices."""
     rng = numpy.random.default_rng(0)
-    arrays = {name: rng.standard_normal(shape).astype("float32") for name, shape in DOCUMENT["inputs"].items()}
-    results = Plan().run(arrays)
+    values = {}
+    for value in onnx.load(HERE / DOCUMENT["model"], load_external_data=False).graph.input:
+        if value.name in DOCUMENT["inputs"]:
+            kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            random = rng.standard_normal(DOCUMENT["inputs"][value.name])
+            values[value.name] = (random if numpy.issubdtype(kind, numpy.floating) else numpy.zeros_like(random)).astype(kind)
+    return values
+
+
+if __name__ == "__main__":
+    results = Plan().run(random_inputs())
     for subgraph in DOCUMENT["subgraphs"]:
         print(subgraph["id"], subgraph["device"], {name: results[name].shape for name in subgraph["outputs"]})
