@@ -86,6 +86,10 @@
     panesFit: () => editor.fitPanes(),
     panesClose: () => editor.closePanes(),
     layoutUse: (name) => editor.stroke({ do: "use-layout", name }),
+    layoutRemove: (name) => {
+      editor.page.sequence += 1;
+      editor.set("layout-remove", { data: { names: [name], sequence: editor.page.sequence } });
+    },
     layoutShow: (name) => editor.stroke({ do: "show-layout", name }),
     adopt: (name) => editor.stroke({ do: "adopt", name }),
     step: (step) => editor.stroke({ do: "step", step: Number(step) }),

@@ -29,9 +29,26 @@
     editor.set(store, { data: { names: names, sequence: page.sequence } });
   }
 
+  /** @type {Set<string>} */
+  const ticked = new Set();
+
   /** @param {HTMLElement} button */
   function tickPane(button) {
-    button.setAttribute("aria-checked", String(button.getAttribute("aria-checked") !== "true"));
+    const on = button.getAttribute("aria-checked") !== "true",
+      name = button.dataset.pane ?? "";
+    button.setAttribute("aria-checked", String(on));
+    if (on) ticked.add(name);
+    else ticked.delete(name);
+  }
+
+  /* A table that is made anew has the ticks of the one before. */
+  function comparisonArrived() {
+    setTimeout(() => {
+      editor.all("[data-pane]").forEach((button) => {
+        button.setAttribute("aria-checked", String(ticked.has(button.dataset.pane ?? "")));
+      });
+    }, 0);
+    return window.dash_clientside.no_update;
   }
 
   /** @param {Messages.Panes | null} data */
@@ -251,7 +268,7 @@
   }
 
   /** @type {Hetero["fitPanes"]} */
-  const fitPanes = () => panes.charts[0]?.fit();
+  const fitPanes = () => panes.charts[0]?.fit(true);
 
   /** @type {Hetero["panesRedraw"]} */
   const panesRedraw = () => panes.charts.forEach((chart) => chart.draw());
@@ -267,6 +284,6 @@
     nextDifference,
     fitPanes,
   });
-  editor.callbacks({ panesArrived });
+  editor.callbacks({ panesArrived, comparisonArrived });
   window.heteroPanes = panes;
 })(window.hetero);

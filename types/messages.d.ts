@@ -309,8 +309,8 @@ declare namespace Messages {
     problem: string;
   }
 
-  /** Layouts to draw side by side. */
-  interface PanesRequest {
+  /** Layouts to draw side by side, to put into a report, or to forget. */
+  interface LayoutNames {
     names: string[];
     sequence: number;
   }

@@ -14,8 +14,8 @@ from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
 from editor.execution.measure.correction import check_correctable, correct_profiles
 from editor.execution.measure.figures import BenchmarkResult, compared
-from editor.execution.measure.tune import PRESENT
 from editor.files import json_text, write_atomic
+from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
 from editor.text import counted, human_seconds

@@ -28,8 +28,10 @@ def _unknown(used: Sequence[Device], form: str) -> list[str]:
     """A note for each device that no runtime knows."""
     what = {"onnxruntime": "where these files are used, its ops run on another device",
             "openvino": "the script stops there until another device is named for its ops"}
-    return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in used
-            if form in _TOOLS and not device.runtime and device.backend.upper() not in _GENERIC]
+    unknown = [d for d in used if not d.runtime and (d.backend.upper() not in _GENERIC
+                                                     or (form in _BY_ONNX_RUNTIME and not provider_of(d)))]
+    return [f"{_TOOLS[form]} knows no device {device.backend} ({device.name}): {what[form]}" for device in unknown
+            if form in _TOOLS]
 
 
 def _precisions(used: Sequence[Device], form: str) -> list[str]:

@@ -8,4 +8,6 @@ OBJECTIVES = ("latency", "throughput")
 COST_SOURCES = ("estimate", "measured")
 CODEGEN_CHOICES = ("op", "subgraph")
 """Whether the codegen of a device and unit is chosen per op or per subgraph."""
+PRESENT = "this plan"
+"""Name of the present plan among others that it is compared with."""
 SUBGRAPH_RULES = ("connected", "levels", "minimal")

@@ -80,8 +80,8 @@ class BenchmarkState:
     """The benchmark of one document: running or finished."""
 
     job: Job
-    version: int
-    """Of the document when it was started."""
+    step: int
+    """Of the document's history when it was started: whoever goes back to it has the plan that was measured."""
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
@@ -93,6 +93,17 @@ class BenchmarkState:
     plan: Plan | None = None
     """What is measured."""
     options: JobOptions = JobOptions()
+    previous: BenchmarkState | None = None
+    """The finished one before it, which is shown again where this one ends without a result."""
+
+    @property
+    def has_result(self) -> bool:
+        """It ended well."""
+        try:
+            self.job.result(0)
+        except (EditorError, TimeoutError):
+            return False
+        return True
 
 
 class AppState:
@@ -293,12 +304,11 @@ class AppState:
     def measured(self, document: Document) -> BenchmarkResult | None:
         """The last benchmark of a document, where it measured the present plan."""
         benchmark = self.benchmarks.get(document.id)
-        if benchmark is None or benchmark.kind != "benchmark" or benchmark.version != document.version:
+        if benchmark is None or benchmark.kind != "benchmark" or benchmark.step != document.history.cursor:
             return None
-        try:
-            found: list[BenchmarkResult] = benchmark.job.result(0)
-        except (EditorError, TimeoutError):
-            return None  # it runs, was cancelled, or failed
+        if not benchmark.has_result:
+            return None
+        found: list[BenchmarkResult] = benchmark.job.result(0)
         return found[0]
 
     def job_options(self, document: Document) -> JobOptions:
@@ -318,8 +328,8 @@ class AppState:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
                 running.job.cancel()
-            # The version first: a stroke that comes in between then only makes the result look out of date.
-            version, layout, plan = document.version, document.layout_name, document.plan
+            # The step first: a stroke that comes in between then only makes the result look out of date.
+            step, layout, plan = document.history.cursor, document.layout_name, document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
@@ -328,7 +338,10 @@ class AppState:
             else:
                 job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, options.seconds, options.mode,
                                        options.requests, 0, None, options.memory)
-            benchmark = BenchmarkState(job, version, devices, kind, layout=layout, plan=plan, options=options)
+            previous = running if running is None or running.has_result else running.previous
+            if previous is not None:
+                previous.previous = None
+            benchmark = BenchmarkState(job, step, devices, kind, layout=layout, plan=plan, options=options, previous=previous)
             self.benchmarks[document.id] = benchmark
             return benchmark
 

@@ -318,8 +318,8 @@ class SearchResults(TypedDict):
     problem: str
 
 
-class PanesRequest(TypedDict):
-    """Layouts to draw side by side."""
+class LayoutNames(TypedDict):
+    """Layouts to draw side by side, to put into a report, or to forget."""
 
     names: list[str]
     sequence: int

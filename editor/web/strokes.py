@@ -179,7 +179,7 @@ def _adopt(state: AppState, document: Document, stroke: m.Layout) -> None:
     if benchmark is None or tuned is None or name not in tuned.settings:
         raise EditorError("There is no tuned plan of that name any more; tune again.")
     document.adopt(f"tuned: {name}", tuned.settings[name])
-    benchmark.version = document.version  # this is the plan that was measured
+    benchmark.step = document.history.cursor  # this is the plan that was measured
 
 
 def _reset(state: AppState, document: Document, stroke: m.Simple) -> None:

@@ -18,6 +18,7 @@ from editor.errors import EditorError, PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools, Graph
 from editor.imports.device_figures import ProfileReport
+from editor.placement.choices import PRESENT
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source
 from editor.placement.labels import label_mask
@@ -28,7 +29,7 @@ from editor.runtimes.base import Capability
 from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of, with_new_names
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
-from editor.workspace.layouts import Layout, layout_of, ready_made
+from editor.workspace.layouts import Layout, layout_of, ready_made, tidy_name
 from editor.workspace.plan import ImportReport, Plan
 from editor.workspace.solver import Solver
 
@@ -371,7 +372,7 @@ class Document:
         Raises:
             PinError: the name is empty.
         """
-        name = " ".join(name.split())[:80]
+        name = tidy_name(name)
         if not name:
             raise PinError("a layout needs a name")
         self.store.keep_layout(self.id, name, self._decisions)
@@ -407,7 +408,7 @@ class Document:
         A stored layout has the devices that it was kept with, in the present order where they are the present ones.
         """
         now, kept = self._placement, self.store.layouts(self.id)
-        return [Layout("this plan", now.settings, now, ""), *(self._stored_layout(name, kept[name]) for name in kept),
+        return [Layout(PRESENT, now.settings, now, ""), *(self._stored_layout(name, kept[name]) for name in kept),
                 *ready_made(now)]
 
     def _stored_layout(self, name: str, decisions: Mapping[str, Any]) -> Layout:

@@ -97,6 +97,11 @@ def differing(a: Placement, b: Placement) -> list[int]:
     return np.flatnonzero(a.constraints.placed & (names[0] != names[1])).tolist()
 
 
+def tidy_name(text: str) -> str:
+    """The name of a layout as it is stored; "" where nothing is left of it."""
+    return " ".join(text.split())[:80]
+
+
 def twins_of(layouts: Sequence[Layout]) -> dict[str, str]:
     """Name of a ready-made layout -> name of an earlier layout that is the same plan.
 

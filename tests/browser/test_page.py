@@ -173,12 +173,13 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     expect(page.locator("#bench-stale")).to_contain_text("Plan changed")
     page.click("#redo")
 
-    # Cancel takes effect at once.
+    # Cancel takes effect at once, and the run before is shown again.
     page.fill("#bench-seconds", "300")
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
     page.click("#bench-cancel")
-    expect(page.locator("#bench-text")).to_contain_text("Cancelled")
+    expect(page.locator("#bench-text")).to_have_text("No new result. What stands here is the run before.")
+    expect(cards).to_contain_text("within tolerance")
 
     # Reload: nothing is lost.
     now = fills(page)
@@ -449,7 +450,16 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.fill("#layout-name", "three parts")
     page.click("#layout-keep")
     expect(page.locator("#compare-table")).to_contain_text("three parts")
-    expect(page.locator("#compare-table")).to_contain_text("as OpenVINO would")
+    expect(page.locator("#compare-table")).to_contain_text("the same plan as “as OpenVINO would”")
+    page.click("[data-pane='three parts']")
+    page.click("#layout-keep")
+    expect(page.locator("#layout-problem")).to_contain_text("There is a layout called “three parts” already.")
+    page.fill("#layout-name", "soon gone")
+    page.click("#layout-keep")
+    expect(page.locator("[data-layout-remove]")).to_have_count(2)
+    page.click("[data-layout-remove='soon gone']")
+    expect(page.locator("[data-layout-remove]")).to_have_count(1)
+    expect(page.locator("[data-pane='three parts']")).to_have_attribute("aria-checked", "true")
     page.click("[data-layout-use='least latency']")
     expect(page.locator("#history")).to_contain_text("least latency")
     page.click("#compare-start")

@@ -27,7 +27,8 @@ VALUES: dict[str, Any] = {
     "device-add": "GPU", "search-request": {"text": "conv", "number": 1},
     "hover-request": {"ops": [1], "pairs": [[1, 2]], "number": 1}, "selection": {"ops": [3], "count": True},
     "panes-request": _NAMES, "comparison-request": _NAMES, "layout-keep": 1, "layout-name": "kept", "bench-seconds": 1,
-    "bench-mode": "latency", "bench-requests": 1, "scheme": "dark", "map-request": 1}
+    "bench-mode": "latency", "bench-requests": 1, "scheme": "dark", "map-request": 1,
+    "layout-remove": {"names": ["kept"], "sequence": 1}}
 CALLBACKS = "/_dash-update-component"
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
+from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import predicted_rate
 
-PRESENT = "this plan"
-"""Name of the plan that is tuned, among the candidates."""
 _MOST_SEARCH_SECONDS = 15.0
 """Budget of the search for a placement, for each of the two objectives."""
 _SEARCH_FACTOR = 5

@@ -78,6 +78,10 @@ def register(app: Dash, state: AppState) -> None:
         await _follow(document, benchmark, scheme)
         if state.benchmarks.get(document_id) is benchmark:
             _show_end(document, benchmark, scheme)
+            if benchmark.job.done and not benchmark.has_result and benchmark.previous is not None:
+                state.benchmarks[document_id] = benchmark.previous
+                _show_end(document, benchmark.previous, scheme)
+                set_props("bench-text", {"children": "No new result. What stands here is the run before."})
 
     @app.callback(Output("bench-chart-box", "children", allow_duplicate=True), Input("scheme", "data"), State("doc", "data"),
                   prevent_initial_call=True)
@@ -160,7 +164,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     result = result[0]
     found = result.rate if result.mode == "throughput" else f"median {human_seconds(result.total.median)}"
     set_props("bench-text", {"children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."})
-    if benchmark.version == document.version:
+    if benchmark.step == document.history.cursor:
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
     set_props("bench-stale", {"children": stale(benchmark, document)})

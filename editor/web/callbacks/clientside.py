@@ -35,6 +35,7 @@ def register(app: Dash) -> None:
     add("ribbonBy", done, Input("ribbon-by", "value"))
     add("mapArrived", done, Input("map-data", "data"))
     add("panesArrived", done, Input("panes-data", "data"))
+    add("comparisonArrived", done, Input("compare-result", "children"))
     add("hoverShow", done, Input("hover", "children"))
     for result in ("hints-result", "sizes-result"):
         add("intoView", done, Input(result, "children"), State(result, "id"))

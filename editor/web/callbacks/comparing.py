@@ -12,29 +12,40 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError
 from editor.exports.report import MAX_COMPARED, write_comparison
+from editor.placement.choices import PRESENT
 from editor.placement.hints import hints
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
-from editor.web.messages import PanesRequest
+from editor.web.messages import LayoutNames
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.parts import problem
 from editor.web.validation import require
 from editor.web.view import source_of
 from editor.workspace.document import Document
+from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, tidy_name
 
 
 def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
-    @app.callback(Output("compare-result", "children"), Output("hints-result", "children"),
-                  Input("compare-start", "n_clicks"), Input("hints-start", "n_clicks"), Input("layout-keep", "n_clicks"),
+    @app.callback(Output("compare-result", "children"), Output("layout-problem", "children"),
+                  Input("compare-start", "n_clicks"), Input("layout-keep", "n_clicks"), Input("layout-remove", "data"),
                   State("layout-name", "value"), State("doc", "data"),
-                  running=[(Output("compare-start", "busy"), True, False), (Output("hints-start", "busy"), True, False)],
-                  prevent_initial_call=True)
-    async def compare(_compare: Any, _hints: Any, _keep: Any, name: str | None, document_id: str) -> Any:
+                  running=[(Output("compare-start", "busy"), True, False)], prevent_initial_call=True)
+    async def compare(_compare: Any, _keep: Any, gone: dict[str, Any] | None, name: str | None, document_id: str) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
+        if ctx.triggered_id == "layout-remove":
+            require(gone, LayoutNames, "the name of a layout")
+            name = " ".join((gone or {})["names"][:1])
         return await asyncio.to_thread(_compare_now, state, str(ctx.triggered_id), name or "", document_id)
+
+    @app.callback(Output("hints-result", "children"), Input("hints-start", "n_clicks"), State("doc", "data"),
+                  running=[(Output("hints-start", "busy"), True, False)], prevent_initial_call=True)
+    async def suggest(clicks: Any, document_id: str) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return await asyncio.to_thread(_hints_now, state, document_id)
 
     @app.callback(Output("sizes-result", "children"), Input("sizes-compare", "n_clicks"), Input("sizes-list", "n_submit"),
                   State("sizes-list", "value"), State("sizes-list", "placeholder"), State("doc", "data"),
@@ -48,7 +59,7 @@ def register(app: Dash, state: AppState) -> None:
     async def panes(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
-        require(asked, PanesRequest, "a question about layouts")
+        require(asked, LayoutNames, "a question about layouts")
         document = await asyncio.to_thread(state.document, document_id)
         layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
         chosen = [layouts[name] for name in asked["names"][:4] if name in layouts]
@@ -59,7 +70,7 @@ def register(app: Dash, state: AppState) -> None:
     async def attach(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
-        require(asked, PanesRequest, "a question about layouts")
+        require(asked, LayoutNames, "a question about layouts")
         document = await asyncio.to_thread(state.document, document_id)
         return await asyncio.to_thread(_page, document, asked["names"][:MAX_COMPARED])
 
@@ -81,16 +92,34 @@ def _page(document: Document, names: list[str]) -> dict[str, Any]:
         return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
 
 
-def _compare_now(state: AppState, what: str, name: str, document_id: str) -> Any:
+def _hints_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
-        if what == "hints-start":
-            return no_update, hints_view(document, hints(document.placement, source_of(document)))
-        if what == "layout-keep":
-            if not name.strip():
-                text = "Give the plan a name first, in the field beside the button."
-                return problem(text, "The plan was not kept"), no_update
-            document.keep_layout(name)
-        return compare_view(document, document.layouts()), no_update
+        return hints_view(document, hints(document.placement, source_of(document)))
     except EditorError as error:
-        return problem(str(error), "The layouts could not be compared"), no_update
+        return problem(str(error), "There are no suggestions")
+
+
+def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tuple[Any, Any]:
+    """The table of layouts, and what is wrong with the name of a new one; the table then stays as it is."""
+    try:
+        document = state.document(document_id)
+        if what == "layout-remove":
+            document.forget_layout(name)
+        if what == "layout-keep":
+            if wrong := _wrong_name(document, name):
+                return no_update, problem(wrong, "The plan was not kept")
+            document.keep_layout(name)
+        return compare_view(document, document.layouts()), None
+    except EditorError as error:
+        return no_update, problem(str(error), "The layouts could not be compared")
+
+
+def _wrong_name(document: Document, name: str) -> str:
+    """Why a plan is not kept under a name; "" where it can be."""
+    name = tidy_name(name)
+    if not name:
+        return "Give the plan a name first, in the field beside the button."
+    if name in document.store.layouts(document.id) or name in (PRESENT, *READY_MADE, *WITHIN_MEMORY):
+        return f"There is a layout called “{name}” already. Choose another name, or remove that layout first."
+    return ""

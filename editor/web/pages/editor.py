@@ -46,6 +46,7 @@ def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html
         dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),
         dcc.Store(id="map-request"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
         dcc.Store(id="panes-request"), dcc.Store(id="panes-data"), dcc.Store(id="comparison-request"),
+        dcc.Store(id="layout-remove"),
         dcc.Store(id="hover-request"), dcc.Store(id="search-request"), dcc.Store(id="search-results"),
         dcc.Store(id="resized"), dcc.Store(id="resized-gone"),
         dcc.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),

@@ -9,8 +9,9 @@ from dash import dcc, html
 
 from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.execution.measure.prediction import PROFILE_AGAIN
-from editor.execution.measure.tune import PRESENT, Tuned
+from editor.execution.measure.tune import Tuned
 from editor.kinds import Kind, kind_of_run
+from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
@@ -68,7 +69,7 @@ def idle() -> html.P:
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
     """Says so when the plan is not the one that was measured."""
-    if benchmark is None or benchmark.version == document.version or benchmark.kind == "profile":
+    if benchmark is None or benchmark.step == document.history.cursor or benchmark.kind == "profile":
         return None  # a profile is of the model, not of the plan
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 

@@ -32,6 +32,7 @@ def compare_panel(define: Mapping[str, int]) -> html.Div:
                                  **{"aria-label": "Name of this layout"}),
                   controls.Button("Keep this plan", id="layout-keep")],
                  className="bench-controls"),
+        html.Div(id="layout-problem", role="alert"),
         html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
                         "would do with the same devices, and beside the optimum.",
                         className="hint wide"), id="compare-result"), *_sizes_form(define)], className="bench")
@@ -96,7 +97,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
             rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
             continue
         if (twin := twins.get(layout.name)) is not None:
-            same = html.Td(["the same plan as ", html.B(twin)], colSpan=8, className="hint")
+            same = html.Td(["the same plan as ", html.B(f"“{twin}”")], colSpan=8, className="hint")
             rows.append(html.Tr([html.Td(_tick(layout.name)), html.Td(layout.name), same]))
             continue
         own_costs, own_basis = layout_costs(document, layout)
@@ -113,6 +114,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                         **{"data-layout-show": layout.name}),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
+        if not mine and not layout.ready_made:
+            buttons.append(html.Button("Remove", className="tool small", title=f"Forget “{layout.name}”",
+                                       **{"data-layout-remove": layout.name}))
         title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), _over_memory(layout)])
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
