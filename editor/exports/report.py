@@ -58,7 +58,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
                    "latency": placement.price(costs).total, "kind": basis.kind,
                    "source": basis.source},
         "measurement": read_measurement(measured, placement) if measured else None,
-        "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "kind": basis.kind}
+        "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "lost": f.lost, "kind": basis.kind}
                       for f in fallbacks(placement, costs)],
         "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
                      "source": d.published.source, "ops": placement.op_counts[d.name],
@@ -127,7 +127,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
         why = f"{why} ([document]({f['source']}))" if f["source"].startswith("https://") else why
         lines.append(f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
                      f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
-                     f"{human_seconds(f['seconds'])} |")
+                     f"{f['lost']} |")
     lines += ["", "## Subgraphs", "",
               "| subgraph | device | ops | inputs | outputs | constants with boundary |",
               "| ---: | --- | ---: | ---: | ---: | ---: |"]

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from editor.devices.device import Device
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
+from editor.text import human_seconds
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,15 @@ class Fallback:
     bytes: int
     """Transferred tensors that they read or make."""
     seconds: float
-    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of these subgraphs.
-    Fallbacks beside each other share transfers, so they do not add up."""
+    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of subgraphs that hold
+    nothing else; negative where they are faster here. Fallbacks beside each other share transfers: they do not add up."""
     source: str
-    """Address of the document that says so; "" where a runtime says it."""
+    """Address of the document that says so; "" where a runtime or the device table says it."""
+
+    @property
+    def lost(self) -> str:
+        """The seconds in words."""
+        return human_seconds(self.seconds) if self.seconds > 0 else "none, faster here"
 
 
 def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
@@ -54,9 +61,14 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     scopes = scopes_of(graph)
     found = [Fallback(devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
                       len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
-                      _lost(placement, costs, ops, wanted), devices[wanted].published.source)
+                      _lost(placement, costs, ops, wanted), _source(reason, devices[wanted]))
              for (wanted, reason, op_type), ops in groups.items()]
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
+
+
+def _source(reason: str, device: Device) -> str:
+    """The document that a reason is from."""
+    return device.published.source if device.published.source in reason else ""
 
 
 def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback]) -> float:
@@ -120,6 +132,8 @@ def _lost(placement: Placement, costs: Costs, ops: list[int], wanted: int) -> fl
         ends = costs.wires.ends_on()
         here += float(ends[ops, device[ops]].sum() - ends[ops, wanted].sum())
     transfers = sum(seconds_of(placement, costs, placement.division.transfers[i]) for i in _touching(placement, ops))
-    parts = np.unique(placement.division.subgraph_of_op[ops]).tolist()
-    launches = sum(float(costs.launch[placement.device_number(placement.subgraphs[p].device)]) for p in parts)
-    return max(here + transfers + launches, 0.0)
+    parts, sizes = np.unique(placement.division.subgraph_of_op[ops], return_counts=True)
+    alone = [placement.subgraphs[p] for p, size in zip(parts.tolist(), sizes.tolist(), strict=True)
+             if placement.subgraphs[p].size == size]
+    launches = sum(float(costs.launch[placement.device_number(part.device)]) for part in alone)
+    return here + transfers + launches

@@ -47,10 +47,10 @@ def fallbacks_view(document: Document) -> list[Any]:
     by_policy = (f" {counted(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
                  "why when it is selected." if chosen else "")
     now, without = document.placement.price(costs).total, seconds_without(document.placement, costs, found)
+    gains = " Falling back gains time here." if without >= now else ""
     said = [f", for {counted(len(reasons), 'reason')}. Were each where it was wanted, a run would take "
             f"{human_seconds(without)} instead of {human_seconds(now)} ", basis_badge(basis),
-            " The order of the devices is the order of wishes. A row counts every transfer that it has a part in, so rows do "
-            f"not add up: one alone may save less, and all together another sum.{by_policy}"]
+            f"{gains} The order of the devices is the order of wishes. Rows share transfers, so they do not add up.{by_policy}"]
     return [*forced, html.P([html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said], className="hint wide"),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="fallbacks-table"), *more]
 
@@ -91,7 +91,7 @@ def _row(number: int, fallback: Fallback, colours: dict[str, str], of_type: int)
         html.Td(with_link(fallback.reason, fallback.source), className="reason"),
         html.Td(html.B(fallback.op_type)), html.Td(str(len(fallback.ops))), html.Td(str(fallback.layers or "—")),
         html.Td(devices), html.Td(str(fallback.subgraphs)), html.Td(human_bytes(fallback.bytes)),
-        html.Td(human_seconds(fallback.seconds)),
+        html.Td(fallback.lost),
         html.Td([_action("Select", "select", ops, "Select these ops"),
                  _action("+ neighbours", "neighbours", ops, "Select these ops and their neighbours, to move them together"),
                  _action("Rule" if of_type <= len(fallback.ops) else f"Rule for all {of_type:,}", "rule",
