@@ -46,6 +46,8 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
         placement: the placement to improve.
         source: ``estimate`` or ``measured`` costs.
         most: number of hints to return.
+
+    Changes by which a device lacks memory, or lacks more of it, are left out.
     """
     graph, devices = placement.graph, placement.devices
     costs = costs_of(graph, devices, source)
@@ -65,12 +67,20 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
         except EditorError:
             continue
         saved = now - value(after)
+        if _lacks_more(after, placement):
+            continue
         if saved > max(1e-9, _LEAST_SAVING * now):
             hint = Hint(boundary.tensor, tuple(ops), devices[device].name, saved,
                         len(placement.subgraphs) - len(after.subgraphs),
                         placement.division.bytes_moved - after.division.bytes_moved, costs.estimated, throughput)
             best.setdefault(after.assignment.device.tobytes(), hint)
     return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
+
+
+def _lacks_more(after: Placement, before: Placement) -> bool:
+    """Whether a device has less memory than it needs, and needs more of it than before."""
+    needed, earlier = after.run_memory.peaks, before.run_memory.peaks
+    return any(d.memory is not None and needed[d.name] > max(d.memory, earlier[d.name]) for d in after.devices)
 
 
 def _candidates(placement: Placement, costs: Costs) -> Iterator[tuple[Boundary, list[int], int]]:

@@ -95,6 +95,8 @@ class BenchmarkState:
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
     """The finished one before it, which is shown again where this one ends without a result."""
+    last_run: BenchmarkState | None = None
+    """The last finished benchmark before it, which no profile and no tuning takes the place of."""
 
     @property
     def has_result(self) -> bool:
@@ -304,12 +306,11 @@ class AppState:
     def measured(self, document: Document) -> BenchmarkResult | None:
         """The last benchmark of a document, where it measured the present plan."""
         benchmark = self.benchmarks.get(document.id)
-        if benchmark is None or benchmark.kind != "benchmark" or benchmark.step != document.history.cursor:
-            return None
-        if not benchmark.has_result:
-            return None
-        found: list[BenchmarkResult] = benchmark.job.result(0)
-        return found[0]
+        for run in (benchmark, benchmark.last_run if benchmark is not None else None):
+            if (run is not None and run.kind == "benchmark" and run.step == document.history.cursor and run.has_result):
+                found: list[BenchmarkResult] = run.job.result(0)
+                return found[0]
+        return None
 
     def job_options(self, document: Document) -> JobOptions:
         """What was chosen for the last measurement of a document."""
@@ -339,9 +340,11 @@ class AppState:
                 job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, options.seconds, options.mode,
                                        options.requests, 0, None, options.memory)
             previous = running if running is None or running.has_result else running.previous
+            last_run = previous if previous is None or previous.kind == "benchmark" else previous.last_run
             if previous is not None:
-                previous.previous = None
-            benchmark = BenchmarkState(job, step, devices, kind, layout=layout, plan=plan, options=options, previous=previous)
+                previous.previous = previous.last_run = None
+            benchmark = BenchmarkState(job, step, devices, kind, layout=layout, plan=plan, options=options, previous=previous,
+                                       last_run=last_run)
             self.benchmarks[document.id] = benchmark
             return benchmark
 

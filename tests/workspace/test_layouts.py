@@ -161,3 +161,17 @@ def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> No
         assert one is not None and other is not None and not differing(one, other)
         assert one.division.subgraph_of_op.tolist() == other.division.subgraph_of_op.tolist()
     assert not twins_of([replace(layout, ready_made=False) for layout in layouts])  # a kept one stays a row of its own
+
+
+def test_hints_leave_out_what_lacks_memory(mobilenet: Graph) -> None:
+    keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
+    pins = dict.fromkeys(keys[10:90], "CPU")
+
+    def found(**more: object) -> tuple[Placement, set[str]]:
+        placement = editor.partition(mobilenet, [{"name": "GPU", **more}, {"name": "CPU"}], pins=pins).placement
+        return placement, {hint.device for hint in hints(placement)}
+    placement, free = found()
+    assert "GPU" in free
+    limit = placement.run_memory.peaks["GPU"] + 1000
+    assert "GPU" not in found(memory=str(limit))[1], "everything that pays would need more"
+    assert "GPU" in found(memory="1GB")[1]

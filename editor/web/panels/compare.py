@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from dash import html
 
 from editor.graph.graph import Graph
@@ -14,6 +15,7 @@ from editor.placement.hints import Hint
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
+from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
@@ -214,13 +216,15 @@ def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
         fewer = [html.Span(f"{'−' if change < 0 else '+'}{text}", className="delta better" if change < 0 else "delta worse")
                  for change, text in changes]
         rows.append(html.Tr([
-            html.Td([f"Move {what} to ", html.B(hint.device)]), html.Td(fewer),
+            html.Td(["Move ", html.Button(what, className="link", title="Select these ops",
+                                          **{"data-ops": spans(np.sort(np.array(moved, np.int64)))}),
+                     " to ", html.B(hint.device)]), html.Td(fewer),
             html.Td(["caused by ", html.Button(_cause(graph, hint), className="link", title=hint.tensor,
                                             **{"data-goto": f"op{hint.ops[0]}"})]),
             html.Td(kind_badge(Kind.ESTIMATE if hint.estimated else Kind.PREDICTION)),
             html.Td(html.Button("Apply", className="tool small", **{
                 "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
-                "title": "Pin these ops"}))]))
+                "title": f"Pin {counted(len(hint.ops), 'op')} to {hint.device}"}))]))
     return [outdated, html.Table(html.Tbody(rows), className="plain", id="hints-table")]
 
 

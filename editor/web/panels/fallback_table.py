@@ -22,7 +22,7 @@ def fallbacks_panel(document: Document) -> html.Div:
     """What stands in the tab."""
     return html.Div([html.Div(plain(fallbacks_view(document)), id="fallbacks"),
                      html.Div([controls.Button("Suggest improvements", id="hints-start"),
-                               html.Span("Repaints that save time, all consequences included.", className="hint")],
+                               html.Span("Repaints that save time and fit into the memory of the devices.", className="hint")],
                               className="bench-controls"),
                      html.Div(id="hints-result")], className="bench")
 
