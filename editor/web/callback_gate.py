@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, get_type_hints
 
 from dash import Dash
-from dash._utils import split_callback_id
+from dash._utils import split_callback_id, stringify_id
 
 from editor.errors import EditorError
 from editor.web.security import Receive, Scope, Send
@@ -152,14 +152,12 @@ def _plain(name: str) -> str:
 
 
 def _address(item: Any) -> str:
-    """``id.property`` of an input or output, as the browser writes it: Dash itself would escape all but ASCII."""
+    """``id.property`` of an input or output, as Dash writes it."""
     fields = _mapping(item, "an input")
     identity, name = fields.get("id"), fields.get("property")
     if not isinstance(name, str) or not isinstance(identity, str | dict) or not identity:
         raise EditorError("an input has no id or no property")
-    if isinstance(identity, dict):
-        identity = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"{identity}.{name}"
+    return f"{stringify_id(identity)}.{name}"
 
 
 def _value_of(item: Any, spec: Mapping[str, str]) -> Any:

@@ -160,10 +160,21 @@ def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, s
     """
     first = [str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries]
     colours, now = {name: device_colour(i) for i, name in enumerate(first)}, [d.name for d in document.devices]
-    gone, new = [name for name in first if name not in now], [name for name in now if name not in colours]
-    colours |= {name: colours[old] for old, name in zip(gone, new, strict=False)}
+    colours |= {new: colours[old] for new, old in _renamed(document, now, first).items()}
     more = dict.fromkeys(d.name for d in [*document.devices, *others] if d.name not in colours)
     return colours | {name: device_colour(len(first) + i) for i, name in enumerate(more)}
+
+
+def _renamed(document: Document, now: Sequence[str], first: Sequence[str]) -> dict[str, str]:
+    """New name -> that of the device of the first table which it is most alike, where that name is gone."""
+    gone = {name: dict(entry) for name, entry in zip(first, document.original_entries, strict=True) if name not in now}
+    found: dict[str, str] = {}
+    for device in document.devices:
+        if device.name not in first and gone:
+            alike = {old: sum(device.entry.get(key) == value for key, value in entry.items()) for old, entry in gone.items()}
+            found[device.name] = max(alike, key=lambda old: alike[old])
+            del gone[found[device.name]]
+    return found
 
 
 _HALVINGS = 4.5

@@ -319,6 +319,19 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     assert "preset: edgetpu" in text and "memory: 2GiB" in text
 
 
+def test_a_device_may_be_called_anything(fresh: Page) -> None:
+    """The button for the kit had the name in its id, of which Dash takes ASCII only: nothing happened."""
+    page = fresh
+    page.click("role=tab[name=Devices]")
+    form = page.locator(".device-form").nth(1)
+    form.get_by_label("Name", exact=True).fill("Gerät №2 🚀")
+    form.get_by_label("Name", exact=True).press("Enter")
+    expect(form.locator("legend b")).to_have_text("Gerät №2 🚀")
+    with page.expect_download() as download:
+        form.get_by_role("button", name="Kit").click()
+    assert download.value.suggested_filename.endswith(".zip")
+
+
 def test_two_fields_that_are_finished_at_once_are_both_changed(fresh: Page) -> None:
     """Each was a change of the whole table, and the second took the first back."""
     page = fresh

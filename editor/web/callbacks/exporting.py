@@ -79,9 +79,16 @@ def _bundle(document: Document, form: str, result: BenchmarkResult | None, devic
         return dict(dcc.send_bytes(packed.getvalue(), f"{'_'.join(map(safe_stem, names))}.zip"))
 
 
+def _device_at(document: Document, number: str) -> str:
+    """Name of a device by its place in the table: Dash takes no other letters than ASCII in what a button is called."""
+    if not number.isdecimal() or int(number) >= len(document.devices):
+        raise ExportError("This device is not in the table any more.")
+    return document.devices[int(number)].name
+
+
 def _content(document: Document, what: str, result: BenchmarkResult | None) -> dict[str, Any]:
     if what.startswith("kit:"):
-        return _bundle(document, "kit", result, what.partition(":")[2])
+        return _bundle(document, "kit", result, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
         return _bundle(document, what.partition(":")[2], result)
     placement, stem = document.placement, safe_stem(document.graph.name)

@@ -99,7 +99,7 @@ def _form(number: int, device: Device, colour: str, last: bool, ops: list[dict[s
         html.Legend([swatch(colour), html.B(device.name, id={"type": "device-heading", "index": number}),
                      planned_badge() if device.planned else None,
                      _move("raise", device.name, number == 0), _move("lower", device.name, last),
-                     html.Button("Kit", className="tool small", id={"type": "export", "what": f"kit:{device.name}"},
+                     html.Button("Kit", className="tool small", id={"type": "export", "what": f"kit:{number}"},
                                  title=f"Downloads a folder that measures the ops of {device.name} on its own machine"),
                      html.Button("Remove", className="tool small", title=f"Remove {device.name}; pins to it go with it",
                                  **{"data-remove-device": device.name})]),
