@@ -266,6 +266,9 @@ class AppState:
     def with_sizes(self, document_id: str, define: Mapping[str, int]) -> Document:
         """The document of the same model with other sizes, with the same decisions and stored layouts.
 
+        Where one with these sizes stands at these decisions, it is that one: whoever only looked at other sizes comes back to
+        the history that was there.
+
         Profiles hold for the sizes that were measured; without one of the new sizes, policies decide by estimates.
 
         Raises:
@@ -276,7 +279,11 @@ class AppState:
         if dict(graph.define) == dict(document.graph.define):
             return document
         settings = with_known_costs(document.placement.settings, best_source(graph, document.devices))
-        resized = self._create(graph, [dict(d.entry) for d in document.devices], settings, document.devices_text)
+        entries = [dict(d.entry) for d in document.devices]
+        known = self.store.find_at(str(graph.path), graph.sha256, graph.define, first_decisions(settings, entries))
+        if known is not None:
+            return self.document(known.id)
+        resized = self._create(graph, entries, settings, document.devices_text)
         for name, decisions in self.store.layouts(document_id).items():
             self.store.keep_layout(resized.id, name, decisions)
         return resized

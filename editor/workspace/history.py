@@ -114,13 +114,25 @@ class Store:
 
     def find(self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]) -> Record | None:
         """The latest document of a model that was opened with the same device table."""
+        table = json.loads(json.dumps(devices))
+        return next((record for record in self._of_model(model, sha256)
+                     if record.define == dict(define) and self.decisions(record.id, 0)["devices"] == table), None)
+
+    def find_at(self, model: str, sha256: str, define: Mapping[str, int], decisions: Mapping[str, Any]) -> Record | None:
+        """The latest document of a model whose present step has these decisions."""
+        wanted = json.loads(json.dumps(decisions))
+
+        def stands(record: Record) -> bool:
+            now = self.decisions(record.id, record.cursor)
+            return record.define == dict(define) and {key: now.get(key) for key in wanted} == wanted
+        return next(filter(stands, self._of_model(model, sha256)), None)
+
+    def _of_model(self, model: str, sha256: str) -> list[Record]:
+        """The latest documents of a model, the latest first."""
         with self._database.read() as db:
             rows = db.execute(sa.select(documents).where(documents.c.model == model, documents.c.sha256 == sha256)
                               .order_by(documents.c.updated.desc()).limit(20)).all()
-        table = json.loads(json.dumps(devices))
-        records = (Record(**row._mapping) for row in rows)
-        return next((record for record in records
-                     if record.define == dict(define) and self.decisions(record.id, 0)["devices"] == table), None)
+        return [Record(**row._mapping) for row in rows]
 
     def steps(self, document: str, after: int = -1) -> list[Step]:
         """All revisions of a document whose number is above ``after``, in the order in which they were made."""

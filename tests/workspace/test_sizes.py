@@ -65,6 +65,23 @@ def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
         state.jobs.close()
 
 
+def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_there(whisper: Graph, tmp_path: Path) -> None:
+    state = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES)
+    try:
+        first = state.open(OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define)))
+        first.pin(first.placement.placed_ops[:3].tolist(), "GPU")
+        own = whisper.define["sequence"]
+        larger = state.with_sizes(first.id, {"sequence": own + 8})
+        assert larger.id != first.id and len(larger.placement.settings.pins) == 3
+        assert state.with_sizes(larger.id, {"sequence": own}).id == first.id
+        assert state.with_sizes(first.id, {"sequence": own + 8}).id == larger.id
+        larger.pin(first.placement.placed_ops[3:5].tolist(), "GPU")
+        changed = state.with_sizes(larger.id, {"sequence": own})
+        assert changed.id != first.id and len(changed.placement.settings.pins) == 5
+    finally:
+        state.jobs.close()
+
+
 def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(whisper: Graph) -> None:
     plan = editor.partition(whisper, "HETERO:CPU")
     good, bad = plan.at_sizes({"sequence": [8, 10_000]})  # there are 448 positions

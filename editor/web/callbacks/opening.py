@@ -79,7 +79,8 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("opened", "data"), Output("open-error", "children"), Output("symbols", "children"),
                   Output("opening", "children"), Input("request", "data"),
-                  running=[(Output("opening", "className"), "opening busy", "opening")])
+                  running=[(Output("opening", "className"), "opening busy", "opening"),
+                           (Output("open-error", "hidden"), True, False)])
     async def open_request(request: dict[str, Any] | None) -> Any:
         if not request:
             raise PreventUpdate

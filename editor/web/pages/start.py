@@ -17,6 +17,7 @@ from editor.web.open_request import OpenRequest
 from editor.web.panels.device_form import choices
 from editor.web.panels.parts import icon, problem, scheme_toggle
 from editor.workspace.history import Record
+from editor.workspace.sizes import size_words
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _recent(state: AppState) -> list[Any]:
     if not records:
         return []
     rows = [dcc.Link([_picture(state, r), html.B(r.title),
-                      html.Span(f" {_device_names(state, r)} ", className="recent-devices"),
+                      html.Span(f" {' '.join((_device_names(state, r), size_words(r.define)))} ", className="recent-devices"),
                       html.Span(f" {r.model}", className="recent-path"),
                       html.Span(r.updated[:16].replace("T", " ") + " UTC", className="recent-time")],
                      href=f"/d/{r.id}", className="recent") for r in records]
