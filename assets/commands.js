@@ -58,6 +58,14 @@
       when: selected,
       menu: "selection",
     },
+    {
+      id: "select-all",
+      words: "Select all ops",
+      keys: ["Ctrl+A"],
+      where: "graph",
+      run: () => editor.set("selection", { data: { ops: page.view.ops, select: true, count: true } }),
+      menu: "ground",
+    },
     { id: "paint-selection", words: "Paint the selection with the brush", keys: [" "], where: "graph", run: paintSelection },
     { id: "undo", words: "Undo", keys: ["Ctrl+Z"], run: () => editor.stroke({ do: "undo" }), menu: "ground" },
     {

@@ -135,7 +135,7 @@
       if (many.length === 1) {
         const name = this.names[many[0][0]],
           words = `${total} ${total === 1 ? "op" : "ops"} on ${name}`;
-        return words.length <= WORDS ? words : `${name} · ${total}`;
+        return words.length <= WORDS ? words : `${total} on ${name}`;
       }
       const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`),
         alone = parts.join(" · ");

@@ -67,10 +67,10 @@ def verdict(ours: tuple[float, float], theirs: tuple[float, float], ratio: float
         ratio: the plan's median divided by the other one.
 
     Returns:
-        E.g. "9 % slower", "3.4x faster", "no difference seen".
+        E.g. "9 % slower", "3.4x faster", "no difference in speed seen".
     """
     if ours[0] <= theirs[1] and theirs[0] <= ours[1]:
-        return "no difference seen"
+        return "no difference in speed seen"
     return f"{_factor(ratio)} slower" if ratio > 1 else f"{_factor(1 / ratio)} faster"
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from editor.devices.device import Device
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.placement import Placement
@@ -61,14 +60,15 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     scopes = scopes_of(graph)
     found = [Fallback(devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
                       len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
-                      _lost(placement, costs, ops, wanted), _source(reason, devices[wanted]))
+                      _lost(placement, costs, ops, wanted), _source(placement, ops[0], wanted))
              for (wanted, reason, op_type), ops in groups.items()]
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
 
 
-def _source(reason: str, device: Device) -> str:
-    """The document that a reason is from."""
-    return device.published.source if device.published.source in reason else ""
+def _source(placement: Placement, op: int, wanted: int) -> str:
+    """The document that says why; lists of the device table are somebody's own."""
+    published = placement.constraints.capabilities[wanted].reasons[op]
+    return placement.devices[wanted].published.source if published else ""
 
 
 def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback]) -> float:

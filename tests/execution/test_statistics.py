@@ -76,7 +76,7 @@ def test_other_load_is_said() -> None:
 
 
 def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
-    assert verdict((1.0, 1.2), (1.1, 1.3), 0.92) == "no difference seen"
+    assert verdict((1.0, 1.2), (1.1, 1.3), 0.92) == "no difference in speed seen"
     assert verdict((1.0, 1.05), (1.2, 1.3), 1 / 1.22) == "22 % faster"
     assert verdict((1.2, 1.3), (1.0, 1.05), 1.22) == "22 % slower"
     assert verdict((41.0, 42.0), (1.0, 1.1), 41.2) == "41x slower"

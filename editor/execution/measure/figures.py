@@ -412,7 +412,7 @@ class BenchmarkResult:
 
 
 def compared(ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline, mode: str) -> str:
-    """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower", "no difference seen"; "" without figures."""
+    """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower"; "" without figures."""
     many = mode == "throughput"
     if many and ours.throughput_interval and theirs.throughput_interval and ours.throughput and theirs.throughput:
         (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval

@@ -59,7 +59,7 @@ class Tuned:
         return f"No candidate is seen to be faster than the current plan.{note}"
 
     def evidence(self, result: BenchmarkResult | Baseline) -> str:
-        """How a candidate, or the unsplit model, compares with the present plan: "12 % faster", "no difference seen"."""
+        """How a candidate or the unsplit model compares with the plan: "12 % faster", "no difference in speed seen"."""
         if self._present is None or result is self._present:
             return ""
         return compared(result, self._present, self.mode)
@@ -73,7 +73,7 @@ class Tuned:
         """The first; where that ran on a stand-in, the first real one from which no difference is seen."""
         first = self.results[0]
         real = (r for r in self.results if first.estimated and not r.estimated
-                and compared(r, first, self.mode) == "no difference seen")
+                and compared(r, first, self.mode) == "no difference in speed seen")
         return next(real, first)
 
     @property

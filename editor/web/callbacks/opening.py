@@ -60,7 +60,8 @@ def register(app: Dash, state: AppState) -> None:
 
     @app.callback(Output("resized", "data"), Output("notice", "children", allow_duplicate=True),
                   Input("sizes-apply", "n_clicks"), State({"type": "size", "name": ALL}, "value"),
-                  State({"type": "size", "name": ALL}, "id"), State("doc", "data"), prevent_initial_call=True)
+                  State({"type": "size", "name": ALL}, "id"), State("doc", "data"),
+                  running=[(Output("sizes-apply", "busy"), True, False)], prevent_initial_call=True)
     async def resize(clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str) -> Any:
         if not clicks:
             raise PreventUpdate

@@ -179,7 +179,7 @@ def _brief_names(names: list[str], room: int) -> list[str]:
 def _group_words(devices: list[tuple[str, int]], total: int) -> str:
     if len(devices) == 1:
         words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
-        return words if len(words) <= _WORDS else shortened(f"{devices[0][0]} · {total}", _WORDS)
+        return words if len(words) <= _WORDS else shortened(f"{total} on {devices[0][0]}", _WORDS)
     # As stripes they stand in this order; for more than two names there is no room.
     shares = [f"{int(100 * n / total + 0.5)}%" for _, n in devices]
     if len(devices) == 2:

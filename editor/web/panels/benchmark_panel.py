@@ -17,23 +17,24 @@ from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.app_state import BenchmarkState, JobOptions
 from editor.web.panels.parts import kind_badge, problem
-from editor.web.panels.tables import bytes_column, data_table, device_column, number_column
+from editor.web.panels.tables import bytes_column, data_table, device_column, number_column, seconds_column
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
-
-_SECONDS = {"function": "heteroSeconds(params.value)"}
 
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
     """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
     return html.Div([
         html.Div([
-            controls.Button("Start", id="bench-start", primary=True, icon="play"),
-            controls.Button("Profile", id="bench-profile"), controls.Button("Tune", id="bench-tune"),
+            controls.Button("Start", id="bench-start", primary=True, icon="play",
+                            title="Runs the plan, each subgraph and the unsplit model on each device in turn"),
+            controls.Button("Profile", id="bench-profile",
+                            title="Measures every op on each real device: costs, colours and policies can then go by it"),
+            controls.Button("Tune", id="bench-tune", title="Runs the best few plans, and proposes the fastest"),
             controls.Button("Calibrate", id="bench-calibrate", disabled=True,
-                            title="Corrects the profiles by the last benchmark: of latency, with a profile for every device of "
-                                  "the plan, and no planned device"),
+                            title="Corrects the profiles by the last benchmark: press Profile first, then Start, in mode "
+                                  "latency and without planned devices"),
             controls.Button("Cancel", id="bench-cancel", disabled=True),
             controls.Field(id="bench-seconds", type="number", label="Seconds", value=options.seconds, min=0.5, max=600,
                            step="any", width=92),
@@ -190,11 +191,11 @@ def _table(result: BenchmarkResult) -> html.Div:
               "bytes": t.sent if t.wire else t.bytes,
               "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}", "kind": kind_of_run(t.estimated),
               **_times(t.time), "share": t.share} for t in result.transfers]
-    columns = [{"field": "what", "headerName": "Step", "width": 130}, device_column("device", "Device"),
+    columns = [{"field": "what", "headerName": "Step", "width": 130, "minWidth": 112}, device_column("device", "Device"),
                {"field": "detail", "headerName": "From op / tensor", "width": 220, "minWidth": 140, "tooltipField": "detail"},
                {"field": "runs_on", "headerName": "Runs on", "width": 190, "tooltipField": "runs_on"},
-               {"field": "kind", "headerName": "Time is", "width": 116}, bytes_column("bytes", "Size", 96)]
-    columns += [number_column(name, header, 92, valueFormatter=_SECONDS) for name, header in
+               {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 112}, bytes_column("bytes", "Size", 96)]
+    columns += [seconds_column(name, header) for name, header in
                 (("median", "Median"), ("p90", "p90"), ("p99", "p99"), ("min", "Min"), ("max", "Max"))]
     columns.append(number_column("share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}))
     height = min(34 + 30 * len(rows) + 4, 340)
@@ -227,7 +228,7 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
                          "key": keys[-1]})
     rows.sort(key=lambda row: -row["median"])
     columns = [device_column("device", "Device"), {"field": "kernel", "headerName": "Kernel", "width": 170},
-               number_column("median", "Time", 92, valueFormatter=_SECONDS), number_column("ops", "Ops", 70),
+               seconds_column("median", "Time"), number_column("ops", "Ops", 70),
                {"field": "detail", "headerName": "Computes (fused)", "width": 320, "minWidth": 160, "tooltipField": "detail"},
                {"field": "key", "headerName": "Last op", "width": 240, "minWidth": 140, "tooltipField": "key"}]
     height = min(34 + 30 * len(rows) + 4, 340)

@@ -7,10 +7,17 @@ from typing import Any
 import dash_ag_grid as dag
 from dash import html
 
+from editor.placement.costs import seconds_of_ops
+from editor.placement.fallbacks import seconds_of
+from editor.web.view import plan_costs
 from editor.workspace.document import Document
 
 _HEADER, _HEADER_PADDING = 7, 26
 """Pixels of a letter of a column's title, and of the space around the title."""
+_LEAST_NUMBER = 82
+"""Pixels of the longest number with its unit."""
+_SECONDS = {"function": "heteroSeconds(params.value)"}
+_TIMES = "By the costs that the figures of the status bar are made from"
 _BYTES = {"function": "heteroBytes(params.value)"}
 GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": "heteroTheme(themeQuartz)"}, "animateRows": False,
          "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
@@ -40,12 +47,18 @@ def data_table(identity: str, rows: list[dict[str, Any]], columns: list[dict[str
 
 def number_column(field: str, header: str, width: int, **more: Any) -> dict[str, Any]:
     """A column of numbers."""
-    return {"field": field, "headerName": header, "width": width, "type": "rightAligned", **more}
+    least = {"minWidth": max(_LEAST_NUMBER, _HEADER * len(header) + _HEADER_PADDING)}  # narrower ones would cut their units
+    return {"field": field, "headerName": header, "width": width, "type": "rightAligned", **least, **more}
 
 
 def bytes_column(field: str, header: str, width: int = 110) -> dict[str, Any]:
     """A column of sizes."""
     return number_column(field, header, width, valueFormatter=_BYTES)
+
+
+def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dict[str, Any]:
+    """A column of times."""
+    return number_column(field, header, width, valueFormatter=_SECONDS, **more)
 
 
 def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
@@ -56,12 +69,13 @@ def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
 def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
-        number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76),
+        number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76, minWidth=60),
+        seconds_column("seconds", "Time", headerTooltip=_TIMES),
         {"field": "types", "headerName": "Main ops", "width": 190, "minWidth": 120, "tooltipField": "types"},
-        number_column("inputs", "Inputs", 84), bytes_column("input_bytes", "Input size"),
+        number_column("inputs", "Inputs", 84, minWidth=70), bytes_column("input_bytes", "Input size"),
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
-        bytes_column("total", "Total memory", 124),
+        bytes_column("total", "With boundary", 124),
         number_column("unknown", "Unknown sizes", 124,
                       headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
         {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
@@ -71,6 +85,8 @@ def subgraph_table(document: Document) -> html.Div:
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the subgraph table."""
     graph, placement = document.graph, document.placement
+    seconds = seconds_of_ops(plan_costs(document)[0], placement.assignment.device, placement.division.subgraph_of_op,
+                             placement.placed_ops)
     rows = []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
@@ -83,6 +99,7 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
                      "types": ", ".join(f"{n} {t}" for t, n in top[:5]), "inputs": len(s.inputs),
                      "input_bytes": s.memory.input, "outputs": len(s.outputs), "output_bytes": s.memory.output,
                      "constants": s.memory.constants, "total": s.memory.total, "unknown": s.memory.unknown or None,
+                     "seconds": float(seconds[s.id]),
                      "after": ", ".join(map(str, s.depends_on)) or "—"})
     return rows
 
@@ -94,13 +111,13 @@ def transfer_table(document: Document) -> html.Div:
         {"field": "kind", "headerName": "Kind", "width": 116}, device_column("from", "From"), device_column("to", "To"),
         {"field": "path", "headerName": "Subgraphs", "width": 140, "tooltipField": "path"},
         {"field": "shape", "headerName": "Shape", "width": 150}, {"field": "type", "headerName": "Type", "width": 120},
-        bytes_column("bytes", "Size")]
+        bytes_column("bytes", "Size"), seconds_column("seconds", "Time", headerTooltip=_TIMES)]
     return data_table("transfers", transfer_rows(document), columns, getRowId="params.data.tensor")
 
 
 def transfer_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the transfer table: what crosses subgraphs, transfers first."""
-    graph, placement = document.graph, document.placement
+    graph, placement, costs = document.graph, document.placement, plan_costs(document)[0]
     device_of = {s.id: s.device for s in placement.subgraphs}
     rows = []
     for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
@@ -108,7 +125,8 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
         rows.append({"tensor": b.tensor, "kind": "transfer" if b.to_devices else "same device",
                      "from": device_of[b.source], "to": ", ".join(b.to_devices) or device_of[b.source],
                      "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type_text,
-                     "bytes": b.bytes, "source_op": int(graph.tensor_producer[number]),
+                     "bytes": b.bytes, "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
+                     "source_op": int(graph.tensor_producer[number]),
                      "target_ops": [r for r in graph.readers[number].tolist() if placement.division.subgraph_of_op[r] >= 0]})
     return rows
 
