@@ -45,13 +45,18 @@ def test_ops_that_are_faster_where_they_fell_have_lost_nothing(tmp_path: Path) -
     """Each row had lost the launch of the one subgraph that runs everything, on a device that is faster at all of it."""
     graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)],
                                         ["Relu", "Tanh", "Relu", "Tanh", "Relu"]))
-    slow = [{"name": "NPU", "nonSupportedNodes": "Relu,Tanh", "preset": "edgetpu", "peakDramBw": 10}, {"name": "GPU"}]
+    slow = [{"name": "NPU", "nonSupportedNodes": "Relu,Tanh", "peakDramBw": 10}, {"name": "GPU"}]
     plan = editor.partition(graph, slow)
     costs = costs_of(graph, plan.devices, "estimate")
     rows = fallbacks(plan.placement, costs)
     assert {f.op_type for f in rows} == {"Relu", "Tanh"} and {f.lost for f in rows} == {"none, faster here"}
     assert seconds_without(plan.placement, costs, rows) > plan.placement.price(costs).total
-    assert {f.source for f in rows} == {""}, "the table says so, not the document of the preset"
+    preset = {"name": "NPU", "preset": "edgetpu", "assumes": "int8"}
+    for refused, cited in (({"nonSupportedNodes": "Relu"}, False), ({}, True)):
+        plan = editor.partition(graph, [{**preset, **refused}, {"name": "CPU"}])
+        rows = [f for f in fallbacks(plan.placement, costs_of(graph, plan.devices, "estimate"))
+                if f.op_type == ("Tanh" if cited else "Relu")]
+        assert all(f.source.startswith("https://") == cited for f in rows), "the table says so, not the document of the preset"
 
 
 def test_pinned_ops_are_no_fallbacks(tmp_path: Path) -> None:
