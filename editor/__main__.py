@@ -221,6 +221,7 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument("--max-bytes", type=int, metavar="N", help="moved between devices per run")
     check.add_argument("--max-latency", type=_seconds, metavar="TIME",
                        help="of one run, as 12ms or 0.012: predicted by profiles of this model, else estimated from shapes")
+    check.add_argument("--within-memory", action="store_true", help="no device may need more memory than it has")
     check.add_argument("--json", action="store_true", help="machine-readable")
     check.set_defaults(command="watch_commands.check")
 

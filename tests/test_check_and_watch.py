@@ -45,6 +45,13 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
         told = run("check", str(tmp_path / "bad.json"), "--max-latency", limit)
         assert told.returncode == status and ("TOO LONG" in told.stdout) == bool(status)
         assert "(estimate from shapes, limit" in told.stdout
+    table = [{**TWINS[0], "memory": "1MB"}, TWINS[1]]
+    editor.partition(mobilenet, table).save(tmp_path / "small.json")
+    told = run("check", str(tmp_path / "small.json"), "--max-subgraphs", "3")
+    assert told.returncode == 0 and "memory of A: " in told.stdout and "it has 1 MB (--within-memory" in told.stdout
+    told = run("check", str(tmp_path / "small.json"), "--within-memory")
+    assert told.returncode == 1 and "it has 1 MB: TOO MUCH" in told.stdout and not told.stderr
+    assert run("check", str(tmp_path / "good.json"), "--within-memory").returncode == 0
     assert "is no time" in run("check", str(tmp_path / "bad.json"), "--max-latency", "soon").stderr
     done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
     assert done.returncode == 0 and "100 ops pinned" in done.stdout

@@ -74,6 +74,8 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
     (["partition", ODDITIES / "custom_op.onnx", "--devices", "HETERO:CPU"], "cannot run on any device"),
     (["partition", MODELS / "mobilenetv2.onnx", "--devices", "HETERO:CPU", "--pin", "nothing=CPU"], "no op with the key"),
     (["partition", "nowhere.onnx", "--devices", "HETERO:CPU"], "no such file"),
+    (["partition", MODELS / "mobilenetv2.onnx", "--objective", "throughput"], "--objective is for --policy optimal"),
+    (["partition", MODELS / "mobilenetv2.onnx", "--costs", "estimate"], "--costs is for policies that weigh costs"),
 ])
 def test_bad_input_is_one_line_and_status_one(arguments: list[object], cause: str, tmp_path: Path) -> None:
     done = run(*arguments, "--out", tmp_path / "out", status=1)

@@ -15,7 +15,7 @@ import editor
 from editor.commands.plan_summary import print_summary
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.presets import preset_names
-from editor.errors import ExportError
+from editor.errors import EditorError, ExportError
 from editor.execution.machines.link_speed import measure_wires
 from editor.exports.render import render
 from editor.files import json_text, write_atomic
@@ -77,6 +77,7 @@ def load_with_sizes(path: Path, define: Mapping[str, int]) -> Graph:
 
 def partition(options: argparse.Namespace) -> int:
     """Partitions a model; writes the plan, the DOT files and the log."""
+    _check_options(options)
     graph = load_with_sizes(options.model, dict(options.define))
     rules = load_rules(options.rules) if options.rules else ()
     capabilities = None
@@ -96,6 +97,14 @@ def partition(options: argparse.Namespace) -> int:
     print_summary(plan)
     print("\n".join(f"wrote {path}" for path in (*paths, *_pictures(path for path in paths if path.suffix == ".dot"))))
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Raises ``EditorError`` for an option that the policy does not look at: it would be ignored without a word."""
+    if options.objective and options.policy != "optimal":
+        raise EditorError(f"--objective is for --policy optimal; the policy is {options.policy}")
+    if options.costs and not options.profile and options.policy in ("priority", "rules"):
+        raise EditorError(f"--costs is for policies that weigh costs (optimal, memory, pipeline), not for {options.policy}")
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:

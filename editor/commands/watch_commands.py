@@ -14,7 +14,7 @@ from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
 from editor.execution.measure.prediction import costs_by_best_source
 from editor.files import file_state
-from editor.text import counted, human_seconds
+from editor.text import counted, human_bytes, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
@@ -37,12 +37,18 @@ def check(options: argparse.Namespace) -> int:
     if options.max_latency is not None:
         limits["latency"] = options.max_latency
         worse += ["latency"] if latency > options.max_latency else []
-    if all(limit is None for limit in limits.values()):
-        print("note: nothing is checked without --against PLAN, --max-subgraphs, --max-bytes or --max-latency", file=sys.stderr)
+    over = {d.name: (plan.run_memory.peaks[d.name], d.memory) for d in plan.devices
+            if d.memory is not None and plan.run_memory.peaks[d.name] > d.memory}
+    if options.within_memory:
+        worse += ["memory"] if over else []
+    elif all(limit is None for limit in limits.values()):
+        print("note: nothing is checked without --against PLAN, --max-subgraphs, --max-bytes, --max-latency or --within-memory",
+              file=sys.stderr)
     unknown = plan.placement.division.unknown_transfers
     if options.json:
         print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "latency": latency, "kind": basis.kind,
                           "unknown_transfers": unknown,
+                          "over_memory": {name: {"peak": peak, "limit": limit} for name, (peak, limit) in over.items()},
                           "limits": limits, "worse": worse}))
     else:
         for name, value in values.items():
@@ -50,6 +56,9 @@ def check(options: argparse.Namespace) -> int:
             print(f"{name.replace('_', ' ')}: {value:,}{limit}")
         most = "" if options.max_latency is None else f", limit {human_seconds(options.max_latency)}"
         print(f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}")
+        for name, (peak, there) in over.items():
+            print(f"memory of {name}: {human_bytes(peak)}, it has {human_bytes(there)}"
+                  f"{': TOO MUCH' if options.within_memory else ' (--within-memory makes this an error)'}")
         if unknown:
             print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
     return 1 if worse else 0

@@ -26,11 +26,18 @@ from editor.web.security import LOOPBACK
 from editor.workspace.folders import folder_of
 
 log = logging.getLogger(__name__)
+_LAST_PORT = 65_535
 _WINDOW_SECONDS = 4.0
 """A window that is still there then is there to stay."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
              "brave-browser")
 """Browsers with a mode that shows one page without tabs and address bar."""
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no port; ports are 0 (any that is free) to {_LAST_PORT}")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                                                           "examples/devices/runtimes.yaml)")
     parser.add_argument("--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8050)
+    parser.add_argument("--port", type=_port, default=8050)
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--token", action=argparse.BooleanOptionalAction, default=None,
                         help="whether the page opens only with the token of the printed address; default: if others use this "
