@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from editor import limits
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
@@ -80,8 +82,6 @@ class BenchmarkState:
     """The benchmark of one document: running or finished."""
 
     job: Job
-    step: int
-    """Of the document's history when it was started: whoever goes back to it has the plan that was measured."""
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
@@ -91,12 +91,20 @@ class BenchmarkState:
     layout: str = ""
     """What the plan is called: the last step of its history."""
     plan: Plan | None = None
-    """What is measured."""
+    """What is measured"""
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
     """The finished one before it, which is shown again where this one ends without a result."""
     last_run: BenchmarkState | None = None
     """The last finished benchmark before it, which no profile and no tuning takes the place of."""
+
+    def is_of(self, document: Document) -> bool:
+        """It measures the present plan, however the document came to that: other steps may lead to the same one."""
+        now = document.placement
+        then = self.plan.placement if self.plan is not None else now
+        return then is now or ([d.entry for d in then.devices] == [d.entry for d in now.devices]
+                               and np.array_equal(then.assignment.device, now.assignment.device)
+                               and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op))
 
     @property
     def has_result(self) -> bool:
@@ -314,7 +322,7 @@ class AppState:
         """The last benchmark of a document, where it measured the present plan."""
         benchmark = self.benchmarks.get(document.id)
         for run in (benchmark, benchmark.last_run if benchmark is not None else None):
-            if (run is not None and run.kind == "benchmark" and run.step == document.history.cursor and run.has_result):
+            if (run is not None and run.kind == "benchmark" and run.is_of(document) and run.has_result):
                 found: list[BenchmarkResult] = run.job.result(0)
                 return found[0]
         return None
@@ -336,8 +344,7 @@ class AppState:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
                 running.job.cancel()
-            # The step first: a stroke that comes in between then only makes the result look out of date.
-            step, layout, plan = document.history.cursor, document.layout_name, document.plan
+            layout, plan = document.layout_name, document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
@@ -350,7 +357,7 @@ class AppState:
             last_run = previous if previous is None or previous.kind == "benchmark" else previous.last_run
             if previous is not None:
                 previous.previous = previous.last_run = None
-            benchmark = BenchmarkState(job, step, devices, kind, layout=layout, plan=plan, options=options, previous=previous,
+            benchmark = BenchmarkState(job, devices, kind, layout=layout, plan=plan, options=options, previous=previous,
                                        last_run=last_run)
             self.benchmarks[document.id] = benchmark
             return benchmark

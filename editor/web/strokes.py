@@ -179,7 +179,7 @@ def _adopt(state: AppState, document: Document, stroke: m.Layout) -> None:
     if benchmark is None or tuned is None or name not in tuned.settings:
         raise EditorError("There is no tuned plan of that name any more; tune again.")
     document.adopt(f"tuned: {name}", tuned.settings[name])
-    benchmark.step = document.history.cursor  # this is the plan that was measured
+    benchmark.plan = document.plan  # this is the one that was measured
 
 
 def _reset(state: AppState, document: Document, stroke: m.Simple) -> None:

@@ -155,7 +155,7 @@ def _the_model(files: list[Path], folder: Path) -> Path:
         if found:
             names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
             raise EditorError(f"the upload has {len(found)} {suffix} files ({names}); upload one with the files of its weights")
-    raise EditorError("the upload has no .onnx file")
+    raise EditorError("the upload has no .onnx file; other models are exported to ONNX first (of PyTorch: torch.onnx.export)")
 
 
 def _digest(files: list[Path], folder: Path) -> str:

@@ -74,6 +74,8 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(serve: Serve, browser:
     ready(page)
     expect(page.locator("#ribbon-text")).to_have_text("All 100 ops run on CPU. Add a device to place ops on it.")
     expect(page.locator("#fallbacks")).to_contain_text("There is only one device")
+    page.select_option("#policy", "optimal:throughput")
+    expect(page.locator("#notice")).to_contain_text("Every op stays on its device.")
 
 
 def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(fresh: Page) -> None:
@@ -97,6 +99,8 @@ def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_
     page.evaluate("hetero.paint([hetero.page.view.ops[3]], 1)")
     wait_for_figure(page, "pins", 1)
     expect(page.locator("#ribbon-text")).to_contain_text("estimate from shapes")
+    page.keyboard.press("Control+z")  # back at the plan that was measured
+    expect(page.locator("#ribbon-text")).to_contain_text("measurement of the last benchmark")
 
 
 def test_memory_over_the_run_names_the_tensors_at_its_peak_and_follows_the_plan(fresh: Page) -> None:

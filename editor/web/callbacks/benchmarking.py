@@ -164,7 +164,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     result = result[0]
     found = result.rate if result.mode == "throughput" else f"median {human_seconds(result.total.median)}"
     set_props("bench-text", {"children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."})
-    if benchmark.step == document.history.cursor:
+    if benchmark.is_of(document):
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
     set_props("bench-stale", {"children": stale(benchmark, document)})

@@ -8,10 +8,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
+from editor.graph.graph import Ints
 from editor.web.app_state import AppState
 from editor.web.controls import Plain, plain
 from editor.web.drawing.ribbon import ribbon_of
@@ -130,12 +132,14 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
         with page.lock:
             before = figures_of(document)
             document.refresh()
+            placed = document.placement.assignment.device
             others = changes_of_others(document, message["page"], message["seen"])
             answers = page.apply(message["strokes"],
                                  lambda stroke: _applied(state, document, page, message["page"], stroke, others))
             confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
             return (view_of(document), plain(device_list(document)), plain(pins_summary(document)), subgraph_rows(document),
-                    transfer_rows(document), plain(status(document, before)), _notice(state, document, answers, others),
+                    transfer_rows(document), plain(status(document, before)),
+                    _notice(state, document, answers, others) or _no_change(document, message, placed),
                     _selection(answers), plain(outcome(document)), stale(state.benchmarks.get(document.id), document),
                     plain(history_list(document)),
                     _device_problem(answers), confirmed)
@@ -181,6 +185,14 @@ def _notice(state: AppState, document: Document, answers: list[Answer], others: 
             profile = ("run-bench-profile", "Profile now") if answer.needs_profile else None
             return notice(answer.message["text"], answer.message["bad"], profile)
     return notice(in_words(others, state.server_name)) if others else None
+
+
+def _no_change(document: Document, message: Strokes, before: Ints) -> Any:
+    """Says so where another policy, or other costs, place every op as before: nothing else on the page would tell."""
+    last = message["strokes"][-1]["do"] if message["strokes"] else ""
+    if last != "automatic" or not np.array_equal(before, document.placement.assignment.device):
+        return None
+    return notice("Every op stays on its device.")
 
 
 def _selection(answers: list[Answer]) -> Any:

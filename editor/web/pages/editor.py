@@ -23,6 +23,7 @@ from editor.web.panels.compare import compare_panel
 from editor.web.panels.device_form import device_form_panel
 from editor.web.panels.devices import tools_panel
 from editor.web.panels.fallback_table import fallbacks_panel
+from editor.web.panels.notice import notice
 from editor.web.panels.parts import icon_button, scheme_toggle
 from editor.web.panels.rules_panel import rules_panel
 from editor.web.panels.status import status
@@ -168,7 +169,7 @@ def _canvas(document: Document) -> list[Any]:
         html.Div(id="hover", hidden=True, role="tooltip"),
         plain(html.Div(_help(), id="help", hidden=True, role="dialog", tabIndex=-1, **{"aria-label": "Help"}),
               html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"})),
-        html.Div(id="notice"),
+        html.Div(notice(". ".join(document.graph.notes), bad=True) if document.graph.notes else None, id="notice"),
     ]
 
 

@@ -34,7 +34,7 @@ class Example:
 EXAMPLES = (
     Example("mobilenetv2.onnx", "MobileNetV2", "100 ops, on three real runtimes", "runtimes.yaml", {}),
     Example("resnet50.onnx", "ResNet-50", "122 ops, planned for GPU and CPU", "gpu-cpu.yaml", {"batch": 1}),
-    Example("whisper-tiny-decoder.onnx", "Whisper tiny, decoder", "348 ops with dynamic sizes", "runtimes.yaml", {}),
+    Example("whisper-tiny-decoder.onnx", "Whisper tiny, decoder", "243 ops, sizes chosen at run time", "runtimes.yaml", {}),
     Example("fcn-resnet101.onnx", "FCN-ResNet101, OpenCL first", "the Glow story: three partitions",
             "glow-opencl-first.yaml", {}),
     Example("fcn-resnet101.onnx", "FCN-ResNet101, CPU first", "the Glow story: one partition", "glow-cpu-first.yaml", {}),

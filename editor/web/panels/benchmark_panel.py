@@ -70,7 +70,7 @@ def idle() -> html.P:
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
     """Says so when the plan is not the one that was measured."""
-    if benchmark is None or benchmark.step == document.history.cursor or benchmark.kind == "profile":
+    if benchmark is None or benchmark.is_of(document) or benchmark.kind == "profile":
         return None  # a profile is of the model, not of the plan
     return html.P("Plan changed; these results are out of date.", className="hint wide warn")
 

@@ -117,8 +117,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
         if not mine and not layout.ready_made:
-            buttons.append(html.Button("Remove", className="tool small", title=f"Forget “{layout.name}”",
-                                       **{"data-layout-remove": layout.name}))
+            words = f"Forget “{layout.name}”"
+            buttons.append(html.Button("×", className="mini", title=words,
+                                       **{"data-layout-remove": layout.name, "aria-label": words}))
         title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), _over_memory(layout)])
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
@@ -135,7 +136,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                             title="By the busiest processor, with a request for each device in flight; runtimes on one CPU "
                                   "take turns on it"))
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    chart = [html.Div([html.Span(name, className="bar-name"), html.Span(className="bar", style={
+    chart = [html.Div([html.Span(name, className="bar-name", title=name), html.Span(className="bar", style={
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
     return [html.Div("The plan has changed since: compare again.", className="outdated", hidden=True, role="status",

@@ -42,13 +42,15 @@ def plan(document: Document) -> list[Any]:
                                                                 "backgroundColor": colours[d.name]})], className="share",
                        **{"data-row-device": str(i)})
                for i, d in enumerate(document.devices)]
+    rest = placement.price(costs).total - float(seconds.sum())
+    beside = f"{human_seconds(rest)} more in transfers and in starting subgraphs." if rest > 0 else ""
     transfers = sorted(placement.division.transfers, key=lambda b: -b.bytes)[:_FEW]
     subgraphs = sorted(placement.subgraphs, key=lambda s: -s.size)[:_FEW]
     moved = [_plan_row(b.tensor, human_bytes(b.bytes), f"{b.source} → {', '.join(map(str, b.targets))}", "goto",
                        f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
     parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
     return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
-            html.Ul(devices, className="shares"),
+            html.Ul(devices, className="shares"), html.P(beside, className="hint"),
             html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
             html.H3("Largest subgraphs", className="part"), html.Ul(parts),
             html.P("Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
