@@ -80,6 +80,11 @@ class Costs:
     """[device] seconds per byte that a subgraph itself takes for what enters or leaves it; part of `enter` and `leave`"""
 
     @property
+    def least_launch(self) -> float:
+        """seconds of launch overhead that a run has at least: something is launched once"""
+        return float(self.launch.min()) if len(self.launch) else 0.0
+
+    @property
     def most_per_subgraph(self) -> float:
         """seconds that one more subgraph may add, ops and transfers aside"""
         cold = [each.most for each in self.cold] or [0.0]

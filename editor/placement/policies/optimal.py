@@ -97,7 +97,7 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
         found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
-    bound = found.bound + float(costs.launch.min(initial=0.0))  # what is busiest was launched once, at least
+    bound = found.bound + costs.least_launch  # what is busiest was launched once, at least
     found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
         seconds, label = alone
@@ -194,7 +194,7 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
     """
     if not len(problem):
         return 0.0
-    start = float(costs.launch.min(initial=0.0))
+    start = costs.least_launch
     devices = problem.time.shape[1]
     unsplit = float(np.nanmin(np.append(costs.whole, np.inf))) if costs.whole is not None else np.inf
     if devices <= 2:

@@ -60,7 +60,7 @@ def pipeline(task: Task) -> Assignment:
         if fewer is None:
             break
         tried[placed] = fewer
-    load, once = busiest_load(constraints.graph, costs, problem, device, placed), float(costs.launch.min(initial=0.0))
+    load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
     return Assignment(device, _reasons(task, device), load, bound, "busiest device", costs.estimated)
 
