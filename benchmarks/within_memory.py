@@ -3,8 +3,8 @@
     python benchmarks/within_memory.py MODEL [MODEL ...] [--pack DIR]
 
 Two tables of planned devices for each model: an NPU with room for three tenths of the weights, which does not take some
-ops, and a CPU; two GPUs with room for four tenths each, and a CPU. "Of the bound" is the latency divided by a bound that knows no
-limits, so 1.00 need not be possible. Nothing runs: these are estimates.
+ops, and a CPU; two GPUs with room for four tenths each, and a CPU. "Of the bound" is the latency divided by a bound that
+knows no limits, so 1.00 need not be possible. Nothing runs: these are estimates.
 """
 
 from __future__ import annotations
