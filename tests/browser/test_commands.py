@@ -129,8 +129,8 @@ def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:
     page = opened
     page.click("role=tab[name=Compare]")
     page.click("#layout-keep")
-    expect(page.locator("#compare-result")).to_contain_text("Give the plan a name first")
-    expect(page.locator("#compare-result")).not_to_contain_text("benchmark")
+    expect(page.locator("#layout-problem")).to_contain_text("Give the plan a name first")
+    expect(page.locator("#layout-problem")).not_to_contain_text("benchmark")
 
 
 def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:

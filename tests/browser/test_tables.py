@@ -26,7 +26,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     assert len(columns) == 12 and max(right for _, right, _, _ in columns) <= 1440
     assert all(cut <= 0 for _, _, cut, _ in columns), "every title is readable"
     page.get_by_label("Columns of the table").first.click()
-    page.get_by_label("Unknown sizes", exact=True).uncheck()
+    page.get_by_label("Depends on", exact=True).uncheck()
     page.keyboard.press("Escape")
     edge = page.locator("#subgraphs .ag-header-cell[col-id=ops] .ag-header-cell-resize").bounding_box()
     assert edge
@@ -39,7 +39,7 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page.reload()
     ready(page)
     after = subgraphs(page)
-    assert [c[0] for c in after] == [c[0] for c in before] and "unknown" not in [c[0] for c in after]
+    assert [c[0] for c in after] == [c[0] for c in before] and "after" not in [c[0] for c in after]
     assert {c[0]: c[3] for c in after} == {c[0]: c[3] for c in before}
     page.get_by_label("Columns of the table").first.click()
     page.get_by_role("button", name="As at first").click()

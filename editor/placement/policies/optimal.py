@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +16,7 @@ from editor.placement.costs import Costs, price, processors
 from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
-from editor.placement.policies.pipeline import busiest_bound, pipeline
+from editor.placement.policies.pipeline import best_stages, busiest_bound
 from editor.placement.policies.problem import Problem, busiest_load
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
@@ -90,8 +89,9 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     known = [start.device[placed]]
     if not task.should_stop():
         known += candidates(problem, costs)
-    with contextlib.suppress(EditorError):  # no contiguous stages
-        known.insert(0, pipeline(task).device[placed])
+    # Stages without the limits of memory, which this policy does not look at.
+    if len(problem) and (stages := best_stages(problem)) is not None:
+        known.insert(0, stages)
     value, first = min((value_of(problem, label, BUSIEST), number) for number, label in enumerate(known))
     found = Improved(known[first], value, busiest_bound(problem))
     if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():

@@ -44,7 +44,7 @@ def pipeline(task: Task) -> Assignment:
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)
-    label = _best_stages(problem)
+    label = best_stages(problem)
     if label is None:
         raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
                           "use the policy `optimal` or `memory`, or relax the constraints")
@@ -56,7 +56,7 @@ def pipeline(task: Task) -> Assignment:
             device = tried
             break
         room = room - np.maximum(over, 0) * shrinkage
-        fewer = _best_stages(replace(problem, capacity=np.maximum(room, 0))) if (room >= 0).all() else None
+        fewer = best_stages(replace(problem, capacity=np.maximum(room, 0))) if (room >= 0).all() else None
         if fewer is None:
             break
         tried[placed] = fewer
@@ -77,7 +77,7 @@ def _reasons(task: Task, device: Ints) -> Callable[[int], str]:
     return because
 
 
-def _best_stages(problem: Problem) -> Ints | None:
+def best_stages(problem: Problem) -> Ints | None:
     """[node] device of the best contiguous stages over several orders; None where there are none."""
     best, label = float("inf"), None
     for order in orders(problem, count=4):

@@ -44,7 +44,7 @@ def stylesheet(scheme: str) -> list[dict[str, Any]]:
         {"selector": "node.terminal", "style": {"shape": "round-rectangle", "height": 26, "border-width": 1,
                                                 "border-color": c["terminal_line"], "font-size": 11}},
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
-        {"selector": "node.far", "style": {"label": "data(brief)", "font-size": FAR_FONT, "text-wrap": "ellipsis",
+        {"selector": "node.far[brief]", "style": {"label": "data(brief)", "font-size": FAR_FONT, "text-wrap": "ellipsis",
                                            "text-max-width": NODE_WIDTH - 2}},
         {"selector": "node.group.far", "style": {"text-max-width": NODE_WIDTH + 12}},
         {"selector": "node.pinned", "style": {"border-width": 3, "border-color": c["pin"]}},
