@@ -79,8 +79,11 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
 
 def _lacks_more(after: Placement, before: Placement) -> bool:
     """Whether a device has less memory than it needs, and needs more of it than before."""
+    limits = {d.name: d.memory for d in after.devices if d.memory is not None}
+    if not limits:
+        return False
     needed, earlier = after.run_memory.peaks, before.run_memory.peaks
-    return any(d.memory is not None and needed[d.name] > max(d.memory, earlier[d.name]) for d in after.devices)
+    return any(needed[name] > max(limit, earlier[name]) for name, limit in limits.items())
 
 
 def _candidates(placement: Placement, costs: Costs) -> Iterator[tuple[Boundary, list[int], int]]:

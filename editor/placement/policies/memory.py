@@ -171,8 +171,8 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
 
 
 def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
-    """The cheapest of some placements."""
-    return min((each for each in found if each is not None), key=lambda each: each[0], default=None)
+    """The cheapest of some placements; of equal ones that on the devices that come first in the table."""
+    return min((each for each in found if each is not None), key=lambda each: (each[0], int(each[1].sum())), default=None)
 
 
 def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, size: Floats) -> Iterable[tuple[float, Ints]]:
