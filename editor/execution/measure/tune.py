@@ -53,7 +53,7 @@ class Tuned:
             kind = " (an estimate: it ran on a stand-in)" if self._fastest.estimated else ""
             return f"Proposed: “{self.best}”{f', {evidence}' if evidence else ''}{kind}."
         if len(self.results) == 1:
-            return "There is no other plan to try."
+            return "There is no other plan to try: pins, rules and what the devices can run leave no other choice."
         stood_in = any(result.estimated for result in self.results)
         note = " Planned devices ran on a stand-in, which says nothing about their own speed." if stood_in else ""
         return f"No candidate is seen to be faster than the current plan.{note}"

@@ -263,8 +263,9 @@ def tuned_view(tuned: Tuned) -> list[Any]:
     head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", first, "95 % interval", second, "Against the current plan",
                                                     "Predicted", "Subgraphs", "")]))
     return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
-            html.P(f"{tuned.proposal} All candidates ran interleaved with each other and with the unsplit model. Nothing has "
-                   "changed: choose “Use this” to take a plan.", className="hint wide"), *_doubts(tuned.results[0])]
+            html.P(f"{tuned.proposal} All ran in turns with the unsplit model. Nothing has changed"
+                   f"{': choose “Use this” to take a plan.' if len(tuned.results) > 1 else '.'}", className="hint wide"),
+            *_doubts(tuned.results[0])]
 
 
 def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:

@@ -81,8 +81,16 @@ def outcome(document: Document) -> list[Any]:
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
     kind = Kind.ESTIMATE if result.estimated else Kind.PREDICTION
     return [html.P([title, kind_badge(kind)], className="hint"),
-            html.P(_bound(result.objective, result.bound), className="hint") if result.bound is not None else None,
+            html.P(_free(document) or _bound(result.objective, result.bound), className="hint")
+            if result.bound is not None else None,
             html.P("This model has been profiled: choose “Costs: from a profile” above.", className="hint") if unused else None]
+
+
+def _free(document: Document) -> str:
+    """Says so where nothing is left to choose, and a bound would be about a choice that there is not; else ""."""
+    constraints = document.placement.constraints
+    choices = constraints.allowed[constraints.placed].sum(axis=1)
+    return "" if (choices > 1).any() else "Pins, rules and devices leave no choice: there is nothing to improve."
 
 
 def _bound(objective: float, bound: float) -> str:
