@@ -38,7 +38,8 @@ def parse_work_per_second(text: str) -> float | None:
 def parse_seconds(text: str) -> float | None:
     """Seconds of ``50us``, ``1 ms`` or ``2e-5``; None where it is no time."""
     match = _matching(_SECONDS, text)
-    return float(match[1]) * _SECONDS_OF[match[2].lower()] if match else None
+    seconds = float(match[1]) * _SECONDS_OF[match[2].lower()] if match else float("inf")
+    return seconds if seconds < float("inf") else None
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -134,7 +134,7 @@ def test_the_bandwidth_of_a_link_is_checked(bandwidth: object) -> None:
         editor.load_devices([{"name": "GPU", "link": {"bandwidth": bandwidth}}])
 
 
-@pytest.mark.parametrize("latency", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("latency", [-1, float("nan"), float("inf"), "1e400"])
 def test_the_latency_of_a_link_is_checked(latency: float) -> None:
     with pytest.raises(editor.DeviceTableError, match="latency"):
         editor.load_devices([{"name": "GPU", "link": {"bandwidth": 1e9, "latency": latency}}])

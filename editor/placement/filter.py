@@ -23,9 +23,9 @@ from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.placement import Placement
+from editor.quantities import parse_bytes, parse_seconds
 
 _PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 _WITH_UNIT = re.compile(r"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*([a-zµμ]+)\b(?![+-]\d)", re.IGNORECASE)
 _JOINING = ("and", "or", "not", "in")
 """Words of the language that may follow a number."""
@@ -94,10 +94,12 @@ def _in_seconds_or_bytes(found: re.Match[str]) -> str:
     space, number, unit = found.groups()
     if unit.lower() in _JOINING:
         return found[0]
-    if unit.lower() not in _UNITS:
+    is_size = unit.lower().endswith("b")
+    value = parse_bytes(number + unit) if is_size else parse_seconds(number + unit)
+    if value is None:
         raise EditorError(f"this filter is not valid: {unit!r} is no unit; times are in ns, us, ms or s, "
                           "sizes in B, kB, MB or GB")
-    return f"{space}{float(number) * _UNITS[unit.lower()]!r}"
+    return f"{space}{value!r}"
 
 
 def _seconds(placement: Placement, costs: Callable[[], Costs] | None) -> Floats:

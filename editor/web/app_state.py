@@ -82,6 +82,8 @@ class BenchmarkState:
     """The benchmark of one document: running or finished."""
 
     job: Job
+    plan: Plan
+    """What is measured"""
     devices: tuple[str, ...]
     """Of the subgraphs that are measured, by id."""
     kind: str = "benchmark"
@@ -90,8 +92,6 @@ class BenchmarkState:
     """It is in the document's list of benchmarks."""
     layout: str = ""
     """What the plan is called: the last step of its history."""
-    plan: Plan | None = None
-    """What is measured"""
     options: JobOptions = JobOptions()
     previous: BenchmarkState | None = None
     """The finished one before it, which is shown again where this one ends without a result."""
@@ -101,7 +101,7 @@ class BenchmarkState:
     def is_of(self, document: Document) -> bool:
         """It measures the present plan, however the document came to that: other steps may lead to the same one."""
         now = document.placement
-        then = self.plan.placement if self.plan is not None else now
+        then = self.plan.placement
         return then is now or ([d.entry for d in then.devices] == [d.entry for d in now.devices]
                                and np.array_equal(then.assignment.device, now.assignment.device)
                                and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op))
@@ -355,9 +355,11 @@ class AppState:
                                        options.requests, 0, None, options.memory)
             previous = running if running is None or running.has_result else running.previous
             last_run = previous if previous is None or previous.kind == "benchmark" else previous.last_run
+            if last_run is not None:
+                last_run.last_run = None  # a chain of all that ever ran would stay in memory
             if previous is not None:
-                previous.previous = previous.last_run = None
-            benchmark = BenchmarkState(job, devices, kind, layout=layout, plan=plan, options=options, previous=previous,
+                previous.previous = None
+            benchmark = BenchmarkState(job, plan, devices, kind, layout=layout, options=options, previous=previous,
                                        last_run=last_run)
             self.benchmarks[document.id] = benchmark
             return benchmark
@@ -369,7 +371,7 @@ class AppState:
             EditorError: there is no finished benchmark, or it cannot correct profiles.
         """
         benchmark = self.benchmarks.get(document.id)
-        if benchmark is None or benchmark.kind != "benchmark" or benchmark.plan is None or not benchmark.job.done:
+        if benchmark is None or benchmark.kind != "benchmark" or not benchmark.job.done:
             raise EditorError("there is no finished benchmark to calibrate by: press Start first")
         result = benchmark.job.result(0)[0]
         placement = benchmark.plan.placement

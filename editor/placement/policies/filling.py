@@ -22,6 +22,7 @@ _MOST_REGIONS = 400
 _FEW = 5
 """Regions that use one tensor, of which each two are looked at together."""
 _PARTS = 16
+"""Numbers of nodes that a region is tried with, from either end, where it does not fit as a whole."""
 _LEVELS = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
 """Shares of the regions, those with the smallest tensors, that are looked at."""
 

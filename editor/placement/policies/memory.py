@@ -51,8 +51,9 @@ def memory(task: Task) -> Assignment:
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
+    ideals = list(candidates(whole, costs))  # they know no limits
     best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size),
-                  *_by_regions(task, whole, costs, limits))
+                  *_by_regions(task, whole, ideals, costs, limits))
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
     closest = None
     for share in _TENSOR_SHARES:
@@ -63,7 +64,8 @@ def memory(task: Task) -> Assignment:
     if best is not None:
         best = _searched(task, whole, costs, limits, shrinkage, best, bound)
         total, device = best
-        ideal = device_of_all_ops(task, placed, _without_limits(task, whole, costs))
+        ideal = min((device_of_all_ops(task, placed, label) for label in ideals),
+                    key=lambda each: price(constraints.graph, costs, each, placed).total)
         because = memory_reasons(task, costs, device, limits, size[:, None] / shrinkage, ideal)
         return Assignment(device, because, total, min(bound, total), "latency within memory", costs.estimated)
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
@@ -194,25 +196,19 @@ def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, si
                 yield price(graph, costs, device, placed).total, device
 
 
-def _by_regions(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Iterable[tuple[float, Ints]]:
-    """Price and devices where full devices have as many regions of a placement without limits as fit with their tensors."""
+def _by_regions(task: Task, problem: Problem, ideals: Iterable[Ints], costs: Costs,
+                limits: Floats) -> Iterable[tuple[float, Ints]]:
+    """Price and devices where full devices have as many regions of placements without limits as fit with their tensors."""
     graph, placed = task.constraints.graph, task.placed
 
     def fits(label: Ints) -> bool:
         return not task.should_stop() and not Excess.of(task, device_of_all_ops(task, placed, label), limits).total
 
     tensors = op_bytes(graph)[placed] - problem.size
-    for ideal in candidates(problem, costs):
+    for ideal in ideals:
         for label in filled_by_regions(problem, ideal, tensors, fits, costs.most_per_subgraph / 2):
             device = device_of_all_ops(task, placed, label)
             yield price(graph, costs, device, placed).total, device
-
-
-def _without_limits(task: Task, problem: Problem, costs: Costs) -> Ints:
-    """[node] device of the cheapest candidate, if there were no limits."""
-    graph, placed = task.constraints.graph, task.placed
-    return min(candidates(problem, costs), key=lambda label: price(graph, costs, device_of_all_ops(task, placed, label),
-                                                                   placed).total)
 
 
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:

@@ -50,7 +50,7 @@ def plan(document: Document) -> list[Any]:
                        f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
     parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
     return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
-            html.Ul(devices, className="shares"), html.P(beside, className="hint"),
+            html.Ul(devices, className="shares"), html.P(beside, className="hint") if beside else None,
             html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
             html.H3("Largest subgraphs", className="part"), html.Ul(parts),
             html.P("Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",

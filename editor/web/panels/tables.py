@@ -76,7 +76,7 @@ def subgraph_table(document: Document) -> html.Div:
         number_column("outputs", "Outputs", 90),
         bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
         bytes_column("total", "With boundary", 124),
-        number_column("unknown", "Unknown sizes", 124, hide=not document.placement.division.unknown_transfers,
+        number_column("unknown", "Unknown sizes", 124, hide=bool((document.graph.tensor_bytes >= 0).all()),
                       headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
         {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
     return data_table("subgraphs", subgraph_rows(document), columns, getRowId="params.data.id")
