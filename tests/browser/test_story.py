@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import onnx
 from conftest import EXAMPLES, write_dag
 from pages import Serve, Server, act, hold, ready, until, wait_for_figure
 from playwright.sync_api import BrowserContext, Page, expect
@@ -76,6 +77,16 @@ def test_where_all_ops_are_on_one_device_the_page_says_so(serve: Serve, browser:
     expect(page.locator("#fallbacks")).to_contain_text("There is only one device")
     page.select_option("#policy", "optimal:throughput")
     expect(page.locator("#notice")).to_contain_text("Every op stays on its device.")
+
+
+def test_weights_that_are_not_there_are_said_over_the_graph(serve: Serve, browser: BrowserContext, tmp_path: Path) -> None:
+    """Only the end of the status bar said so, cut."""
+    onnx.save(onnx.load(MOBILENET), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=16)
+    (tmp_path / "w.bin").unlink()
+    page = browser.new_page()
+    page.goto(serve(str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU").url)
+    ready(page)
+    expect(page.locator("#notice")).to_contain_text("the weights in w.bin are not here")
 
 
 def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(fresh: Page) -> None:

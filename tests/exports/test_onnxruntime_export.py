@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,13 @@ def test_the_memory_budget_has_the_format_of_the_setting(mobilenet: Graph, tmp_p
         onnxruntime.InferenceSession(str(tmp_path / "mobilenetv2_annotated.onnx"), options, providers=["CPUExecutionProvider"])
     painted(mobilenet, table).export("onnxruntime", tmp_path, budget="no")
     assert len(json.loads((tmp_path / "mobilenetv2_session.json").read_text())["session"]) == 1
+
+
+def test_a_planned_device_that_onnx_runtime_has_no_provider_for_is_noted(mobilenet: Graph, tmp_path: Path) -> None:
+    """The script listed ops on the wrong device, after an export that had warned of nothing."""
+    plan = editor.partition(mobilenet, [{"name": "NPU"}, {"name": "CPU"}])
+    with pytest.warns(UserWarning, match=r"ONNX Runtime knows no device NPU .*: .* its ops run on another device"):
+        plan.export("onnxruntime", tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        editor.partition(mobilenet, [{"name": "GPU"}, {"name": "CPU"}]).export("onnxruntime", tmp_path / "gpu")

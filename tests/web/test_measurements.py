@@ -1,0 +1,67 @@
+"""A measurement belongs to its plan, and stays with it; times in the tables add up to the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+from editor.execution.jobs.service import JobService
+from editor.placement.costs import seconds_of_ops
+from editor.web.app_state import AppState, JobOptions
+from editor.web.open_request import OpenRequest
+from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.web.view import plan_costs
+from editor.workspace.document import Document
+from editor.workspace.history import Store
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[AppState]:
+    made = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def document(state: AppState) -> Document:
+    table = [{"name": "ORT", "backendName": "CPU"}, {"name": "OV", "backendName": "openvino"}]
+    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), table))
+    opened.pin(opened.placement.placed_ops[40:60].tolist(), "OV")
+    return opened
+
+
+def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
+        state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    options = JobOptions(0.2, "latency", 2, True)
+    assert state.job_options(document) == JobOptions() and state.measured(document) is None
+    state.start_job(document, "benchmark", options).job.result(120)
+    result = state.measured(document)
+    assert result is not None and state.job_options(document) == options
+    painted = document.placement.placed_ops[:2].tolist()
+    document.pin(painted, "OV")
+    assert state.measured(document) is None, "another plan"
+    document.unpin(painted)
+    assert state.measured(document) is result, "the plan that was measured, two steps later"
+    state.start_job(document, "profile", JobOptions(0.2)).job.result(240)
+    assert state.measured(document) is result, "a profile takes nothing away"
+    cancelled = state.start_job(document, "tune", JobOptions(60))
+    cancelled.job.cancel()
+    with pytest.raises(Exception, match="cancelled"):
+        cancelled.job.result(60)
+    assert not cancelled.has_result and state.measured(document) is result
+    assert cancelled.previous is not None and cancelled.previous.kind == "profile"
+    state.benchmarks[document.id] = cancelled.previous  # as the page does
+    assert state.measured(document) is result
+
+
+def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: Document) -> None:
+    placement, (costs, _) = document.placement, plan_costs(document)
+    parts, subgraphs, transfers = placement.price(costs), subgraph_rows(document), transfer_rows(document)
+    assert len(subgraphs) == 3 and sum(row["seconds"] for row in subgraphs) == pytest.approx(parts.compute)
+    assert [row["seconds"] for row in subgraphs] == seconds_of_ops(
+        costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops).tolist()
+    assert transfers and sum(row["seconds"] for row in transfers) == pytest.approx(parts.transfers)
