@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from operator import is_
@@ -38,6 +39,8 @@ _CUDA = "cuda"
 _WITHOUT_WAITING = ort.RunOptions()
 _WITHOUT_WAITING.add_run_config_entry("disable_synchronize_execution_providers", "1")
 """ONNX Runtime waits for a GPU of CUDA at the end of a run, unless it is told not to."""
+_MOST_QUEUED = 256
+"""Runs without waiting, one after the other. Host memory that ONNX Runtime needs beside a run comes back in one that waits."""
 
 
 @cache
@@ -122,6 +125,20 @@ class Session:
         # Maps have no OrtValue that Python could read.
         self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
         self._queues = queues and all(self._on_device)
+        self._queued = 0
+        """Runs since the last one that waited"""
+
+    def __del__(self) -> None:
+        """Ends with a run that waits, where the last one did not.
+
+        ONNX Runtime would give back the host memory of earlier runs in a callback of the stream, and that memory's allocator
+        goes with the session: CUDA allows no such call in a callback, and the process would end.
+        """
+        with contextlib.suppress(Exception):  # also where it was never made, or the interpreter ends
+            if self._queued:
+                make_current(self._space.index)
+                self.session._sess.run_with_iobinding(self._binding._iobinding, _RUN_OPTIONS)
+                synchronize(self._space.index)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """Runs the session; outputs are ``OrtValue`` where that is possible."""
@@ -242,7 +259,8 @@ class Session:
         return self._kept
 
     def _options(self) -> Any:
-        return _WITHOUT_WAITING if self._queues else _RUN_OPTIONS
+        self._queued = self._queued + 1 if self._queues and self._queued < _MOST_QUEUED else 0
+        return _WITHOUT_WAITING if self._queued else _RUN_OPTIONS
 
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""
