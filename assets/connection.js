@@ -51,6 +51,7 @@
       wasReached = reached;
     reached = true;
     trouble = standing.problem;
+    editor.showWork(standing.working);
     if (trouble) return;
     if (!wasReached) resume();
     else if (before) editor.resend();

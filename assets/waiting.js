@@ -1,5 +1,5 @@
 /* A bar at the top of the page while the server has been working on something for more than half a second:
-   strokes, other sizes, comparisons, exports, tables, blocks; where it solves a change, with words and a way out. Jobs have
+   strokes, other sizes, comparisons, exports, tables, blocks; where it solves plans, with words and a way out. Jobs have
    bars of their own, with their share done. */
 ((editor) => {
   "use strict";
@@ -8,6 +8,7 @@
     bar = document.createElement("div"),
     words = document.createElement("span"),
     solving = document.createElement("div"),
+    what = document.createElement("span"),
     cancel = document.createElement("button");
   bar.id = "waiting";
   bar.hidden = true;
@@ -19,29 +20,47 @@
   cancel.type = "button";
   cancel.className = "button";
   cancel.textContent = "Cancel";
-  solving.append("Solving the placement …", cancel);
+  solving.append(what, cancel);
   document.body.append(bar, solving);
 
   let open = 0,
     timer = 0;
+  /** @type {Messages.Working | null} */
+  let work = null; // what the server said last
 
   cancel.addEventListener("click", () => {
     cancel.disabled = true;
     editor.set("cancel-change", { data: Date.now() });
   });
 
+  function inWords() {
+    if (work) return `${work.words}${work.total ? ` (${work.done + 1} of ${work.total})` : ""} …`;
+    return editor.waitingStrokes() > 0 && editor.reachable() ? "Solving the placement …" : "";
+  }
+
   function show() {
-    const change = editor.waitingStrokes() > 0 && editor.reachable();
+    const text = inWords();
     bar.hidden = false;
-    solving.hidden = !change;
+    solving.hidden = !text;
+    what.textContent = text;
+    words.textContent = text || "Working …";
+  }
+
+  function begun() {
     cancel.disabled = false;
-    words.textContent = change ? "Solving the placement …" : "Working …";
+    show();
+  }
+
+  /** @type {Hetero["showWork"]} */
+  function showWork(now) {
+    work = now;
+    if (open && !bar.hidden) show();
   }
 
   function begin() {
     open += 1;
     if (open > 1) return;
-    timer = window.setTimeout(show, SOON);
+    timer = window.setTimeout(begun, SOON);
   }
 
   function end() {
@@ -50,6 +69,7 @@
     clearTimeout(timer);
     bar.hidden = solving.hidden = true;
     words.textContent = "";
+    work = null;
   }
 
   /* Dash says nowhere that it waits for an answer, so its requests are counted here, and those for pages. */
@@ -61,4 +81,6 @@
     answer.then(end, end);
     return answer;
   };
+
+  editor.provide({ showWork });
 })(window.hetero);

@@ -71,5 +71,15 @@ class JobError(EditorError):
     """A job was cancelled, or its worker died."""
 
 
+class Cancelled(EditorError):
+    """Somebody ended the work; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("Cancelled. Nothing was changed.")
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(self), ()
+
+
 class WorkspaceError(EditorError):
     """The workspace's database cannot be read or written at the moment; what it holds is as before."""

@@ -13,6 +13,7 @@ import editor
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.solver import Solver
 
 
 def documents_of_one_record(url: str, folder: Path, table: Any, ops: int) -> list[Document]:
@@ -22,7 +23,8 @@ def documents_of_one_record(url: str, folder: Path, table: Any, ops: int) -> lis
     plan = editor.partition(graph, table)
     record = Store(url).create("net", str(path), graph.sha256, {}, first_decisions(plan.placement.settings, table))
     abilities = {d.name: c for d, c in zip(plan.devices, plan.placement.constraints.capabilities, strict=True)}
-    return [Document(Store(url), record, graph, abilities) for _ in range(2)]
+    decisions = Store(url).decisions(record.id, record.cursor)
+    return [Document(Store(url), record, Solver(graph, decisions, abilities)) for _ in range(2)]
 
 
 def paint_at_once(documents: Sequence[Document], ops: int) -> None:

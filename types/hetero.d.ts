@@ -267,6 +267,7 @@ interface Hetero {
   reachable(): boolean;
   /** Says why strokes wait; "" when they do not. */
   showUnstored(problem: string): void;
+  showWork(now: Messages.Working | null): void;
   painting(): boolean;
   device(): number | null;
   paint(ops: number[], target: number | null, force?: boolean): void;

@@ -199,6 +199,14 @@ declare namespace Messages {
   interface Standing {
     version: number;
     problem: string;
+    working: Working | null;
+  }
+
+  /** Long work: `done` of `total` steps, or of 0 where they are not counted. */
+  interface Working {
+    words: string;
+    done: number;
+    total: number;
   }
 
   /** How much of the graph is drawn; `open` are numbers of open blocks. */
@@ -436,19 +444,6 @@ declare namespace Messages {
     redo: boolean;
     /** The first op behind the first change of device, in the order of a run; -1 where there is none. */
     change: number;
-  }
-
-  /** The figures of the status bar; they stay on the server. */
-  interface Figures {
-    ops: number;
-    subgraphs: number;
-    boundaries: number;
-    transfers: number;
-    moved: number;
-    unknown: number;
-    pins: number;
-    predicted: number | null;
-    basis: unknown;
   }
 
   /** An op, a graph input or output, or a closed block. */

@@ -10,5 +10,7 @@ WRITERS = {
 }
 """Format -> "module:function" in this package; modules are imported on demand."""
 FORMATS = tuple(WRITERS)
+WITH_WEIGHTS = ("openvino", "onnxruntime", "onnx", "tvm")
+"""Formats that copy the model with the files of its weights, whole."""
 KIT_RUNTIMES = ("onnxruntime", "openvino")
 """Runtimes that a kit can measure with."""

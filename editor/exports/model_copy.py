@@ -33,6 +33,16 @@ def open_copy(graph: Graph) -> ModelProto:
     return model
 
 
+def copied_bytes(graph: Graph) -> int:
+    """Size of a copy of a model with its files of weights.
+
+    Raises:
+        ExportError: as ``open_copy``.
+    """
+    files = {graph.folder / location for location in _locations(open_copy(graph).graph.initializer)}
+    return sum(path.stat().st_size for path in (graph.path, *files))
+
+
 def check_weights(model: ModelProto, graph: Graph) -> None:
     """Raises ``ExportError`` where a file of weights is not there, or not whole."""
     problem = weights_problem(model, graph.path)

@@ -18,7 +18,7 @@ import numpy as np
 from editor import limits
 from editor.devices.discovery import set_available_devices
 from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
-from editor.errors import EditorError, ModelError, PlanError, UnboundSymbolError
+from editor.errors import Cancelled, EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import Job, JobService
@@ -38,12 +38,14 @@ from editor.web.open_request import OpenRequest
 from editor.web.stroke_order import Pages
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
+from editor.web.work import Work, Works
 from editor.workspace import plan_file
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.plan import Plan, with_costs_of_here
 from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes, with_known_costs
+from editor.workspace.solver import Solver
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +137,7 @@ class AppState:
         self.benchmarks: dict[str, BenchmarkState] = {}
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
+        self.works = Works()
         self._roots: tuple[Path, ...] | None = None
         self.devices = ""
         """What the start page proposes for a model; "": the devices of this machine."""
@@ -269,9 +272,9 @@ class AppState:
                             "new document; this one keeps its history.")
         current = self.store.decisions(record.id, record.cursor)
         answers = self._ask(graph, current["devices"])
-        return self._keep(Document(self.store, record, graph, answers))
+        return self._keep(Document(self.store, record, Solver(graph, current, answers)))
 
-    def with_sizes(self, document_id: str, define: Mapping[str, int]) -> Document:
+    def with_sizes(self, document_id: str, define: Mapping[str, int], should_stop: Callable[[], bool] = bool) -> Document:
         """The document of the same model with other sizes, with the same decisions and stored layouts.
 
         Where one with these sizes stands at these decisions, it is that one: whoever only looked at other sizes comes back to
@@ -281,6 +284,7 @@ class AppState:
 
         Raises:
             EditorError: the model cannot have these sizes, or a pin does not fit.
+            Cancelled: it was told to stop.
         """
         document = self.document(document_id)
         graph = self._load(document.graph.path, {**document.graph.define, **define})
@@ -291,12 +295,12 @@ class AppState:
         known = self.store.find_at(str(graph.path), graph.sha256, graph.define, first_decisions(settings, entries))
         if known is not None:
             return self.document(known.id)
-        resized = self._create(graph, entries, settings, document.devices_text)
+        resized = self._create(graph, entries, settings, document.devices_text, should_stop)
         for name, decisions in self.store.layouts(document_id).items():
             self.store.keep_layout(resized.id, name, decisions)
         return resized
 
-    def at_sizes(self, document: Document, text: str) -> tuple[list[AtSizes], list[str]]:
+    def at_sizes(self, document: Document, text: str, work: Work) -> tuple[list[AtSizes], list[str]]:
         """The decisions of a document at several sizes, and the names of the dimensions.
 
         Raises:
@@ -308,7 +312,7 @@ class AppState:
             graph = self._load(document.graph.path, define)
             answers = self._ask(graph, [dict(d.entry) for d in document.devices])
             return graph, [answers[d.name] for d in document.devices]
-        return at_sizes(document.placement, wanted, load), list(wanted)
+        return at_sizes(document.placement, wanted, load, work.step, work.should_stop), list(wanted)
 
     def close(self) -> None:
         """Ends all jobs."""
@@ -408,13 +412,16 @@ class AppState:
         kept = pinned_as(solved, {key: str(name) for key, name in document["affinities"].items()})
         return self._create(graph, entries, kept.settings)
 
-    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "") -> Document:
-        answers = self._ask(graph, devices)
-        table = load_devices(devices)
-        solve(graph, table, settings, [answers[d.name] for d in table])  # fails before anything is stored
+    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "",
+                should_stop: Callable[[], bool] = bool) -> Document:
+        decisions = first_decisions(settings, devices)
+        solver = Solver(graph, decisions, self._ask(graph, devices))
+        solver.solve(decisions, should_stop)  # fails before anything is stored
+        if should_stop():
+            raise Cancelled
         record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define,
                                    first_decisions(settings, devices, devices_text))
-        return self._keep(Document(self.store, record, graph, answers))
+        return self._keep(Document(self.store, record, solver))
 
     def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
         if not str(path).strip() or str(path) == ".":

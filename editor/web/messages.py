@@ -186,12 +186,21 @@ class Confirmed(TypedDict):
     """Why the strokes after it are not stored yet; "" where all are."""
 
 
+class Working(TypedDict):
+    """Long work: ``done`` of ``total`` steps, or of 0 where they are not counted."""
+
+    words: str
+    done: int
+    total: int
+
+
 class Standing(TypedDict):
     """What a page asks for every second."""
 
     version: int
     problem: str
     """Why the workspace cannot be used; "" where it can."""
+    working: Working | None
 
 
 # ---- how much is drawn ----
@@ -461,18 +470,3 @@ class View(TypedDict):
     redo: bool
     change: int
     """The first op behind the first change of device, in the order of a run; -1 where there is none."""
-
-
-class Figures(TypedDict):
-    """The figures of the status bar; they stay on the server."""
-
-    ops: int
-    subgraphs: int
-    boundaries: int
-    transfers: int
-    moved: int
-    unknown: int
-    pins: int
-    predicted: float | None
-    basis: Any
-    """`Basis` of the prediction; None where there is none."""

@@ -139,7 +139,7 @@ def create_app(state: AppState) -> Dash:
         document = await asyncio.to_thread(state.wait_first)
         return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
 
-    standing = StandingService(state.store)
+    standing = StandingService(state.store, state.works)
 
     async def answer_standing(document: str = "") -> Response:
         return JSONResponse(await standing.of(document))

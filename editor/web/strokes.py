@@ -154,7 +154,7 @@ def _step(state: AppState, document: Document, stroke: m.Step) -> None:
 
 
 def _layout(document: Document, name: str) -> Layout:
-    layout = next((one for one in document.layouts() if one.name == name), None)
+    layout = document.layout(name)
     if layout is None or layout.placement is None:
         raise EditorError("There is no such layout any more; compare again.")
     return layout

@@ -14,22 +14,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
-from editor.errors import EditorError, PinError
+from editor.errors import Cancelled, PinError
 from editor.execution.measure.figures import BenchmarkResult
-from editor.graph.graph import Bools, Graph
+from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
-from editor.placement.choices import PRESENT
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source
 from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, change_of_rules, parse_rules
-from editor.runtimes.base import Capability
-from editor.workspace.decisions import TEXT, changed_devices, first_decisions, identity, settings_of, with_new_names
+from editor.workspace.decisions import TEXT, changed_devices, first_decisions, with_new_names
 from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
 from editor.workspace.history_tree import HistoryTree
-from editor.workspace.layouts import Layout, layout_of, ready_made, tidy_name
+from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
 from editor.workspace.plan import ImportReport, Plan
 from editor.workspace.solver import Solver
 
@@ -74,21 +72,21 @@ def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concat
 class Document:
     """A model with its decisions. Thread-safe: changes are applied one after the other."""
 
-    def __init__(self, store: Store, record: Record, graph: Graph, capabilities: Mapping[str, Capability]) -> None:
+    def __init__(self, store: Store, record: Record, solver: Solver) -> None:
         """Opens a document.
 
         Args:
             store: the workspace.
             record: the document's record.
-            graph: its model.
-            capabilities: device name -> its capability.
+            solver: of its model; what it has solved already is not solved again.
         """
+        graph = solver.graph
         self.store, self.id, self.title, self.graph = store, record.id, record.title, graph
         self._lock = threading.RLock()
         self._cancelled = threading.Event()
         self._tree = HistoryTree(store.steps(record.id), record.cursor, record.tip)
         self._decisions = self._stored(record.cursor)
-        self._solver = Solver(graph, self._decisions, capabilities)
+        self._solver = solver
         self._original = store.decisions(record.id, 0)
         self._placement = self._solver.solve(self._decisions)
         self.version = record.version
@@ -402,24 +400,19 @@ class Document:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
 
-    def layouts(self) -> list[Layout]:
-        """The current plan, stored layouts and ready-made ones.
+    def layouts(self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool) -> list[Layout]:
+        """The current plan, stored layouts and ready-made ones; what ``should_stop`` ends is the best that was found."""
+        return self._layouts(should_stop).all(progress)
 
-        A stored layout has the devices that it was kept with, in the present order where they are the present ones.
-        """
-        now, kept = self._placement, self.store.layouts(self.id)
-        return [Layout(PRESENT, now.settings, now, ""), *(self._stored_layout(name, kept[name]) for name in kept),
-                *ready_made(now)]
+    def layout(self, name: str) -> Layout | None:
+        """One of them, solved as a change that ``cancel_change`` ends; None where there is none of that name."""
+        self._cancelled.clear()
+        found = self._layouts(self._cancelled.is_set).get(name)
+        self._check_not_cancelled()
+        return found
 
-    def _stored_layout(self, name: str, decisions: Mapping[str, Any]) -> Layout:
-        devices, settings = load_devices(decisions["devices"]), settings_of(decisions)
-        if sorted(map(identity, devices)) == sorted(map(identity, self.devices)):
-            return layout_of(name, settings, self._placement)
-        try:
-            answers = [self._solver.capability(d) for d in devices]
-        except EditorError as error:
-            return Layout(name, settings, None, str(error).splitlines()[0], True)
-        return layout_of(name, settings, self._placement, devices, answers)
+    def _layouts(self, should_stop: Callable[[], bool]) -> LayoutList:
+        return LayoutList(self._placement, self.store.layouts(self.id), lambda each: self._solver.solve(each, should_stop))
 
     @_on_latest
     def undo(self) -> bool:
@@ -466,9 +459,13 @@ class Document:
     def _solve_change(self, decisions: Mapping[str, Any]) -> Placement:
         self._cancelled.clear()
         placement = self._solver.solve(decisions, self._cancelled.is_set)
-        if self._cancelled.is_set():  # what a search had found until then is not what these decisions give
-            raise EditorError("Cancelled. Nothing was changed.")
+        self._check_not_cancelled()
         return placement
+
+    def _check_not_cancelled(self) -> None:
+        """What a search had found until it was cancelled is not what the decisions give."""
+        if self._cancelled.is_set():
+            raise Cancelled
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from editor.devices.device import Device
+from editor.devices.table import load_devices
 from editor.errors import EditorError
+from editor.placement.choices import PRESENT
 from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import busiest_seconds
-from editor.runtimes.base import Capability
+from editor.workspace.decisions import first_decisions, identity, settings_of
+
+Solve = Callable[[Mapping[str, Any]], Placement]
+"""The placement that decisions give."""
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, what comes next); what it raises ends the work."""
 
 READY_MADE: dict[str, Settings] = {
     "as OpenVINO would": Settings("priority", subgraphs="connected"),
@@ -46,13 +52,70 @@ class Layout:
     """Nobody kept it under this name: it is a rule of another tool, a policy, or a single device."""
 
 
+class LayoutList:
+    """The layouts of a plan by name; each is solved when it is asked for."""
+
+    def __init__(self, now: Placement, kept: Mapping[str, Mapping[str, Any]], solve: Solve) -> None:
+        """The present plan, then what was kept, then what is ready-made.
+
+        Args:
+            now: the present plan.
+            kept: name -> decisions. A kept layout has the devices that it was kept with, in the present order where they are
+                the present ones.
+            solve: solves decisions; it may remember them.
+        """
+        self._now, self._solve = now, solve
+        self._entries = [dict(d.entry) for d in now.devices]
+        self._same = sorted(map(identity, now.devices))
+        self._kept = dict(kept)
+        self._ready_made = {name: settings for name, settings in ready_made_settings(now).items() if name not in kept}
+
+    def get(self, name: str) -> Layout | None:
+        """One of them; None where there is none of that name."""
+        if name == PRESENT:
+            return Layout(PRESENT, self._now.settings, self._now, "")
+        if name in self._kept:
+            return self._of(name, self._kept[name])
+        if name in self._ready_made:
+            return replace(self._of(name, first_decisions(self._ready_made[name], self._entries)), ready_made=True)
+        return None
+
+    def all(self, progress: Progress | None = None) -> list[Layout]:
+        """All of them, the present plan first."""
+        names = [PRESENT, *self._kept, *self._ready_made]
+        found = []
+        for number, name in enumerate(names):
+            if progress:
+                progress(number, len(names), name)
+            found.append(self.get(name))
+        return [layout for layout in found if layout is not None]
+
+    def _of(self, name: str, decisions: Mapping[str, Any]) -> Layout:
+        settings = settings_of(decisions)
+        other = sorted(map(identity, load_devices(decisions["devices"]))) != self._same
+        try:
+            placement = self._solve(decisions if other else {**decisions, "devices": self._entries})
+        except EditorError as error:
+            return Layout(name, settings, None, str(error).splitlines()[0], other)
+        return Layout(name, settings, placement, "", other)
+
+
 def ready_made(now: Placement) -> list[Layout]:
-    """What other tools, the policies and single devices would do, with the costs of the plan: estimates where those were
-    chosen, else measured ones where profiles exist."""
+    """What other tools, the policies and single devices would do, as ``ready_made_settings``."""
+    def solved(decisions: Mapping[str, Any]) -> Placement:
+        return solve(now.graph, now.devices, settings_of(decisions), now.constraints.capabilities)
+    return LayoutList(now, {}, solved).all()[1:]
+
+
+def ready_made_settings(now: Placement) -> dict[str, Settings]:
+    """Layout name -> settings of what other tools, the policies and single devices would do.
+
+    With the costs of the plan: estimates where those were chosen, else measured ones where profiles exist.
+    """
     source = "estimate" if chosen_costs(now.settings) == "estimate" else best_source(now.graph, now.devices)
     within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
     made = READY_MADE | within | _on_one_device(now)
-    return [replace(layout_of(name, _with_costs(settings, source), now), ready_made=True) for name, settings in made.items()]
+    return {name: _with_costs(settings, source) for name, settings in made.items()}
 
 
 def _on_one_device(now: Placement) -> dict[str, Settings]:
@@ -119,14 +182,3 @@ def twins_of(layouts: Sequence[Layout]) -> dict[str, str]:
         first.setdefault(key, layout.name)
     return twins
 
-
-def layout_of(name: str, settings: Settings, now: Placement, devices: Sequence[Device] | None = None,
-              answers: Sequence[Capability] | None = None) -> Layout:
-    """Decisions solved for the devices of a placement, or for others and what those can run."""
-    other = devices is not None
-    try:
-        if devices is None:
-            devices, answers = now.devices, now.constraints.capabilities
-        return Layout(name, settings, solve(now.graph, devices, settings, answers), "", other)
-    except EditorError as error:
-        return Layout(name, settings, None, str(error).splitlines()[0], other)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from editor.errors import EditorError
+from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
 from editor.kinds import Basis
 from editor.placement.device_profile import basis_of, best_source, costs_of
@@ -62,17 +62,20 @@ def parse_sizes(text: str) -> dict[str, list[int]]:
     return found
 
 
-def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, progress: Progress | None = None) -> list[AtSizes]:
+def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, progress: Progress | None = None,
+             should_stop: Callable[[], bool] = bool) -> list[AtSizes]:
     """Solves the decisions of a placement at every combination of sizes.
 
     Args:
         now: the placement; its own sizes hold for dimensions that are not named.
         sizes: name of a dimension -> sizes.
         load: reads the model.
-        progress: called before each combination.
+        progress: called before each combination; what it raises ends the work.
+        should_stop: asked during a long search.
 
     Raises:
         EditorError: the model has no such dimension.
+        Cancelled: it was told to stop.
     """
     unknown = [name for name in sizes if name not in now.graph.define]
     if unknown:
@@ -89,10 +92,12 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, pro
         try:
             graph, answers = load(define)
             source = best_source(graph, now.devices)
-            placement = solve(graph, now.devices, with_known_costs(now.settings, source), answers)
+            placement = solve(graph, now.devices, with_known_costs(now.settings, source), answers, should_stop)
         except EditorError as error:
             found.append(AtSizes(define, {}, 0, None, str(error)))
             continue
+        if should_stop():
+            raise Cancelled
         costs = costs_of(graph, now.devices, source)
         placed = [graph.op_keys[op] for op in placement.placed_ops.tolist()]
         there = placement.affinity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ _MOST_KEPT, _LEAST_KEPT, _OPS_KEPT = 32, 3, 200_000
 
 
 class Solver:
-    """Solves decisions about one model."""
+    """Solves decisions about one model. Thread-safe."""
 
     def __init__(self, graph: Graph, decisions: Mapping[str, Any], capabilities: Mapping[str, Capability]) -> None:
         """``capabilities`` by names of the devices in ``decisions``, as far as they are known."""
@@ -32,6 +33,8 @@ class Solver:
         """By everything that a table says of a device: it may be changed, and changed back."""
         self._kept = min(max(_OPS_KEPT // max(len(graph), 1), _LEAST_KEPT), _MOST_KEPT)
         self._solved: OrderedDict[tuple[Any, ...], Placement] = OrderedDict()
+        self._lock = threading.Lock()
+        """Of what is kept; not held while a placement is solved."""
 
     def solve(self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool) -> Placement:
         """The placement that decisions give; where ``should_stop`` ends a search, the best that it had found.
@@ -43,16 +46,19 @@ class Solver:
         # Profiles are costs, and a placement is of the costs that its policy found.
         key = (frozenset((name, json.dumps(value)) for name, value in decisions.items()),
                tuple(modified(profile_path(self.graph, device)) for device in devices))
-        if key not in self._solved:
-            answers = [self.capability(d) for d in devices]
-            placement = solve(self.graph, devices, settings_of(decisions), answers, should_stop)
-            if should_stop():
-                return placement
-            self._solved[key] = placement
+        with self._lock:
+            if key in self._solved:
+                self._solved.move_to_end(key)
+                return self._solved[key]
+        answers = [self.capability(d) for d in devices]
+        placement = solve(self.graph, devices, settings_of(decisions), answers, should_stop)
+        if should_stop():
+            return placement
+        with self._lock:
+            kept = self._solved.setdefault(key, placement)
             while len(self._solved) > self._kept:
                 self._solved.popitem(last=False)
-        self._solved.move_to_end(key)
-        return self._solved[key]
+        return kept
 
     def capability(self, device: Device) -> Capability:
         """What a device can run; asked once."""

@@ -172,6 +172,12 @@ def test_a_change_that_takes_long_says_so_and_can_be_cancelled(serve: Serve, pag
     assert page.evaluate("hetero.page.view.policy") == "priority"
     expect(page.locator("#undo")).to_be_disabled()
 
+    page.get_by_role("tab", name="Compare").click()  # which fills its table
+    expect(page.locator("#solving")).to_contain_text(re.compile(r"^.+ \(\d+ of \d+\) …"))
+    page.locator("#solving").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#layout-problem")).to_contain_text("Cancelled")
+    expect(page.locator("#solving")).to_be_hidden()
+
 
 def test_drawing_rests_where_nothing_moves_and_goes_on_with_the_next_change(opened: Page) -> None:
     """Cytoscape looked sixty times a second whether there was something to draw."""

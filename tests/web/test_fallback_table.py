@@ -14,6 +14,7 @@ from editor.web.panels.fallback_table import fallbacks_view
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.solver import Solver
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
@@ -24,7 +25,7 @@ def test_a_rule_says_how_many_ops_it_is_for_where_some_of_them_did_not_fall_back
     decisions = first_decisions(Settings(), [d.entry for d in load_devices(TABLE)])
     record = store.create("m", str(graph.path), graph.sha256, {}, decisions)
     able = Capability.of_reasons(["", "cannot do this one", "", "nor sums"])
-    document = Document(store, record, graph, {"A": able, "B": Capability.everything(graph)})
+    document = Document(store, record, Solver(graph, decisions, {"A": able, "B": Capability.everything(graph)}))
     text = str(fallbacks_view(document))
     assert "'Rule for all 3'" in text and "'Rule'" in text
     assert "Sends all 3 Neg to B" in text and "Sends all 1 Sum to B" in text

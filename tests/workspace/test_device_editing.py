@@ -15,6 +15,7 @@ from editor.web.device_fields import with_device
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.solver import Solver
 
 TABLE = [{"name": "NPU", "backendName": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "CPU", "backendName": "CPU"}]
 
@@ -27,7 +28,7 @@ def document(tmp_path: Path) -> Document:
     store = Store(str(tmp_path / "workspace"))
     record = store.create("net", str(path), graph.sha256, {}, first_decisions(plan.placement.settings, TABLE))
     abilities = {d.name: c for d, c in zip(plan.devices, plan.placement.constraints.capabilities, strict=True)}
-    return Document(store, record, graph, abilities)
+    return Document(store, record, Solver(graph, store.decisions(record.id, 0), abilities))
 
 
 def devices_of_ops(document: Document) -> list[str]:
@@ -89,11 +90,11 @@ def test_comments_of_the_file_stay_when_its_table_was_edited_and_the_document_op
     text = "# For the lab.\n- name: NPU  # slot 2\n  backendName: NPU\n- name: CPU\n  backendName: CPU\n"
     first = first_decisions(document.placement.settings, [dict(d.entry) for d in parse_devices(text, "lab.yaml")], text)
     record = document.store.create("net", str(document.graph.path), document.graph.sha256, {}, first)
-    with_text = Document(document.store, record, document.graph, {})
+    with_text = Document(document.store, record, Solver(document.graph, first, {}))
     assert with_text.devices_text == text
     npu, cpu = (dict(d.entry) for d in with_text.devices)
     with_text.set_devices([cpu, {**npu, "memory": "1GiB"}])
     record = document.store.get(record.id) or record
-    assert Document(document.store, record, document.graph, {}).devices_text == (
+    assert Document(document.store, record, Solver(document.graph, first, {})).devices_text == (
         "# For the lab.\n- name: CPU\n  backendName: CPU\n- name: NPU  # slot 2\n  backendName: NPU\n  memory: 1GiB\n")
     assert "devices_text" not in document.store.decisions(record.id, 1), "the text is stored once"

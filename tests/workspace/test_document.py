@@ -27,6 +27,7 @@ from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing
+from editor.workspace.solver import Solver
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
 
@@ -40,7 +41,8 @@ def open_again(store: Store, graph: Graph, identity: str) -> Document:
     record = store.get(identity)
     assert record is not None
     unable = ["cannot" if kind == "Gemm" else "" for kind in graph.op_types]
-    return Document(store, record, graph, {"A": Capability.everything(graph), "B": Capability.of_reasons(unable)})
+    abilities = {"A": Capability.everything(graph), "B": Capability.of_reasons(unable)}
+    return Document(store, record, Solver(graph, store.decisions(identity, record.cursor), abilities))
 
 
 def test_changes_undo_redo_and_reload(mobilenet: Graph, tmp_path: Path) -> None:
@@ -255,3 +257,26 @@ def test_undo_comes_back_to_a_placement_without_solving_it_again(mobilenet: Grap
     monkeypatch.setattr("editor.workspace.solver.solve", lambda *given: solved.append(given))
     assert document.undo() and document.placement is first
     assert document.redo() and document.placement is second and not solved
+
+
+def test_a_layout_that_was_compared_is_not_solved_again_when_it_is_used(mobilenet: Graph, tmp_path: Path) -> None:
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.keep_layout("mine")
+    document.pin(document.placement.placed_ops[5:9].tolist(), "B")
+    said: list[tuple[int, int, str]] = []
+    compared = {each.name: each for each in document.layouts(lambda *each: said.append(each))}
+    assert [name for *_, name in said] == list(compared) and {total for _, total, _ in said} == {len(compared)}
+    for name in ("mine", "best throughput"):
+        layout = document.layout(name)
+        assert layout is not None and layout.placement is compared[name].placement
+        document.adopt(name, layout.settings)
+        assert document.placement is compared[name].placement
+    assert document.layout("nobody's") is None
+
+
+def test_a_new_document_is_solved_once(mobilenet: Graph, tmp_path: Path) -> None:
+    store, decisions = Store(str(tmp_path)), first_decisions(Settings("optimal"), TABLE)
+    solver = Solver(mobilenet, decisions, {name: Capability.everything(mobilenet) for name in "AB"})
+    placement = solver.solve(decisions)
+    record = store.create("m", str(mobilenet.path), mobilenet.sha256, {}, {**decisions, "devices_text": "- name: A"})
+    assert Document(store, record, solver).placement is placement

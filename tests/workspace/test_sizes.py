@@ -11,11 +11,13 @@ from conftest import EXAMPLES
 
 import editor
 from editor.__main__ import main
+from editor.errors import Cancelled
 from editor.execution.jobs.service import JobService
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
+from editor.web.work import Works
 from editor.workspace.history import Store
 from editor.workspace.sizes import MOST_SIZES, parse_sizes
 
@@ -110,3 +112,17 @@ def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it
         assert main(["sizes", str(plan), "sequence=8,16"]) == 0
     said = [line for line in capsys.readouterr().err.split("\r\033[K") if line]
     assert said == ["1 of 2: sequence=8", "2 of 2: sequence=16"]
+
+
+def test_a_comparison_of_sizes_ends_when_it_is_cancelled(whisper: Graph, tmp_path: Path) -> None:
+    state, works = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES), Works()
+    try:
+        document = state.open(OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define)))
+        with works.begin(document.id, "") as work, pytest.raises(Cancelled):
+            works.cancel(document.id)
+            state.at_sizes(document, "sequence=8,16", work)
+        with pytest.raises(Cancelled):
+            state.with_sizes(document.id, {"sequence": 16}, lambda: True)
+        assert len(state.store.recent()) == 1, "nothing is kept of a change that was cancelled"
+    finally:
+        state.jobs.close()

@@ -10,7 +10,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
-from editor.errors import EditorError
+from editor.errors import Cancelled, EditorError
 from editor.exports.report import MAX_COMPARED, write_comparison
 from editor.placement.choices import PRESENT
 from editor.placement.hints import hints
@@ -22,7 +22,7 @@ from editor.web.panels.parts import problem
 from editor.web.validation import require
 from editor.web.view import source_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, tidy_name
+from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, Layout, tidy_name
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -60,10 +60,7 @@ def register(app: Dash, state: AppState) -> None:
         if not asked:
             raise PreventUpdate
         require(asked, LayoutNames, "a question about layouts")
-        document = await asyncio.to_thread(state.document, document_id)
-        layouts = {layout.name: layout for layout in await asyncio.to_thread(document.layouts)}
-        chosen = [layouts[name] for name in asked["names"][:4] if name in layouts]
-        return await asyncio.to_thread(panes_data, document, chosen)
+        return await asyncio.to_thread(_panes, state, document_id, asked["names"][:4])
 
     @app.callback(Output("download", "data", allow_duplicate=True), Input("comparison-request", "data"), State("doc", "data"),
                   prevent_initial_call=True)
@@ -71,22 +68,47 @@ def register(app: Dash, state: AppState) -> None:
         if not asked:
             raise PreventUpdate
         require(asked, LayoutNames, "a question about layouts")
-        document = await asyncio.to_thread(state.document, document_id)
-        return await asyncio.to_thread(_page, document, asked["names"][:MAX_COMPARED])
+        return await asyncio.to_thread(_page, state, document_id, asked["names"][:MAX_COMPARED])
 
 
 def _sizes_now(state: AppState, text: str, document_id: str) -> Any:
     try:
         document = state.document(document_id)
-        return sizes_view(document, *state.at_sizes(document, text))
+        with state.works.begin(document_id, "Comparing sizes") as work:
+            return sizes_view(document, *state.at_sizes(document, text, work))
+    except Cancelled:
+        return problem("No sizes were compared.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "The sizes were not compared")
 
 
-def _page(document: Document, names: list[str]) -> dict[str, Any]:
+def _chosen(state: AppState, document: Document, names: list[str], words: str) -> list[Layout]:
+    """Layouts by name, as far as there are any."""
+    with state.works.begin(document.id, words) as work:
+        found = []
+        for number, name in enumerate(names):
+            work.step(number, len(names), name)
+            found.append(document.layout(name))
+        return [layout for layout in found if layout is not None]
+
+
+def _panes(state: AppState, document_id: str, names: list[str]) -> Any:
+    """What is drawn side by side; nothing where it was cancelled."""
+    document = state.document(document_id)
+    try:
+        return panes_data(document, _chosen(state, document, names, "Solving the layouts"))
+    except Cancelled:
+        return no_update
+
+
+def _page(state: AppState, document_id: str, names: list[str]) -> Any:
     """The standalone page of some layouts."""
-    layouts = {layout.name: layout.placement for layout in document.layouts()}
-    chosen = {name: placement for name in names if (placement := layouts.get(name)) is not None}
+    document = state.document(document_id)
+    try:
+        layouts = _chosen(state, document, names, "Solving the layouts")
+    except Cancelled:
+        return no_update
+    chosen = {layout.name: layout.placement for layout in layouts if layout.placement is not None}
     with tempfile.TemporaryDirectory() as folder:
         path = write_comparison(chosen, Path(folder), document.plan.stamp)[0]
         return dict(dcc.send_bytes(path.read_bytes(), f"{path.stem}_comparison.html"))
@@ -110,7 +132,12 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
             if wrong := _wrong_name(document, name):
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
-        return compare_view(document, document.layouts()), None
+        with state.works.begin(document_id, "Solving the layouts") as work:
+            layouts = document.layouts(work.step, work.should_stop)
+            work.step(0, 0, "Comparing")  # where it was cancelled, the last of them is not what it should be
+            return compare_view(document, layouts), None
+    except Cancelled:
+        return no_update, problem("No layouts were compared.", "Cancelled")
     except EditorError as error:
         return no_update, problem(str(error), "The layouts could not be compared")
 

@@ -59,6 +59,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("change-cancelled", "data"), Input("cancel-change", "data"), State("doc", "data"),
                   prevent_initial_call=True)
     async def cancel(_request: Any, document_id: str) -> Any:
+        state.works.cancel(document_id)
         with contextlib.suppress(EditorError):  # its page will say so
             state.document(document_id).cancel_change()
         return no_update

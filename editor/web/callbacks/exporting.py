@@ -15,11 +15,14 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, ExportError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
+from editor.exports.formats import WITH_WEIGHTS
 from editor.exports.glow_log import partition_log
+from editor.exports.model_copy import copied_bytes
 from editor.exports.notes import export_notes
 from editor.files import json_text, safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
+from editor.web.work import Work
 from editor.workspace.document import Document
 
 
@@ -36,7 +39,8 @@ def register(app: Dash, state: AppState) -> None:
         what = ctx.triggered_id["what"]
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            content = await asyncio.to_thread(_content, document, what, state.measured(document))
+            with state.works.begin(document_id, "Writing files") as work:
+                content = await asyncio.to_thread(_content, document, what, state.measured(document), work)
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
@@ -55,28 +59,35 @@ _REPORTS = ("html", "md", "json")
 """Formats that say what a benchmark of the plan measured."""
 
 
-def _bundle(document: Document, form: str, result: BenchmarkResult | None, device: str = "") -> dict[str, Any]:
+def _bundle(document: Document, form: str, result: BenchmarkResult | None, work: Work, device: str = "") -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
+    if form in WITH_WEIGHTS:
+        _check_size(copied_bytes(document.graph), form)
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
         folder, options = Path(name), {}
         if result is not None and form in _REPORTS:
             options["measured"] = str(write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict())))
         paths = document.plan.write_kit(folder, device) if form == "kit" else document.plan.export(form, folder, **options)
-        total = sum(path.stat().st_size for path in paths)
-        if total > MAX_DOWNLOAD_BYTES:
-            command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
-            raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
-                              f"`python -m editor {command} --out DIR`")
+        _check_size(sum(path.stat().st_size for path in paths), form)
         if len(paths) == 1:
             return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(paths):
+            for number, path in enumerate(sorted(paths)):
+                work.step(number, len(paths), "Packing files")
                 entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
                 how = zipfile.ZIP_STORED if path.stat().st_size > _WEIGHTS_BYTES else zipfile.ZIP_DEFLATED
                 archive.writestr(entry, path.read_bytes(), how)
         names = [document.graph.name, form, *([device] if device else [])]
         return dict(dcc.send_bytes(packed.getvalue(), f"{'_'.join(map(safe_stem, names))}.zip"))
+
+
+def _check_size(total: int, form: str) -> None:
+    """Raises ``ExportError`` where a browser would choke on a download of so many bytes."""
+    if total > MAX_DOWNLOAD_BYTES:
+        command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
+        raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
+                          f"`python -m editor {command} --out DIR`")
 
 
 def _device_at(document: Document, number: str) -> str:
@@ -86,11 +97,11 @@ def _device_at(document: Document, number: str) -> str:
     return document.devices[int(number)].name
 
 
-def _content(document: Document, what: str, result: BenchmarkResult | None) -> dict[str, Any]:
+def _content(document: Document, what: str, result: BenchmarkResult | None, work: Work) -> dict[str, Any]:
     if what.startswith("kit:"):
-        return _bundle(document, "kit", result, _device_at(document, what.partition(":")[2]))
+        return _bundle(document, "kit", result, work, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
-        return _bundle(document, what.partition(":")[2], result)
+        return _bundle(document, what.partition(":")[2], result, work)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
         return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}

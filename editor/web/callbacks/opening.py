@@ -67,7 +67,8 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         sizes = {str(i.get("name")): int(v) for i, v in zip(ids, values, strict=False) if isinstance(v, int) or _whole(v)}
         try:
-            document = await asyncio.to_thread(state.with_sizes, document_id, sizes)
+            with state.works.begin(document_id, "Solving the plan at other sizes") as work:
+                document = await asyncio.to_thread(state.with_sizes, document_id, sizes, work.should_stop)
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
         return f"/d/{document.id}", None
