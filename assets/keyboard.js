@@ -58,6 +58,7 @@
     grow: (how) => editor.grow(/** @type {Messages.Grow["how"]} */ (how)),
     raiseDevice: (name) => editor.stroke({ do: "raise-device", name }),
     lowerDevice: (name) => editor.stroke({ do: "lower-device", name }),
+    forgetProfile: (name) => editor.stroke({ do: "forget-profile", name }),
     removeDevice: (name) => editor.stroke({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {

@@ -94,11 +94,11 @@ declare namespace Messages {
     codegen: string;
   }
 
-  /** Moves a device one place up or down in the table, or removes it. */
+  /** Moves a device one place up or down in the table, removes it, or forgets its profile. */
   interface MoveDevice {
     sequence?: number;
     message?: Message;
-    do: "raise-device" | "lower-device" | "remove-device";
+    do: "raise-device" | "lower-device" | "remove-device" | "forget-profile";
     name: string;
   }
 

@@ -20,6 +20,7 @@ from editor.runtimes.onnxruntime.providers import CPU
 from editor.text import counted, human_seconds, shortened
 
 _MAX_LABEL = 80
+_MOST_ADDED = 5
 _ENOUGH = 0.9
 """Share of a runtime's own profile that must be matched, before it is preferred to a kit's groups."""
 
@@ -106,7 +107,8 @@ def figures_for(placement: Placement, device: Device, times: LayerTimes, machine
         {graph.op_keys[op]: kernel for op, kernel in found.kernel.items()}, found.kernels, launch or 0.0,
         *(links or (0.0, 0.0, 0.0, 0.0)), times.runs, origin=origin, has_launch=launch is not None,
         has_links=links is not None, unable=_keys(graph, ~runs & ~graph.op_is_constant))
-    notes = (*times.notes, *notes, *_provider_note(times, device, elsewhere), *_constants_note(found))
+    notes = (*times.notes, *notes, *_provider_note(times, device, elsewhere), *_constants_note(found),
+             *(_added_notes(graph, times, found) if times.by_key and not times.measured else ()))
     return profile, _report(graph, device, found, able, origin, notes)
 
 
@@ -193,6 +195,15 @@ def _provider_note(times: LayerTimes, device: Device, elsewhere: Callable[[Layer
         return ()
     taken = sorted({layer.provider for layer in times.layers if layer.provider and not elsewhere(layer)})
     return (f"taken as {device.name}: what ran on {', '.join(taken)}",)
+
+
+def _added_notes(graph: Graph, times: LayerTimes, found: OpTimes) -> tuple[str, ...]:
+    """Ops that a table names twice: by key and by the name of the node."""
+    names = {layer.name for layer in times.layers}
+    twice = [graph.op_keys[op] for op in found.seconds
+             if graph.op_names[op] != graph.op_keys[op] and names.issuperset((graph.op_keys[op], graph.op_names[op]))]
+    return tuple(f"{shortened(key, _MAX_LABEL)!r} has a row by this key and one by its node's name: their times were added"
+                 for key in twice[:_MOST_ADDED])
 
 
 def _constants_note(found: OpTimes) -> tuple[str, ...]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from pathlib import Path
 
 from editor.errors import PlanError
 from editor.imports.layer_times import Layer, LayerTimes, check_layers, layer_name, seconds_of
-from editor.text import from_spreadsheet_cell
+from editor.text import from_spreadsheet_cell, shortened
 
 _NAMES = ("op", "key", "name", "layer", "node")
 _LABEL_DIGITS = 2
+_MAX_SHOWN = 60
+_MOST_NOTED = 5
 _TIMES = {"microseconds": 1e-6, "us": 1e-6, "µs": 1e-6, "milliseconds": 1e-3, "ms": 1e-3, "seconds": 1.0, "s": 1.0}
 
 
@@ -34,7 +37,7 @@ def is_timing_table(path: Path, text: str, asked: bool) -> bool:
 def read_table(path: Path, text: str) -> LayerTimes:
     """The times of a table; the header ``op,microseconds`` may be missing.
 
-    Other units have other headers: ``ms``, ``seconds``. Times of ops that stand several times add up.
+    Other units have other headers: ``ms``, ``seconds``. Times of ops that stand several times add up; a note says so.
 
     Raises:
         PlanError: a line has no op or no time; the message has its number.
@@ -48,14 +51,21 @@ def read_table(path: Path, text: str) -> LayerTimes:
         name = next((header.index(word) for word in _NAMES if word in header), 0)
         rows = rows[1:]
     times: dict[str, float] = {}
+    rows_of: Counter[str] = Counter()
     for number, row in rows:
         where = f"{path}: line {number}"
         if len(row) <= max(name, time):
             raise PlanError(f"{where}: an op and its microseconds are needed")
         key = layer_name(row[name], where)
         times[key] = times.get(key, 0.0) + seconds_of(row[time].strip(), unit, where)
+        rows_of[key] += 1
     check_layers(path, len(times))
-    return LayerTimes("table", tuple(Layer(key, seconds) for key, seconds in times.items()), 0, by_key=True, fuses=False)
+    several = [f"{shortened(key, _MAX_SHOWN)!r} stands in {count} rows: their times were added"
+               for key, count in rows_of.items() if count > 1]
+    if len(several) > _MOST_NOTED:
+        several[_MOST_NOTED:] = [f"… and so do {len(several) - _MOST_NOTED} more"]
+    return LayerTimes("table", tuple(Layer(key, seconds) for key, seconds in times.items()), 0, by_key=True,
+                      notes=tuple(several), fuses=False)
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:

@@ -175,12 +175,18 @@ class Price:
         return self.compute + self.transfers + self.launches
 
 
-def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
+def price(graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op: Ints | None = None) -> Price:
     """Latency of a placement: every op, each transfer once per tensor and destination device, every launch.
 
-    ``device`` is [op] index of the device; ``placed`` are the ops that belong to a subgraph.
+    Args:
+        graph: the model.
+        costs: times.
+        device: [op] index of the device.
+        placed: the ops that belong to a subgraph.
+        subgraph_of_op: [op] number of the subgraph in topological order; by default as few as the rule ``minimal`` forms.
     """
-    subgraph_of_op = minimal(graph, device, placed)
+    if subgraph_of_op is None:
+        subgraph_of_op = minimal(graph, device, placed)
     if costs.whole is not None and len(placed) and not subgraph_of_op[placed].any():
         unsplit = float(costs.whole[device[placed[0]]])
         if not np.isnan(unsplit):
@@ -190,9 +196,10 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> Price:
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
 
 
-def subgraph_overheads(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> tuple[Ints, Floats]:
-    """[subgraph] device, and seconds of launches and cold starts; ``device`` and ``placed`` as for ``price``."""
-    return _overheads(costs, device, minimal(graph, device, placed), placed)
+def subgraph_overheads(graph: Graph, costs: Costs, device: Ints, placed: Ints,
+                       subgraph_of_op: Ints | None = None) -> tuple[Ints, Floats]:
+    """[subgraph] device, and seconds of launches and cold starts; arguments as for ``price``."""
+    return _overheads(costs, device, minimal(graph, device, placed) if subgraph_of_op is None else subgraph_of_op, placed)
 
 
 def _overheads(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints) -> tuple[Ints, Floats]:

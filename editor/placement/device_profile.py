@@ -127,6 +127,11 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
         return None
 
 
+def forget_profile(graph: Graph, device: Device) -> None:
+    """Deletes the stored profile, where there is one."""
+    profile_path(graph, device).unlink(missing_ok=True)
+
+
 def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     """Costs from estimates or from profiles.
 

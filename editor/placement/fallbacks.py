@@ -15,6 +15,7 @@ from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Boundary
+from editor.placement.subgraphs.registry import grouping_of
 from editor.text import human_seconds
 
 
@@ -76,7 +77,9 @@ def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback
     device = placement.assignment.device.copy()
     for fallback in found:
         device[list(fallback.ops)] = placement.device_number(fallback.wanted)
-    return price(placement.graph, costs, device, placement.placed_ops).total
+    graph, placed = placement.graph, placement.placed_ops
+    groups = grouping_of(placement.settings.subgraphs)(graph, device, np.sort(placed))
+    return price(graph, costs, device, placed, groups).total
 
 
 def chosen_elsewhere(placement: Placement) -> dict[str, int]:

@@ -13,7 +13,7 @@ from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import seconds_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
-from editor.placement.throughput import aims_at_throughput, busiest_seconds
+from editor.placement.throughput import aims_at_throughput
 
 _MAX_TRANSFERS, _MAX_TRIALS, _MAX_REPEATED_OPS = 6, 48, 500
 _LEAST_SAVING = 1e-3
@@ -54,7 +54,7 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
     throughput = aims_at_throughput(placement.settings)
 
     def value(one: Placement) -> float:
-        return busiest_seconds(one, costs) if throughput else one.price(costs).total
+        return one.busiest_seconds(costs) if throughput else one.price(costs).total
 
     now = value(placement)
     best: dict[bytes, Hint] = {}

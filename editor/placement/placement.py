@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,15 @@ from editor.graph.graph import Graph, Ints
 from editor.placement.choices import CODEGEN_CHOICES
 from editor.placement.codegen import choose_codegens
 from editor.placement.constraints import Constraints, constrain
-from editor.placement.costs import Costs, Price, price
+from editor.placement.costs import Costs, Price, price, processors
 from editor.placement.device_profile import costs_of
+from editor.placement.policies.problem import Problem, busiest_load
 from editor.placement.policies.registry import check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
+from editor.placement.subgraphs.minimal import minimal
 from editor.placement.subgraphs.registry import grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
@@ -182,7 +184,18 @@ class Placement:
 
     def price(self, costs: Costs) -> Price:
         """Cost of one run, in seconds."""
-        return price(self.graph, costs, self.assignment.device, self.placed_ops)
+        return price(self.graph, costs, self.assignment.device, self.placed_ops, self.division.subgraph_of_op)
+
+    def busiest_seconds(self, costs: Costs) -> float:
+        """Load of the busiest processor in one run, with transfers and launches: the least time between two requests.
+
+        No processor is busy for longer than a whole run, which a profile may have measured to be faster than the sum of its
+        ops.
+        """
+        placed = self.placed_ops
+        problem = Problem.of(self.graph, costs, self.constraints.allowed, placed, processor=processors(self.devices))
+        busiest = busiest_load(self.graph, costs, problem, self.assignment.device, placed, self.division.subgraph_of_op)
+        return min(busiest, self.price(costs).total)
 
     def _because(self, op: int) -> str:
         pin = self.constraints.pins.get(self.graph.op_keys[op])
@@ -276,5 +289,13 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     groups = grouping(graph, assignment.device, np.flatnonzero(constraints.placed))
-    return Placement(graph, tuple(devices), settings, constraints, assignment,
-                     divide(graph, devices, assignment.device, groups))
+    placement = Placement(graph, tuple(devices), settings, constraints, assignment,
+                          divide(graph, devices, assignment.device, groups))
+    return placement if assignment.objective is None or grouping is minimal else _with_own_objective(placement, task.costs())
+
+
+def _with_own_objective(placement: Placement, costs: Costs) -> Placement:
+    """Policies reckon with as few subgraphs as can be; what a plan is said to reach is of those that it has."""
+    reached = placement.busiest_seconds if placement.assignment.objective_name.startswith("busiest") else (
+        lambda costs: placement.price(costs).total)
+    return replace(placement, assignment=replace(placement.assignment, objective=reached(costs)))

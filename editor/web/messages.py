@@ -102,9 +102,9 @@ class Automatic(_Stroke):
 
 
 class MoveDevice(_Stroke):
-    """Moves a device one place up or down in the table, or removes it."""
+    """Moves a device one place up or down in the table, removes it, or forgets its profile."""
 
-    do: Literal["raise-device", "lower-device", "remove-device"]
+    do: Literal["raise-device", "lower-device", "remove-device", "forget-profile"]
     name: str
 
 

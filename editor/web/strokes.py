@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
-from editor.placement.device_profile import best_source, costs_of
+from editor.placement.device_profile import best_source, costs_of, forget_profile
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
@@ -14,7 +14,7 @@ from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with
 from editor.web.validation import RELOAD, require
 from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
-from editor.workspace.layouts import COST_POLICIES, Layout, differing
+from editor.workspace.layouts import COST_POLICIES, Layout, chosen_costs, differing
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState
@@ -121,6 +121,20 @@ def _move_device(state: AppState, document: Document, stroke: m.MoveDevice) -> N
     document.reorder(names)
 
 
+def _forget_profile(state: AppState, document: Document, stroke: m.MoveDevice) -> None:
+    """Deletes the profile of a device; a policy that decided by it goes on by estimates."""
+    device = next((d for d in document.devices if d.name == stroke["name"]), None)
+    if device is None:
+        raise EditorError(f"There is no device {stroke['name']} any more.")
+    forget_profile(document.graph, device)
+    settings = document.placement.settings
+    if chosen_costs(settings) == "measured" and best_source(document.graph, document.devices) != "measured":
+        options = {**settings.policy_options, "costs": "estimate"}
+        document.set_automatic(settings.policy, options, settings.subgraphs)
+    else:
+        document.solve_again()
+
+
 def _add_device(state: AppState, document: Document, stroke: m.AddDevice) -> None:
     document.set_devices(with_device([d.entry for d in document.devices], stroke["text"]))
 
@@ -205,7 +219,8 @@ HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] =
     "grow": (m.Grow, _choosing(_grow)), "filter": (m.Filter, _filter), "rule-ops": (m.RuleOps, _rule_ops),
     "automatic": (m.Automatic, _automatic), "order": (m.Order, _order),
     "raise-device": (m.MoveDevice, _move_device), "lower-device": (m.MoveDevice, _move_device),
-    "remove-device": (m.MoveDevice, _move_device), "add-device": (m.AddDevice, _add_device),
+    "remove-device": (m.MoveDevice, _move_device),
+    "forget-profile": (m.MoveDevice, _forget_profile), "add-device": (m.AddDevice, _add_device),
     "device-field": (m.DeviceField, _device_field), "rules": (m.Rules, _rules), "step": (m.Step, _step),
     "use-layout": (m.Layout, _use_layout),
     "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),

@@ -13,7 +13,7 @@ from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colou
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
-from editor.placement.costs import Costs, price
+from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings
 from editor.text import human_bytes, human_seconds
@@ -220,8 +220,7 @@ def predicted_of(document: Document) -> tuple[float | None, Basis | None]:
     if len(document.graph) > _PRICED_OPS:
         return None, None
     costs, basis = plan_costs(document)
-    placed = np.flatnonzero(document.placement.constraints.placed)
-    return price(document.graph, costs, document.placement.assignment.device, placed).total, basis
+    return document.placement.price(costs).total, basis
 
 
 def figures_of(document: Document) -> Figures:

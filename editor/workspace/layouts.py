@@ -14,7 +14,6 @@ from editor.placement.choices import PRESENT
 from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
-from editor.placement.throughput import busiest_seconds
 from editor.workspace.decisions import first_decisions, identity, settings_of
 
 Solve = Callable[[Mapping[str, Any]], Placement]
@@ -147,7 +146,7 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     ``busiest`` is the load of the busiest processor, the least time between two requests.
     """
     division = placement.division
-    return {"unknown": division.unknown_transfers, "busiest": busiest_seconds(placement, costs),
+    return {"unknown": division.unknown_transfers, "busiest": placement.busiest_seconds(costs),
             "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
             "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
             "memory": placement.run_memory.peaks,

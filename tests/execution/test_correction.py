@@ -17,7 +17,7 @@ from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.profile import profile_all
 from editor.graph.graph import Graph
 from editor.placement.device_profile import costs_of, load_profile
-from editor.placement.throughput import busiest_seconds, predicted_rate
+from editor.placement.throughput import predicted_rate
 
 BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
        {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
@@ -93,7 +93,7 @@ def test_the_predicted_rate_is_that_of_the_busiest_processor_or_of_those_in_flig
     halves = {key: "NPU" if i < len(chain) // 2 else "GPU" for i, key in enumerate(chain.op_keys)}
     plan = editor.partition(chain, "HETERO:NPU,GPU", pins=halves)
     costs = costs_of(chain, plan.devices, "estimate")
-    alone, busiest = plan.placement.price(costs).total, busiest_seconds(plan.placement, costs)
+    alone, busiest = plan.placement.price(costs).total, plan.placement.busiest_seconds(costs)
     assert busiest < alone < 8 * busiest
     assert predicted_rate(plan.placement, costs, 1) == pytest.approx(1 / alone)
     assert predicted_rate(plan.placement, costs, 8) == pytest.approx(1 / busiest)

@@ -157,6 +157,16 @@ def test_a_table_names_ops_by_key_or_name_and_the_rest_keeps_estimates(tmp_path:
     assert "2 of 11 ops" in report.text and "97.7 % of 308 µs matched" in report.text
 
 
+def test_a_table_that_has_an_op_in_several_rows_adds_them_and_says_so(tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", "op,microseconds", "c1,100", "c1,20", "c2,1", "/features/1/conv/Conv,2")
+    plan, report = brought(table)
+    profile = load_profile(plan.graph, plan.devices[0])
+    assert profile is not None and profile.seconds == {"c1": pytest.approx(120e-6), "c2": pytest.approx(3e-6)}
+    text = "\n".join(report.problems(20))
+    assert "'c1' stands in 2 rows: their times were added" in text
+    assert "'c2' has a row by this key and one by its node's name: their times were added" in text
+
+
 @pytest.mark.parametrize(("lines", "seconds"), [
     (("c1,5",), 5e-6), (("name;x", "c1,5"), None), (("layer,type,ms", "c1,Conv,5"), 5e-3), (("seconds,op", "0.5,c1"), 0.5),
     (("op,us", "c1,2", "c1,3"), 5e-6)])

@@ -22,6 +22,7 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
+from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
@@ -33,7 +34,7 @@ from editor.placement.policies.registry import POLICIES
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Task
 from editor.placement.rules import change_of_rules, parse_rules
-from editor.placement.throughput import busiest_seconds, predicted_rate
+from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import Capability
 
 PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -396,8 +397,8 @@ def test_throughput_starts_from_the_best_placement_that_is_known(mobilenet: Grap
     costs = estimate(mobilenet, best.devices)
     for policy in ("optimal", "pipeline", "priority"):
         other = editor.partition(mobilenet, table, policy=policy).placement
-        assert best.assignment.objective == pytest.approx(busiest_seconds(best, costs))
-        assert busiest_seconds(best, costs) <= busiest_seconds(other, costs) * (1 + 1e-9), policy
+        assert best.assignment.objective == pytest.approx(best.busiest_seconds(costs))
+        assert best.busiest_seconds(costs) <= other.busiest_seconds(costs) * (1 + 1e-9), policy
 
 
 def test_within_memory_nothing_is_slower_than_stages_that_fit(mobilenet: Graph) -> None:
@@ -433,7 +434,7 @@ def test_throughput_does_not_promise_that_runtimes_of_one_cpu_run_at_once(mobile
     plans = [editor.partition(mobilenet, table, policy="optimal", policy_options={"objective": objective}).placement
              for objective in ("throughput", "latency")]
     costs = estimate(mobilenet, plans[0].devices)
-    most, least = (busiest_seconds(plan, costs) for plan in plans)
+    most, least = (plan.busiest_seconds(costs) for plan in plans)
     assert most <= least * (1 + 1e-9)
     assert most == pytest.approx(plans[0].assignment.objective), "the figure of the policy is that of the layouts"
 
@@ -443,7 +444,7 @@ def test_the_rate_of_a_plan_knows_its_launches(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml", policy="priority").placement
     costs = estimate(mobilenet, plan.devices)
     assert len(plan.subgraphs) > 2
-    assert busiest_seconds(plan, costs) == pytest.approx(plan.price(costs).total)
+    assert plan.busiest_seconds(costs) == pytest.approx(plan.price(costs).total)
     assert predicted_rate(plan, costs, 8) == pytest.approx(1 / plan.price(costs).total)
 
 
@@ -463,7 +464,7 @@ def test_throughput_knows_what_the_whole_model_takes_on_one_device(mobilenet: Gr
     assert (found.device[found.device >= 0] == 0).all() == alone
     assert found.bound is not None and found.bound <= min(found.objective, whole[0]) + 1e-12
     plan = editor.partition(mobilenet, "HETERO:GPU,CPU").placement
-    assert busiest_seconds(plan, profiled) == pytest.approx(min(whole[0], busiest_seconds(plan, costs)))
+    assert plan.busiest_seconds(profiled) == pytest.approx(min(whole[0], plan.busiest_seconds(costs)))
 
 
 def test_stages_hold_their_tensors_beside_their_weights(mobilenet: Graph) -> None:
@@ -485,3 +486,22 @@ def test_memory_moves_ops_beside_large_tensors_where_that_pays_more_than_moving_
     assert found.run_memory.peaks["GPU"] <= 4_000_000
     assert found.op_counts["GPU"] >= 15
     assert found.assignment.objective is not None and found.assignment.objective < 6.6e-3
+
+
+@pytest.mark.parametrize(("policy", "options"), [("priority", {}), ("optimal", {}), ("optimal", {"objective": "throughput"})])
+def test_figures_are_of_the_subgraphs_that_a_plan_has(tmp_path: Path, policy: str, options: dict[str, str]) -> None:
+    """Those of the rule `minimal` stood beside twice as many subgraphs."""
+    # two chains with an op on the CPU each: what is not connected may be one subgraph, and is two in OpenVINO
+    path = write_dag(tmp_path / "dag.onnx", [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]])
+    graph = editor.load_model(path)
+    pins = {key: "CPU" if op in (2, 5) else "GPU" for op, key in enumerate(graph.op_keys)}
+    few, many = (editor.partition(graph, "HETERO:GPU,CPU", policy=policy, policy_options=options, pins=pins,
+                                  subgraphs=rule).placement for rule in ("minimal", "connected"))
+    assert few.affinity == many.affinity and len(many.subgraphs) > len(few.subgraphs)
+    costs = costs_of(graph, few.devices, "estimate")
+    launches = sum(costs.launch[many.device_number(s.device)] for s in many.subgraphs)
+    assert many.price(costs).launches == pytest.approx(launches) and many.price(costs).total > few.price(costs).total
+    assert many.busiest_seconds(costs) > few.busiest_seconds(costs)
+    if policy == "optimal":
+        reached = many.busiest_seconds(costs) if options else many.price(costs).total
+        assert many.assignment.objective == pytest.approx(reached)

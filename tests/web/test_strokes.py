@@ -19,6 +19,7 @@ from editor.web.callbacks.detail import changed_detail
 from editor.web.callbacks.editing import _strokes
 from editor.web.drawing.collapsed import first_detail
 from editor.web.open_request import OpenRequest
+from editor.web.panels.profiles import profiles_view
 from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import HANDLERS, apply
 from editor.web.view import figures_of
@@ -190,3 +191,23 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, docum
         jobs.gate.set()
         starting.join(60)
         state.benchmarks[document.id].job.cancel()
+
+
+def test_a_profile_that_is_forgotten_leaves_a_policy_that_went_by_it_with_estimates(
+        state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = document.graph
+    seconds = {graph.op_keys[op]: 1e-5 for op in graph.order.tolist() if not graph.op_is_constant[op]}
+    for device in document.devices:
+        save_profile(graph, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1,
+                                                  origin="a table on box <7>", disturbances=("other programs were busy",)))
+    document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+    shown = str(profiles_view(document))
+    assert "a table on box <7>" in shown and "other programs were busy" in shown and "Forget the profile of GPU" in shown
+    apply(state, document, {"do": "forget-profile", "name": "GPU", "sequence": 1})
+    assert not profile_path(graph, document.devices[1]).exists() and profile_path(graph, document.devices[0]).exists()
+    assert document.placement.settings.policy_options["costs"] == "estimate" or document.devices[1].planned
+    apply(state, document, {"do": "forget-profile", "name": "CPU", "sequence": 2})
+    assert document.placement.settings.policy_options["costs"] == "estimate" and profiles_view(document) == []
+    with pytest.raises(EditorError, match="no device TPU any more"):
+        apply(state, document, {"do": "forget-profile", "name": "TPU", "sequence": 3})

@@ -16,7 +16,6 @@ from editor.placement.costs import estimate, price
 from editor.placement.device_profile import DeviceProfile, basis_of, best_source, costs_of, save_profile
 from editor.placement.hints import hints
 from editor.placement.placement import Placement, solve
-from editor.placement.throughput import busiest_seconds
 from editor.web.panels.compare import _named
 from editor.workspace.layouts import READY_MADE, differing, figures, ready_made, twins_of
 
@@ -45,7 +44,7 @@ def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph
     for hint in hints(stages):
         pins = {mobilenet.op_keys[op]: hint.device for op in hint.ops}
         after = solve(mobilenet, stages.devices, replace(stages.settings, pins=pins))
-        saved = busiest_seconds(stages, costs) - busiest_seconds(after, costs)
+        saved = stages.busiest_seconds(costs) - after.busiest_seconds(costs)
         assert hint.throughput and saved == pytest.approx(hint.seconds) and saved > 0
 
 

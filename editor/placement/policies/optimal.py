@@ -1,4 +1,4 @@
-"""Policy ``optimal``: least time of one run, or least time of the busiest device."""
+"""Policy ``optimal``: least time of one run, or least load of the busiest processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
 from editor.placement.policies.pipeline import best_stages, busiest_bound
-from editor.placement.policies.problem import Problem, busiest_load
+from editor.placement.policies.problem import Problem, busiest_load, busiest_name
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
@@ -105,7 +105,7 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
             found = Improved(label, seconds, found.bound)
         bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
-    return Assignment(device, reasons(task, costs, device), found.value, min(bound, found.value), "busiest device",
+    return Assignment(device, reasons(task, costs, device), found.value, min(bound, found.value), busiest_name(problem),
                       costs.estimated)
 
 

@@ -12,7 +12,7 @@ from editor.graph.graph import Ints
 from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
-from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load
+from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load, busiest_name
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
@@ -43,7 +43,7 @@ def pipeline(task: Task) -> Assignment:
     problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size, processors(constraints.devices))
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
-        return Assignment(device, reasons(task, costs, device), 0.0, 0.0, "busiest device", costs.estimated)
+        return Assignment(device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated)
     label = best_stages(problem)
     if label is None:
         raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
@@ -62,7 +62,7 @@ def pipeline(task: Task) -> Assignment:
         tried[placed] = fewer
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
-    return Assignment(device, _reasons(task, device), load, bound, "busiest device", costs.estimated)
+    return Assignment(device, _reasons(task, device), load, bound, busiest_name(problem), costs.estimated)
 
 
 def _reasons(task: Task, device: Ints) -> Callable[[int], str]:

@@ -133,7 +133,13 @@ class Problem:
         return bool(self.allowed[np.arange(len(label)), label].all() and (self.used(label) <= self.capacity + 1e-6).all())
 
 
-def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, placed: Ints) -> float:
+def busiest_name(problem: Problem) -> str:
+    """What the least load of ``busiest_load`` is called: runtimes of one CPU share a processor."""
+    return "busiest device" if len(set(problem.processors.tolist())) == len(problem.processors) else "busiest processor"
+
+
+def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, placed: Ints,
+                 subgraph_of_op: Ints | None = None) -> float:
     """Seconds that the busiest processor works in one run, with the launches of its subgraphs.
 
     Args:
@@ -142,7 +148,8 @@ def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, pla
         problem: made of both and of ``placed``.
         device: [op].
         placed: ops with a device of their own, in topological order.
+        subgraph_of_op: [op] number of the subgraph; by default as few as can be.
     """
     busy = problem.busy(device[placed])
-    number, launches = subgraph_overheads(graph, costs, device, placed)
+    number, launches = subgraph_overheads(graph, costs, device, placed, subgraph_of_op)
     return float((busy + np.bincount(problem.processors[number], launches, len(busy))).max(initial=0.0))

@@ -28,6 +28,7 @@ from editor.web.panels.hover import hover
 from editor.web.panels.memory_panel import memory_view
 from editor.web.panels.notice import notice, refusal_notice
 from editor.web.panels.parts import problem
+from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.stroke_order import Answer, PageStrokes
@@ -83,6 +84,13 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         return await asyncio.to_thread(_memory, state, document_id)
 
+    @app.callback(Output("profiles", "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def profiles(_view: Any, tab: str, document_id: str) -> Plain:
+        if tab != "benchmark":
+            raise PreventUpdate
+        return await asyncio.to_thread(_profiles, state, document_id)
+
     @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
                   State("doc", "data"), prevent_initial_call=True)
     async def inspect(selection: Selection | None, _view: Any, document_id: str) -> Plain:
@@ -113,6 +121,13 @@ def _memory(state: AppState, document_id: str) -> Plain:
         raise PreventUpdate from None
 
 
+def _profiles(state: AppState, document_id: str) -> Plain:
+    try:
+        return plain(html.Div(profiles_view(state.document(document_id))))
+    except (EditorError, OSError):  # a profile may go while it is listed
+        raise PreventUpdate from None
+
+
 def _hover(state: AppState, request: HoverRequest, document_id: str) -> Plain:
     try:
         require(request, HoverRequest, "a question about a node")
@@ -133,14 +148,14 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
         with page.lock:
             before = figures_of(document)
             document.refresh()
-            placed = document.placement.assignment.device
+            placed = document.placement.assignment.device, document.placement.division.subgraph_of_op
             others = changes_of_others(document, message["page"], message["seen"])
             answers = page.apply(message["strokes"],
                                  lambda stroke: _applied(state, document, page, message["page"], stroke, others))
             confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
             return (view_of(document), plain(device_list(document)), plain(pins_summary(document)), subgraph_rows(document),
                     transfer_rows(document), plain(status(document, before)),
-                    _notice(state, document, answers, others) or _no_change(document, message, placed),
+                    _notice(state, document, answers, others) or _no_change(document, message, *placed),
                     _selection(answers), plain(outcome(document)), stale(state.benchmarks.get(document.id), document),
                     plain(history_list(document)),
                     _device_problem(answers), confirmed)
@@ -188,12 +203,13 @@ def _notice(state: AppState, document: Document, answers: list[Answer], others: 
     return notice(in_words(others, state.server_name)) if others else None
 
 
-def _no_change(document: Document, message: Strokes, before: Ints) -> Any:
+def _no_change(document: Document, message: Strokes, before: Ints, subgraphs: Ints) -> Any:
     """Says so where another policy, or other costs, place every op as before: nothing else on the page would tell."""
+    same_cut = np.array_equal(subgraphs, document.placement.division.subgraph_of_op)
     last = message["strokes"][-1]["do"] if message["strokes"] else ""
     if last != "automatic" or not np.array_equal(before, document.placement.assignment.device):
         return None
-    return notice("Every op stays on its device.")
+    return notice("Every op stays on its device." if same_cut else "Every op stays on its device; the subgraphs are others.")
 
 
 def _selection(answers: list[Answer]) -> Any:

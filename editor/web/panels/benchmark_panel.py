@@ -49,7 +49,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
         ], className="bench-controls"),
         html.Div(id="bench-problem"), html.Div(id="bench-stale"),
         html.Div(idle(), id="bench-result"), html.Div(id="bench-chart-box"),
-        html.Div(runs_view(document.runs()), id="bench-runs"),
+        html.Div(runs_view(document.runs()), id="bench-runs"), html.Div(id="profiles"),
     ], className="bench")
 
 

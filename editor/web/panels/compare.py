@@ -111,9 +111,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
-            html.Button(f"{len(ops)} op{' differs' if len(ops) == 1 else 's differ'}", className="link",
-                        title="Select the ops that are placed differently",
-                        **{"data-layout-show": layout.name}),
+            _difference(layout, len(ops)),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
         if not mine and not layout.ready_made:
@@ -148,6 +146,14 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
                                   title="The ticked layouts side by side in one file that needs no server"),
                       html.Span("Tick two to four layouts.", className="hint")], className="row"),
             html.H3(_latency(basis)), html.Div(chart, className="bars")]
+
+
+def _difference(layout: Layout, count: int) -> Any:
+    """How many ops are elsewhere in a layout; where none are, only the cut into subgraphs is another one."""
+    if not count:
+        return html.Span("same devices, other subgraphs", className="hint")
+    return html.Button(f"{count} op{' differs' if count == 1 else 's differ'}", className="link",
+                       title="Select the ops that are placed differently", **{"data-layout-show": layout.name})
 
 
 def _other_devices(layout: Layout) -> Any:
