@@ -491,10 +491,10 @@ def test_memory_moves_ops_beside_large_tensors_where_that_pays_more_than_moving_
 @pytest.mark.parametrize(("policy", "options"), [("priority", {}), ("optimal", {}), ("optimal", {"objective": "throughput"})])
 def test_figures_are_of_the_subgraphs_that_a_plan_has(tmp_path: Path, policy: str, options: dict[str, str]) -> None:
     """Those of the rule `minimal` stood beside twice as many subgraphs."""
-    # two chains with an op on the CPU each: what is not connected may be one subgraph, and is two in OpenVINO
+    # two chains with an op on the GPU each: what is not connected may be one subgraph, and is two in OpenVINO
     path = write_dag(tmp_path / "dag.onnx", [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]])
     graph = editor.load_model(path)
-    pins = {key: "CPU" if op in (2, 5) else "GPU" for op, key in enumerate(graph.op_keys)}
+    pins = {key: "GPU" if op in (2, 5) else "CPU" for op, key in enumerate(graph.op_keys)}
     few, many = (editor.partition(graph, "HETERO:GPU,CPU", policy=policy, policy_options=options, pins=pins,
                                   subgraphs=rule).placement for rule in ("minimal", "connected"))
     assert few.affinity == many.affinity and len(many.subgraphs) > len(few.subgraphs)

@@ -32,6 +32,15 @@ def _changed(costs: Costs, placement: Placement, result: BenchmarkResult) -> lis
     return [f"{change * 100:+.0f} % on {name}" for name, change in changes.items() if abs(change) > _MOST_CHANGE]
 
 
+def _time_between_steps(result: BenchmarkResult) -> float:
+    """How many times as long the median run took as the medians of its steps together.
+
+    Runs that are slower as a whole than their medians say, and what passes between steps, are a part of what a plan takes.
+    """
+    steps = sum(s.time.median for s in result.subgraphs) + sum(t.time.median for t in result.transfers)
+    return max(result.total.median / steps, 1.0) if steps else 1.0
+
+
 def check_correctable(placement: Placement, mode: str) -> None:
     """Checks before or after a benchmark that it can correct profiles.
 
@@ -72,8 +81,9 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
                           "changed, and the plan says nothing about its profiles. Profile again")
     expected = expected_parts(placement, costs)
     ops = seconds_of_ops(costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops)
-    measured = {s.id: s.time.median for s in result.subgraphs}
-    transfers = sum(t.time.median for t in result.transfers)
+    beside = _time_between_steps(result)
+    measured = {s.id: s.time.median * beside for s in result.subgraphs}
+    transfers = sum(t.time.median for t in result.transfers) * beside
     ratio = transfers / expected.transfers if expected.transfers else 0.0
     each = 0.0 if expected.transfers else transfers / max(len(result.transfers), 1)
     if costs.wires is not None:  # links have measurements of their own, and are most of these transfers

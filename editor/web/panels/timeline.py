@@ -17,6 +17,8 @@ from editor.web.panels.parts import kind_badge, swatch
 _LEAST_LABEL = 0.035
 """Share of the run below which a bar has no room for its name."""
 _TICKS = 5
+_NOTABLE = 0.03
+"""Difference between a run and the sum of its steps that is named"""
 _NEUTRAL = "#868e96"
 """Of lanes that are no device of the table."""
 
@@ -75,7 +77,10 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
     sums = [html.P(f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run", className="hint wide gantt-wire")
             for w in result.wires]
-    return html.Div([html.H3(title), *rows, axis, *sums], className="gantt", id="gantt")
+    rest = result.total.median / whole - 1
+    apart = [html.P(f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(result.total.median)}.",
+                    className="hint wide")] if result.mode == "latency" and abs(rest) > _NOTABLE else []
+    return html.Div([html.H3(title), *rows, axis, *apart, *sums], className="gantt", id="gantt")
 
 
 def _badge(mine: Sequence[Step]) -> html.Span | None:
