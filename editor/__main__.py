@@ -19,6 +19,7 @@ from editor import limits, supervisor
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
+from editor.quantities import parse_bytes
 
 Command = Callable[[argparse.Namespace], int]
 _UNSUPERVISED = frozenset({"plan_commands.devices", "watch_commands.watch", "worker_commands.worker",
@@ -218,7 +219,7 @@ def _add_watch_commands(commands: Any) -> None:
     check.add_argument("plan", type=Path)
     check.add_argument("--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan")
     check.add_argument("--max-subgraphs", type=int, metavar="N")
-    check.add_argument("--max-bytes", type=int, metavar="N", help="moved between devices per run")
+    check.add_argument("--max-bytes", type=_bytes, metavar="SIZE", help="moved between devices per run, e.g. 1MB")
     check.add_argument("--max-latency", type=_seconds, metavar="TIME",
                        help="of one run, as 12ms or 0.012: predicted by profiles of this model, else estimated from shapes")
     check.add_argument("--within-memory", action="store_true", help="no device may need more memory than it has")
@@ -262,6 +263,13 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name or not value:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def _bytes(text: str) -> int:
+    size = parse_bytes(text)
+    if size is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes; write 1MB, 500kB or 1000000")
+    return size
 
 
 def _seconds(text: str) -> float:

@@ -56,6 +56,8 @@ def check(options: argparse.Namespace) -> int:
             print(f"{name.replace('_', ' ')}: {value:,}{limit}")
         most = "" if options.max_latency is None else f", limit {human_seconds(options.max_latency)}"
         print(f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}")
+        if options.within_memory and all(d.memory is None for d in plan.devices):
+            print("memory: no device of the table has a limit, so nothing was checked")
         for name, (peak, there) in over.items():
             print(f"memory of {name}: {human_bytes(peak)}, it has {human_bytes(there)}"
                   f"{': TOO MUCH' if options.within_memory else ' (--within-memory makes this an error)'}")

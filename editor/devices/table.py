@@ -100,7 +100,7 @@ def _named(text: str) -> dict[str, Any]:
     return {**entry, "assumes": assumes.strip()} if assumes else entry
 
 
-def _are_names(text: str) -> bool:
+def are_names(text: str) -> bool:
     """Whether a text without `HETERO:` was meant as the names of devices."""
     known = {name.lower() for name in known_names()}
     return all(name.strip().partition("(")[0].lower() in known for name in text.split(","))
@@ -114,7 +114,7 @@ def _read(path: Path) -> str:
             raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        names = f"for devices write HETERO:{path}" if _are_names(str(path)) else "a device table, or HETERO:GPU,CPU"
+        names = f"for devices write HETERO:{path}" if are_names(str(path)) else "a device table, or HETERO:GPU,CPU"
         raise DeviceTableError(f"{path}: no such file ({names})") from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error

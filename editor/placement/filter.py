@@ -52,7 +52,7 @@ FIELDS = _Row.fields
 
 def looks_like_filter(text: str) -> bool:
     """Whether a text in the search box is a filter expression instead of a search word."""
-    return bool(re.search(r"[<>]|==|!=|\bin\s*\(", text))
+    return bool(re.search(r"[<>]|==|!=|\bin\s*\(", text) or re.fullmatch(r"[(\s]*(not\b[(\s]*)?pinned[)\s]*", text))
 
 
 def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None = None) -> list[int]:

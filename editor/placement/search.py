@@ -77,9 +77,13 @@ def single_equals(text: str) -> str:
 def not_found(placement: Placement, text: str) -> str:
     """Which part of a text finds nothing by itself; "" where each finds something, or the text is one word."""
     parts = text.split()
+    nothing = [part for part in parts if not (found := search(placement, part)).ops and not found.found]
+    if layer := next((part for part in nothing if part.lower().startswith(("layer:", "layers:"))), None):
+        layers = set(scopes_of(placement.graph).layer_of_op.values())
+        known = f"the layers are {min(layers)} to {max(layers)}" if layers else "no layers could be told in this model"
+        return f"there is no {layer}: {known}"
     if len(parts) < 2:
         return ""
-    nothing = [part for part in parts if not (found := search(placement, part)).ops and not found.found]
     return f"nothing is called {nothing[0]!r} here; the rest of the text alone may find something" if nothing else ""
 
 

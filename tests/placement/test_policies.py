@@ -238,6 +238,27 @@ def test_pipeline_stages_are_contiguous_and_balanced(mobilenet: Graph) -> None:
     assert "in stage 3 of 4" in assignment.because(op), "not that it is fastest there: others are as fast"
 
 
+def test_pipeline_finds_the_stages_that_pins_of_a_large_model_leave(tmp_path: Path) -> None:
+    """Graphs of many ops are merged into blocks first: one over the border of two pinned parts was allowed nowhere."""
+    path = write_dag(tmp_path / "dag.onnx", [[i - 1] if i else [] for i in range(1201)])
+    graph = editor.load_model(path)
+    pins = {key: "GPU" if i < 700 else "NPU" for i, key in enumerate(graph.op_keys)}
+    plan = editor.partition(graph, "HETERO:NPU,GPU", policy="pipeline", pins=pins)
+    assert plan.affinity == pins and [s.device for s in plan.subgraphs] == ["GPU", "NPU"]
+    half = editor.partition(graph, "HETERO:NPU,GPU", policy="pipeline", pins={k: v for k, v in pins.items() if v == "GPU"})
+    assert [s.device for s in half.subgraphs] == ["GPU", "NPU"] and half.placement.op_counts["GPU"] >= 700
+    keys = graph.op_keys
+    with pytest.raises(editor.EditorError, match="can run, 3 pins, and rules leave no contiguous stage per device; take"):
+        editor.partition(graph, "HETERO:NPU,GPU", policy="pipeline", pins={keys[0]: "GPU", keys[600]: "NPU", keys[1200]: "GPU"})
+
+
+def test_pipeline_says_that_memory_is_the_cause(mobilenet: Graph) -> None:
+    table = [{"name": name, "backendName": name, "memory": "4MB"} for name in ("GPU", "NPU")]
+    said = r"fits the memory \(GPU has 4 MB, NPU has 4 MB\): the weights are 13.\d+ MB in all"
+    with pytest.raises(editor.EditorError, match=said):
+        editor.partition(mobilenet, table, policy="pipeline")
+
+
 def test_throughput_is_no_worse_than_the_pipeline_and_works_without_contiguous_stages(mobilenet: Graph) -> None:
     found = {}
     for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):

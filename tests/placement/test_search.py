@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from conftest import write_layers
 import editor
 from editor.errors import EditorError
 from editor.graph.graph import Graph
+from editor.graph.scopes.tree import scopes_of
 from editor.placement.filter import matching
 from editor.placement.placement import Placement
 from editor.placement.search import completions, mixed, not_found, search, single_equals
@@ -81,7 +83,9 @@ def test_fields_and_values_are_completed(placement: Placement) -> None:
 
 def test_what_finds_nothing_is_named_where_a_text_has_several_parts(placement: Placement) -> None:
     assert not_found(placement, "layer:2 mlp").startswith("nothing is called 'mlp' here")
-    assert not_found(placement, "layer:99 left").startswith("nothing is called 'layer:99' here")
+    last = max(scopes_of(placement.graph).layer_of_op.values())
+    for text in ("layer:99 left", "layer:99", "mlp layer:3-2"):
+        assert re.fullmatch(f"there is no layer:[0-9-]+: the layers are 0 to {last}", not_found(placement, text))
     assert not_found(placement, "left right") == ""  # each finds something, and nothing is called both
     assert not_found(placement, "mlp") == ""
 

@@ -16,7 +16,7 @@ from editor.placement.costs import Costs, seconds_of_ops
 from editor.placement.device_profile import DeviceProfile, costs_of, load_profile, save_profile
 from editor.placement.placement import Placement
 
-_MOST_MARGIN = 0.1
+MOST_MARGIN = 0.1
 """Of the interval of the median, relative to it"""
 _MOST_CHANGE = 0.3
 """Of the unsplit model beside the plan, relative to its profile"""
@@ -72,7 +72,7 @@ def correct_profiles(placement: Placement, result: BenchmarkResult) -> dict[str,
         EditorError: the result is an estimate, or of throughput, or of one subgraph, or a device has no profile.
     """
     check_correctable(placement, result.mode)
-    if result.total.margin > _MOST_MARGIN:
+    if result.total.margin > MOST_MARGIN:
         raise EditorError(f"this run is too uncertain to correct profiles by ({result.total.precision}): measure longer, or "
                           "when nothing else runs")
     costs = costs_of(placement.graph, placement.devices, "measured")

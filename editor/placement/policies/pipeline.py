@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from editor.errors import EditorError
-from editor.graph.graph import Ints
+from editor.graph.graph import Bools, Ints
 from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
 from editor.placement.policies.chain import best_chain, orders
@@ -16,6 +16,7 @@ from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_l
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
+from editor.text import counted, human_bytes
 
 _ROUNDS = 8
 """Of fewer weights for a device whose tensors do not fit beside them."""
@@ -46,8 +47,7 @@ def pipeline(task: Task) -> Assignment:
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated)
     label = best_stages(problem)
     if label is None:
-        raise EditorError("capability, rules, pins or memory allow no contiguous stage per device; "
-                          "use the policy `optimal` or `memory`, or relax the constraints")
+        raise EditorError(_no_stages(task, problem))
     device[placed] = label
     tried = device.copy()
     for _ in range(_ROUNDS if np.isfinite(limits).any() else 0):
@@ -63,6 +63,19 @@ def pipeline(task: Task) -> Assignment:
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
     return Assignment(device, _reasons(task, device), load, bound, busiest_name(problem), costs.estimated)
+
+
+def _no_stages(task: Task, problem: Problem) -> str:
+    """Why there is no pipeline: weights that do not fit, or ops that cannot be in contiguous stages."""
+    whole = best_stages(replace(problem, capacity=np.full_like(problem.capacity, np.inf)))
+    if whole is not None:
+        limits = ", ".join(f"{d.name} has {human_bytes(d.memory)}" for d in task.constraints.devices if d.memory is not None)
+        weights = human_bytes(int(problem.size.sum()))
+        return (f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "
+                "`memory` (Optimal within memory) takes parts that are not contiguous, too")
+    pins = f" {counted(len(task.constraints.pins), 'pin')}," if task.constraints.pins else ""
+    return (f"what the devices can run,{pins} and rules leave no contiguous stage per device; take the policy `optimal` "
+            "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device")
 
 
 def _reasons(task: Task, device: Ints) -> Callable[[int], str]:
@@ -103,6 +116,23 @@ def busiest_bound(problem: Problem) -> float:
     return float(max(fastest.sum() / (problem.processors.max() + 1), fastest.max()))
 
 
+def _with_common_device(parts: Ints, allowed: Bools) -> Ints:
+    """[node in order] number of its block: a part is divided where no device is allowed for all of it.
+
+    Args:
+        parts: [node in order] number of its part, which never falls.
+        allowed: [node in order, device]
+    """
+    numbers = np.empty(len(parts), np.int64)
+    number, common = -1, allowed[0]
+    for i, part in enumerate(parts.tolist()):
+        both = common & allowed[i]
+        if not i or part != parts[i - 1] or not both.any():
+            number, both = number + 1, allowed[i]
+        numbers[i], common = number, both
+    return numbers
+
+
 def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
     """Merges consecutive nodes of an order into blocks; returns the smaller problem and [node] block."""
     n = len(order)
@@ -113,8 +143,8 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
     else:
         work = np.where(problem.allowed, problem.time, np.inf).min(axis=1)[order]
         share = np.cumsum(work + work.sum() / n) / (2 * work.sum())
-        block[order] = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
-        _, block = np.unique(block, return_inverse=True)
+        parts = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
+        block[order] = _with_common_device(parts, problem.allowed[order])
         count = int(block.max()) + 1
     devices = problem.time.shape[1]
     time = np.column_stack([np.bincount(block, problem.time[:, d], count) for d in range(devices)]).astype(np.float64)

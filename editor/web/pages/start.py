@@ -9,6 +9,7 @@ from typing import Any
 from dash import dcc, html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
+from editor.devices.table import are_names
 from editor.errors import WorkspaceError
 from editor.web import controls
 from editor.web.app_state import AppState
@@ -145,6 +146,8 @@ def symbol_form(symbols: tuple[str, ...], defined: dict[str, int], message: str)
 
 
 def resolve_spec(spec: str, examples: Path) -> str:
-    """A table's path; names of bundled tables are found in the examples."""
+    """What a person typed as devices: a table's path, a bundled table, names; nothing means those of this machine."""
     bundled = examples / "devices" / spec
-    return str(bundled) if "/" not in spec and bundled.is_file() else spec
+    if spec and "/" not in spec and bundled.is_file():
+        return str(bundled)
+    return f"HETERO:{spec}" if spec and are_names(spec) and not Path(spec).exists() else spec or "HETERO"

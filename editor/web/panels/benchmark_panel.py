@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import dcc, html
 
+from editor.execution.measure.correction import MOST_MARGIN
 from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.execution.measure.prediction import PROFILE_AGAIN
 from editor.execution.measure.tune import Tuned
@@ -163,6 +164,8 @@ def _advice(result: BenchmarkResult) -> str:
     """What to do about a prediction that is far off."""
     if not result.surprise or PROFILE_AGAIN in result.surprise:
         return ""
+    if result.can_correct_profiles and result.total.margin > MOST_MARGIN:
+        return "It is too uncertain to correct profiles by: measure longer, or when nothing else runs. "
     if result.can_correct_profiles:
         return "Calibrate corrects the profiles by this run. "
     return "Profile measures the ops, for better predictions. " if result.kind is Kind.MEASUREMENT else ""

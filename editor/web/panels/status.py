@@ -31,7 +31,8 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     over = [f"{d.name} by {human_bytes(memory[d.name] - d.memory)}" for d in document.devices
             if d.memory is not None and memory[d.name] > d.memory]
     if over:
-        words = f"Over memory: {', '.join(over)}"
+        way = "; try the policy Optimal within memory" if document.placement.settings.policy != "memory" else ""
+        words = f"Over memory: {', '.join(over)}{way}"
         parts.append(html.Span(words, className="figure warning", title=words))
     for note in document.graph.notes:
         parts.append(html.Span(note, className="figure warning", title=note))

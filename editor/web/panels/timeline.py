@@ -77,9 +77,10 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
     sums = [html.P(f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run", className="hint wide gantt-wire")
             for w in result.wires]
-    rest = result.total.median / whole - 1
-    apart = [html.P(f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(result.total.median)}.",
-                    className="hint wide")] if result.mode == "latency" and abs(rest) > _NOTABLE else []
+    run = result.total.median
+    words = f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(run)}."
+    notable = result.mode == "latency" and abs(run / whole - 1) > _NOTABLE
+    apart = [html.P(words, className="hint wide")] if notable else []
     return html.Div([html.H3(title), *rows, axis, *apart, *sums], className="gantt", id="gantt")
 
 
