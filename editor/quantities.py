@@ -10,6 +10,9 @@ _NUMBER = r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)\s*"
 _FLAGS = re.IGNORECASE | re.ASCII
 _SIZE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?\s*", _FLAGS)
 _RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?(?:/s|ps)?\s*", _FLAGS)
+_BIT_RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)b(?:its?)?(?:/s|ps)?\s*", _FLAGS)
+_OF_BITS = re.compile(r"[KMGT]i?b(?:/s|ps|\s*$)|[kmgt]i?bps|bit", re.ASCII)
+"""A small b after a prefix, as bits are written: Gb/s, Mbps; ``gb/s`` in small letters is taken for bytes."""
 _WORK = re.compile(_NUMBER + r"([kmgtp]?)(?:fl)?(?:ops?)?(?:/s)?\s*", _FLAGS)
 _SECONDS = re.compile(_NUMBER + r"(|s|ms|us|µs|μs|ns)\s*", _FLAGS)
 _SECONDS_OF = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -17,16 +20,17 @@ _PREFIXES = " kmgtp"
 
 
 def parse_bytes(text: str) -> int | None:
-    """Bytes of ``8GiB``, ``500 MB`` or ``1000``; None where it is no size."""
-    match = _matching(_SIZE, text)
+    """Bytes of ``8GiB``, ``500 MB`` or ``1000``; None where it is no size, and for ``16Mb``, which are bits."""
+    match = None if _OF_BITS.search(text) else _matching(_SIZE, text)
     size = float(match[1]) * _factor(match[2], match[3]) if match else float("inf")
     return int(size) if size < _MOST_BYTES else None
 
 
 def parse_bytes_per_second(text: str) -> float | None:
-    """Bytes per second of ``30 GB/s`` or ``3e10``; None where it is no such rate, or 0."""
-    match = _matching(_RATE, text)
-    return _positive(float(match[1]) * _factor(match[2], match[3])) if match else None
+    """Bytes per second of ``30 GB/s`` or ``3e10``; None where it is no such rate, or 0. ``96 Gb/s``, ``10Gbps`` are bits."""
+    bits = _OF_BITS.search(text)
+    match = _matching(_BIT_RATE if bits else _RATE, text)
+    return _positive(float(match[1]) * _factor(match[2], match[3]) / (8 if bits else 1)) if match else None
 
 
 def parse_work_per_second(text: str) -> float | None:

@@ -85,6 +85,7 @@ def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     links = models.keep_links()
     document = {"format": "hetero-editor/kit", "version": 1, "made_by": stamp, "model": graph.name,
                 "model_sha256": graph.sha256, "define": dict(graph.define), "device": target.name, "runtime": runtime,
+                "properties": {key: str(value) for key, value in target.properties.items()}, "properties_of": target.runtime,
                 "models": models.entries, "wholes": wholes, "groups": measured, "unmeasurable": unmeasurable, "links": links}
     return [weights.path, *models.written, write_atomic(out_dir / "kit.json", json_text(document)),
             write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name)),

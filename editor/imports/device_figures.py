@@ -107,7 +107,8 @@ def figures_for(placement: Placement, device: Device, times: LayerTimes, machine
         {graph.op_keys[op]: kernel for op, kernel in found.kernel.items()}, found.kernels, launch or 0.0,
         *(links or (0.0, 0.0, 0.0, 0.0)), times.runs, origin=origin, has_launch=launch is not None,
         has_links=links is not None, unable=_keys(graph, ~runs & ~graph.op_is_constant))
-    notes = (*times.notes, *notes, *_provider_note(times, device, elsewhere), *_constants_note(found),
+    notes = (*times.notes, *notes, *_properties_note(times, device), *_provider_note(times, device, elsewhere),
+             *_constants_note(found),
              *(_added_notes(graph, times, found) if times.by_key and not times.measured else ()))
     return profile, _report(graph, device, found, able, origin, notes)
 
@@ -195,6 +196,16 @@ def _provider_note(times: LayerTimes, device: Device, elsewhere: Callable[[Layer
         return ()
     taken = sorted({layer.provider for layer in times.layers if layer.provider and not elsewhere(layer)})
     return (f"taken as {device.name}: what ran on {', '.join(taken)}",)
+
+
+def _properties_note(times: LayerTimes, device: Device) -> tuple[str, ...]:
+    """Says so where a kit measured with other properties than the device table has."""
+    set_there = times.measured.properties if times.measured else None
+    here = {key: str(value) for key, value in device.properties.items()}
+    if set_there is None or dict(set_there) == here:
+        return ()
+    there, now = (", ".join(f"{k}={v}" for k, v in each.items()) or "none" for each in (set_there, here))
+    return (f"measured with other properties than {device.name} has in the table ({there}; the table: {now}): write a new kit",)
 
 
 def _added_notes(graph: Graph, times: LayerTimes, found: OpTimes) -> tuple[str, ...]:

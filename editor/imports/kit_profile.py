@@ -46,9 +46,11 @@ def read_kit_profile(path: Path, data: dict[str, Any]) -> LayerTimes:
         str(data.get("device", "")), str(data.get("machine", "")), _day(data.get("date")), str(data.get("model_sha256", "")),
         {str(k): v for k, v in _mapping(path, data, "define").items() if isinstance(v, int)}, _cut(wholes), _links(path, links),
         aliases,
-        frozenset(aliases.values()), tuple(groups))
+        frozenset(aliases.values()), tuple(groups),
+        {str(k): str(v) for k, v in _mapping(path, data, "properties").items()} if "properties" in data else None)
     version = str(data.get("runtime_version", "")).partition("-")[0]
-    tool = f"{data.get('runtime', '')} {version} {data.get('target', '')}"
+    precision = str(data.get("precision", ""))
+    tool = f"{data.get('runtime', '')} {version} {data.get('target', '')}{f' in {precision}' if precision else ''}"
     return LayerTimes(f"kit with {tool.strip()}"[:120], tuple(layers or groups), runs, by_key=True,
                       overhead=launch, notes=tuple(_notes(path, data, wholes)), measured=measured)
 

@@ -79,6 +79,8 @@ class Measured:
     """Keys of ops that ran within the layers: one without a layer of its own took no time of its own."""
     groups: tuple[Layer, ...]
     """The same ops measured in small groups, for where the layers cannot be matched; scaled to the run of the whole."""
+    properties: Mapping[str, str] | None = None
+    """Of the device, as they were set; None where the kit does not say."""
 
 
 def layer_name(value: Any, where: str) -> str:

@@ -215,6 +215,7 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
     printed, profile = run(tmp_path / "kit", bare(tmp_path / "packages", runtime), "--seconds", "8", "--machine", "board 7")
     assert time.monotonic() - begin < 120
     assert profile["runtime"] == runtime and not profile["failed"] and profile["machine"] == "board 7"
+    assert profile["precision"] == ("f32" if runtime == "openvino" else ""), "as the editor computes"
     (whole,) = profile["wholes"]
     assert whole["seconds"] > 0 and whole["layers"] and whole["scale"] == pytest.approx(
         (whole["seconds"] - profile["links"]["launch_seconds"]) / whole["sum_of_groups"])
@@ -233,6 +234,23 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
     costs = costs_of(plan.graph, plan.devices, "measured")
     basis = basis_of(costs, "measured")
     assert basis.kind is Kind.PREDICTION and "board 7" in basis.detail and "estimated" not in str(basis)
+
+
+def test_a_kit_measures_with_the_properties_of_the_device(tmp_path: Path) -> None:
+    """It measured in bf16 what the editor computes in float32."""
+    properties = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "2"}
+    table: list[dict[str, Any]] = [{"name": "CPU", "backendName": "OpenVINO.CPU", "properties": properties}]
+    plan = editor.partition(editor.load_model(SMALL), table)
+    kit = kit_of(plan, tmp_path / "kit", device="CPU")
+    assert kit["properties"] == table[0]["properties"] and kit["properties_of"] == "openvino"
+    _, profile = run(tmp_path / "kit", bare(tmp_path / "packages", "openvino"), "--seconds", "1")
+    assert profile["properties"] == table[0]["properties"] and profile["precision"] == "f32"
+    _, report = plan.import_profile(tmp_path / "kit" / "profile.json")
+    assert not any("other properties" in note for note in report.notes)
+    assert " CPU in f32 on " in report.origin
+    other = editor.partition(plan.graph, [{**table[0], "properties": {"NUM_STREAMS": "1"}}])
+    _, report = other.import_profile(tmp_path / "kit" / "profile.json")
+    assert any("other properties than CPU has in the table" in note for note in report.notes)
 
 
 @pytest.mark.slow

@@ -68,6 +68,7 @@ def test_groups_are_used_where_the_runtimes_layers_cannot_be_matched(
     (lambda kit: kit["wholes"][0].update(after=2 * kit["wholes"][0]["seconds"]), "the machine was not quiet"),
     (lambda kit: kit["wholes"][0].update(scale=2.0), "2.00 times the sum of its groups"),
     (lambda kit: kit.update(wholes=[{"ops": kit["wholes"][0]["ops"], "error": "no such op"}]), "not measured (no such op)"),
+    (lambda kit: kit.update(properties={"PRECISION": "bf16"}), "than NPU has in the table (PRECISION=bf16; the table: none)"),
     (lambda kit: kit["failed"].append({"ops": {"op9": "logits"}, "reason": "refused"}), "not measured: logits: refused")])
 def test_what_makes_a_kits_figures_doubtful_is_said(brought: Callable[..., tuple[DeviceProfile, ProfileReport]], change: Change,
                                                     words: str) -> None:

@@ -36,9 +36,10 @@ class OnnxRuntime:
 
     name = "onnxruntime"
 
-    def __init__(self, target, threads, wanted):
+    def __init__(self, target, threads, wanted, properties):
         import onnxruntime
 
+        self.properties, self.precision = properties, ""
         self.library, self.version, self.threads = onnxruntime, onnxruntime.__version__, threads
         self.library.set_default_logger_severity(4)
         here = [p for p in onnxruntime.get_available_providers() if p != "AzureExecutionProvider"]
@@ -53,13 +54,18 @@ class OnnxRuntime:
         options = self.library.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
+        for key, value in self.properties.items():
+            if "." in key:
+                options.add_session_config_entry(key, value)
         if trace:
             options.enable_profiling = True
             options.profile_file_prefix = trace
         cpu = "CPUExecutionProvider"
         if alone and self.target != cpu:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        providers = [self.target] if alone or self.target == cpu else [self.target, cpu]
+        own = {key: value for key, value in self.properties.items() if "." not in key}
+        first = (self.target, own) if own and self.target != cpu else self.target
+        providers = [first] if alone or self.target == cpu else [first, cpu]
         return self.library.InferenceSession(str(path), options, providers=providers)
 
     def runner(self, path, inputs, alone):
@@ -95,9 +101,10 @@ class OpenVino:
 
     name = "openvino"
 
-    def __init__(self, target, threads, wanted):
+    def __init__(self, target, threads, wanted, properties):
         import openvino
 
+        self.properties, self.precision = properties, ""
         self.library, self.version, self.threads = openvino, openvino.__version__, threads
         self.core = openvino.Core()
         here = list(self.core.available_devices)
@@ -107,11 +114,24 @@ class OpenVino:
         self.target = target or (fitting or here)[0]
 
     def compile(self, path, **more):
-        """A compiled model; ``more`` are further properties."""
-        properties = dict({"PERFORMANCE_HINT": "LATENCY"}, **more)
+        """A compiled model; ``more`` are further properties.
+
+        As in the editor: CPUs and GPUs compute float32 as it is, and not in bf16 or f16, unless the device table says so.
+        """
+        properties = {"PERFORMANCE_HINT": "LATENCY"}
+        if self.target.partition(".")[0] in ("CPU", "GPU"):
+            properties["INFERENCE_PRECISION_HINT"] = "f32"
+        properties.update(self.properties)
+        properties.update(more)
         if self.threads:
             properties["INFERENCE_NUM_THREADS"] = self.threads
-        return self.core.compile_model(self.core.read_model(str(path)), self.target, properties)
+        compiled = self.core.compile_model(self.core.read_model(str(path)), self.target, properties)
+        if not self.precision:
+            try:
+                self.precision = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+            except (RuntimeError, AttributeError):
+                self.precision = "unknown"
+        return compiled
 
     def request(self, compiled, inputs):
         """An infer request with its inputs set."""
@@ -324,7 +344,8 @@ def choose_backend(options, kit):
     for kind in (OnnxRuntime, OpenVino):
         if wanted in ("", kind.name):
             try:
-                return kind(options.target, options.threads, kit["device"])
+                of_it = kit.get("properties_of", "") in ("", kind.name)
+                return kind(options.target, options.threads, kit["device"], kit.get("properties", {}) if of_it else {})
             except ImportError as error:
                 reasons.append(f"{kind.name}: {error}")
     sys.exit("error: no runtime to measure with ({})".format("; ".join(reasons)))
@@ -354,8 +375,8 @@ def main():
     kit = json.loads((HERE / "kit.json").read_text(encoding="utf-8"))
     backend = choose_backend(options, kit)
     settings = {"runtime": backend.name, "runtime_version": backend.version, "target": backend.target,
-                "threads": options.threads, "model_sha256": kit["model_sha256"], "define": kit["define"],
-                "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest()}
+                "threads": options.threads, "properties": backend.properties, "model_sha256": kit["model_sha256"],
+                "define": kit["define"], "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest()}
     print("measuring {} for {} on {} {}, {}".format(kit["model"], kit["device"], backend.name, backend.version, backend.target))
     if "CPU" in backend.target.upper() and "CPU" not in kit["device"].upper():
         print("note: the CPU is measured in place of {}; where that has an execution provider or a device of its own, name "
@@ -367,7 +388,7 @@ def main():
     document = {"format": "hetero-editor/profile", "version": 1, "made_by": kit["made_by"], "model": kit["model"],
                 "device": kit["device"], "machine": options.machine, "date": datetime.date.today().isoformat(),
                 "python": platform.python_version(), "numpy": numpy.__version__}
-    document.update(settings, **figures)
+    document.update(settings, precision=backend.precision, **figures)
     temporary = HERE / "profile.json.writing"
     temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     os.replace(str(temporary), str(HERE / "profile.json"))
