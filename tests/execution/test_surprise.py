@@ -69,3 +69,28 @@ def test_a_plan_of_one_subgraph_differs_from_its_own_profile(split: tuple[Placem
     total = float(costs.whole[0]) * 2
     text = surprise(whole, costs, Parts({0: total}, 0.0), total, {"ORT": total})
     assert "when ORT was profiled" in text
+
+
+def test_a_machine_of_another_speed_is_named_though_it_does_not_explain_all(split: tuple[Placement, Costs]) -> None:
+    """The advice was to calibrate by such a run."""
+    placement, costs = split
+    parts, total = _times(split, {"ORT": 3.2, "OV": 3.2})
+    assert costs.whole is not None
+    unsplit = {"ORT": costs.whole[0] * 1.9, "OV": costs.whole[1] * 1.05}
+    spread = Parts({i: 0.4 * t for i, t in parts.subgraphs.items()}, parts.transfers)  # no part alone makes the difference
+    text = surprise(placement, costs, spread, total, unsplit)
+    assert text.startswith("the machine has changed since the profile: the unsplit model took ")
+    assert text.endswith("profile again")
+    assert "on ORT" in text and "on OV" not in text
+    quiet = dict(zip(("ORT", "OV"), costs.whole.tolist(), strict=True))
+    assert surprise(placement, costs, spread, total, quiet) == "no single subgraph or device explains it"
+
+
+def test_a_profile_from_elsewhere_is_not_called_this_machine(split: tuple[Placement, Costs]) -> None:
+    placement, costs = split
+    alone = solve(placement.graph, placement.devices, Settings(pins=dict.fromkeys(placement.affinity, "OV")))
+    elsewhere = replace(costs, origins=("", "OV: kit with openvino on board 7"))
+    assert costs.whole is not None
+    whole = float(costs.whole[1])
+    text = surprise(alone, elsewhere, Parts({0: 2 * whole}, 0.0), 2 * whole, {"OV": 2 * whole})
+    assert "in the profile from elsewhere (OV: kit with openvino on board 7)" in text and "the machine is slower" not in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -70,7 +70,7 @@ def surprise(placement: Placement, costs: Costs, measured: Parts, total: float,
         name, (was, should) = max(candidates.items(), key=lambda item: (item[1][0] - item[1][1]) * (total - predicted))
         if (was - should) / (total - predicted) >= _MAIN_SHARE:
             return f"{name} took {human_seconds(was)}, not {human_seconds(should)}"
-    return "no single subgraph or device explains it"
+    return _other_speed(placement, costs, total > predicted, unsplit) or "no single subgraph or device explains it"
 
 
 def predicted_now(placement: Placement, costs: Costs, unsplit: Mapping[str, float]) -> float | None:
@@ -114,13 +114,38 @@ def _changed_machine(placement: Placement, costs: Costs, total: float, unsplit: 
     profiled = {name: human_seconds(unsplit[name] / f) for name, f in factor.items()}
     if len(placement.subgraphs) == 1:
         ((name, times),) = factor.items()
+        if origin := _origins(placement, costs).get(name):
+            return (f"it took {profiled[name]} in the profile from elsewhere ({origin}): another machine, precision or "
+                    f"number of threads; {PROFILE_AGAIN} here")
         now = "slower" if times > 1 else "faster"
         return f"it took {profiled[name]} when {name} was profiled: the machine is {now} now; {PROFILE_AGAIN}"
     predicted = placement.price(costs).total
     if abs(total / explained - 1) > WORTH_SAYING or (explained - predicted) / (total - predicted) < _MAIN_SHARE:
         return ""
-    wholes = " and ".join(f"{human_seconds(unsplit[name])}, not {profiled[name]}, on {name}" for name in factor)
-    return f"the machine has changed since the profile: the unsplit model took {wholes}; {PROFILE_AGAIN}"
+    return _speeds(placement, costs, unsplit, list(factor))
+
+
+def _other_speed(placement: Placement, costs: Costs, slower: bool, unsplit: Mapping[str, float]) -> str:
+    """What to say where the unsplit model changed as the run did, by much, though not by as much."""
+    factor = _factors(placement, costs, unsplit) or {}
+    changed = [name for name, times in factor.items() if (times if slower else 1 / times) > 1 + 2 * WORTH_SAYING]
+    return _speeds(placement, costs, unsplit, changed) if changed else ""
+
+
+def _speeds(placement: Placement, costs: Costs, unsplit: Mapping[str, float], names: Sequence[str]) -> str:
+    factor = _factors(placement, costs, unsplit) or {}
+    wholes = " and ".join(f"{human_seconds(unsplit[name])}, not {human_seconds(unsplit[name] / factor[name])}, on {name}"
+                          for name in names)
+    known = _origins(placement, costs)
+    elsewhere = [known[name] for name in names if name in known]
+    since = f"this machine is not as in the profile from elsewhere ({'; '.join(elsewhere)})" if elsewhere else (
+        "the machine has changed since the profile")
+    return f"{since}: the unsplit model took {wholes}; {PROFILE_AGAIN}"
+
+
+def _origins(placement: Placement, costs: Costs) -> dict[str, str]:
+    """Device -> tool, machine and date of its profile, where that was measured elsewhere."""
+    return {d.name: origin for d, origin in zip(placement.devices, costs.origins, strict=False) if origin}
 
 
 def expected_parts(placement: Placement, costs: Costs) -> Parts:
