@@ -144,7 +144,8 @@ def device_of(devices: Sequence[Device], name: str, hint: str) -> Device:
             raise PlanError(f"unknown device {name!r} (choose one of: {', '.join(d.name for d in devices)})")
         return chosen[0]
     planned = [d for d in devices if d.planned]
-    named = [d for d in devices if d.name.lower() in hint.lower()]
+    found = [d for d in devices if d.name.lower() in hint.lower()]
+    named = [d for d in found if not any(d.name.lower() in other.name.lower() for other in found if other is not d)]
     for candidates in (named, planned):
         if len(candidates) == 1:
             return candidates[0]

@@ -28,6 +28,8 @@ _TYPES_OF_LAYER = {
     "deconvolution": ("ConvTranspose",), "interpolate": ("Resize", "Upsample"), "gather": ("Gather",), "concat": ("Concat",),
 }
 """Types of layers of OpenVINO and ONNX Runtime, in lower case, and the ops that they compute."""
+_ATTENTION = frozenset({"subgraph", "mha", "multiheadattention", "scaleddotproductattention", "sdpa"})
+"""Types of layers of OpenVINO that may compute an attention, in lower case."""
 _LONGEST = 8
 """Ops between the one that a layer is named after and the one that it is of the type of."""
 _MAX_CUT = 1000
@@ -137,6 +139,8 @@ def _match_cut_names(work: _Matching, layers: Sequence[Layer], cut: Iterable[int
         ops = [op for op in work.names.beginning(start) if op not in taken and not work.graph.op_is_constant[op]]
         types = _TYPES_OF_LAYER.get(kind, ())
         fitting = [op for op in ops if work.graph.op_types[op] in types or work.graph.op_types[op].lower() == kind]
+        if not fitting and not types:  # a type of the tool's making, such as Subgraph: the name alone tells
+            fitting = ops
         fits = len(fitting) == len(numbers) and (ordered or len(fitting) == 1)
         chosen = fitting if fits else ops if len(ops) == len(numbers) == 1 else []
         for number, op in zip(numbers, chosen, strict=False):
@@ -187,7 +191,8 @@ def _join(work: _Matching, layers: Sequence[Layer], named: set[int]) -> None:
 
     first = sorted(work.ops_of, key=lambda n: min(int(graph.rank[op]) for op in work.ops_of[n]))
     for number in first:
-        begun = _begin_of_layer(graph, layers[number].type, work.ops_of[number], may_join, taken)
+        kind, ops = layers[number].type, work.ops_of[number]
+        begun = _begin_of_attention(graph, kind, ops, taken) or _begin_of_layer(graph, kind, ops, may_join, taken)
         taken.update(begun)
         work.ops_of[number] += begun
     for number in first:
@@ -223,6 +228,28 @@ def _begin_of_layer(graph: Graph, kind: str, ops: Sequence[int], may_join: Calla
         if op < 0 or len(found) >= _LONGEST:
             return []
         found.append(op)
+
+
+def _begin_of_attention(graph: Graph, kind: str, ops: Sequence[int], taken: set[int]) -> list[int]:
+    """What an attention computes before its last product, which it is named after: a Softmax, and the first product.
+
+    Only where all of it has no layer of its own: then it ran in this one.
+    """
+    last = next((op for op in ops if graph.op_types[op] == "MatMul"), None)
+    if kind.lower() not in _ATTENTION or last is None:
+        return []
+    found: list[int] = []
+    op = last
+    for _ in range(_LONGEST):
+        before = [p for p in graph.predecessors[op].tolist() if p not in taken and len(graph.successors[p]) == 1
+                  and graph.op_types[p] in {"Softmax", "MatMul", *FUSIBLE_TYPES}]
+        op = next((p for p in before if graph.op_types[p] in ("Softmax", "MatMul")), before[0] if len(before) == 1 else -1)
+        if op < 0:
+            return []
+        found.append(op)
+        if graph.op_types[op] == "MatMul":
+            return found if any(graph.op_types[p] == "Softmax" for p in found) else []
+    return []
 
 
 def _fits(kind: str, op_type: str) -> bool:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from editor.graph.graph import Graph
+from editor.imports.layer_times import CUT
 
 _JOINTS = re.compile(r" \+ | \|\| |, ")
 _WRAPPED = re.compile(r"(?:PWN|fusion|2-layer MLP|Concat by copies|squeeze|reshape|copy)\(", re.IGNORECASE)
@@ -25,7 +26,6 @@ _LEVELS = 2
 """Parts after a slash that a runtime may have put behind the name of an op."""
 _MAX_WRAPPED = 8
 """Names of fusions around each other."""
-_CUT = "..."
 _MAX_RANGES = 256
 """Layers of a file that are ranges of ops: each needs a search in the graph."""
 
@@ -123,7 +123,7 @@ class OpNames:
 
 def cut_name(name: str) -> str:
     """What is left of a name that a tool has cut for its table; "" where it is whole."""
-    return name.removesuffix(_CUT) if name.endswith(_CUT) else ""
+    return name.removesuffix(CUT) if name.endswith(CUT) else ""
 
 
 def _parts(name: str) -> Iterable[str]:

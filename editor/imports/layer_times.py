@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,6 +15,8 @@ from editor.errors import PlanError
 from editor.runtimes.profiling import QUIET_SHARE
 from editor.text import shortened
 
+CUT = "..."
+"""Ends a name that a tool has cut for its table."""
 _MAX_NAME = 65_536
 """Characters of a layer's name; TensorRT joins the names of all ops that it fuses."""
 _MAX_SECONDS = 1e6
@@ -125,11 +128,15 @@ def quiet_runs(layers: Sequence[Sequence[Layer]], totals: Sequence[float]) -> li
 def mean_layers(runs: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
     """The layers of runs, each with its mean time over them, so that the sum over layers is the mean of the runs.
 
-    Layers are told apart by everything but their time; one that stands several times in a run counts with its sum.
+    Layers are told apart by everything but their time; one that stands several times in a run counts with its sum. Names that
+    the tool has cut may be of several layers: the first of such a name in each run is one of them, the second another.
     """
-    times: dict[Layer, float] = {}
+    times: dict[tuple[Layer, int], float] = {}
     for layers in runs:
+        seen: Counter[Layer] = Counter()
         for layer in layers:
             key = replace(layer, seconds=0.0)
-            times[key] = times.get(key, 0.0) + layer.seconds
-    return tuple(replace(key, seconds=seconds / len(runs)) for key, seconds in times.items())
+            place = seen[key] if layer.name.endswith(CUT) else 0
+            seen[key] += 1
+            times[key, place] = times.get((key, place), 0.0) + layer.seconds
+    return tuple(replace(key, seconds=seconds / len(runs)) for (key, _), seconds in times.items())

@@ -7,16 +7,21 @@ inside a body of If, Loop or Scan is inside the time of that op, and left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from editor.errors import PlanError
 from editor.imports.layer_times import Layer, LayerTimes, check_layers, layer_name, mean_layers, quiet_runs, seconds_of
+from editor.text import human_seconds
 
 _SUFFIX = "_kernel_time"
 _BODIES = frozenset({"If", "Loop", "Scan"})
+_LEAST_RUNS = 4
+_NOISY = 1.25
+"""Times the quickest run that the median takes where the machine was busy."""
 _LEAST_SHARE = 0.5
 """Of a run that its layers must add up to, before the rest counts as overhead of the run."""
 
@@ -65,7 +70,21 @@ def read_trace(path: Path, data: list[Any]) -> LayerTimes:
         note = (f"the layers add up to {inside / total * 100:.0f} % of a run: on devices that work on their own, ONNX Runtime "
                 "times the start of a kernel, not the kernel")
         return LayerTimes("ONNX Runtime", layers, len(runs), notes=(note,))
-    return LayerTimes("ONNX Runtime", layers, len(runs), overhead=max(total - inside, 0.0) if total else None)
+    notes = _spread(totals)
+    if not total:
+        return LayerTimes("ONNX Runtime", layers, len(runs), notes=notes)
+    # What is in no kernel passes before and after each of them, the profiler's own work among it, and not once a run.
+    gap = max(total - inside, 0.0) / (len(layers) + 1)
+    return LayerTimes("ONNX Runtime", tuple(replace(layer, seconds=layer.seconds + gap) for layer in layers), len(runs),
+                      overhead=gap, notes=notes)
+
+
+def _spread(totals: Sequence[float]) -> tuple[str, ...]:
+    """Says so where runs differ so much that the machine was busy."""
+    if len(totals) < _LEAST_RUNS or median(totals) < _NOISY * min(totals):
+        return ()
+    least, middle, most = (human_seconds(t) for t in (min(totals), median(totals), max(totals)))
+    return (f"noisy: its {len(totals)} runs took {least} to {most}, {middle} in the median; the quickest are taken",)
 
 
 def _events(path: Path, data: list[Any]) -> Iterable[tuple[int, Mapping[str, Any]]]:

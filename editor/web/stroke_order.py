@@ -50,6 +50,17 @@ class PageStrokes:
         self.last = last
         """Sequence number of the last stroke that was applied."""
         self._answers: dict[int, Answer] = {}
+        self._before: Any = None
+
+    def before(self, strokes: Sequence[Mapping[str, Any]], now: Callable[[], Any]) -> Any:
+        """What ``now`` gives before the strokes of a request are applied.
+
+        A page asks once more when an answer takes long, and shows the last answer: where all strokes have been applied, it is
+        what it was before that.
+        """
+        if self._before is None or any(_sequence(stroke) > self.last for stroke in strokes):
+            self._before = now()
+        return self._before
 
     def apply(self, strokes: Sequence[Mapping[str, Any]], work: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
         """Applies the strokes that are new; returns the answers to all, in order.

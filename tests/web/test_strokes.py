@@ -85,6 +85,23 @@ def test_undo_after_a_stroke_is_not_applied_before_it(state: AppState, document:
     assert answer[-1] == {"page": "a", "sequence": 2, "problem": ""}
 
 
+def test_a_request_that_is_sent_again_gets_the_answer_of_the_first(state: AppState, document: Document) -> None:
+    """A stroke that took five seconds was sent again; its deltas went, and a policy that moved ops was said to move none."""
+    document.set_automatic("priority", {}, "minimal")
+    document.reorder(["GPU", "CPU"] if document.devices[0].name == "CPU" else ["CPU", "GPU"])
+    request = {"page": "twice", "seen": 10**9, "strokes": [
+        {"do": "order", "names": [d.name for d in reversed(document.devices)], "sequence": 1},
+        {"do": "automatic", "policy": "optimal:latency", "costs": "estimate", "grouping": "minimal", "codegen": "op",
+         "sequence": 2}]}
+    first, again = (_strokes(state, request, document.id) for _ in range(2))  # type: ignore[arg-type]
+    assert str(first[5]) == str(again[5]) and str(first[6]) == str(again[6])
+    moved = {**request, "strokes": [paint(3, 5), paint(4, 6)]}
+    first, again = (_strokes(state, moved, document.id) for _ in range(2))  # type: ignore[arg-type]
+    assert "+2" in str(first[5]) and str(first[5]) == str(again[5])
+    after = _strokes(state, {**request, "strokes": [{"do": "show", "sequence": 5}]}, document.id)  # type: ignore[typeddict-item]
+    assert "+2" not in str(after[5])
+
+
 def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
     answer = _strokes(state, {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
     assert len(document.placement.settings.pins) == 1

@@ -34,7 +34,7 @@ from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import apply
 from editor.web.validation import require
-from editor.web.view import colours_of, figures_of, view_of
+from editor.web.view import Figures, colours_of, figures_of, view_of
 from editor.workspace.author import Author, acting_as
 from editor.workspace.document import Document, Refusal
 from editor.workspace.history import Change
@@ -146,9 +146,8 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
         require(message, Strokes, "strokes")
         document, page = state.document(document_id), state.pages.get(message["page"])
         with page.lock:
-            before = figures_of(document)
+            before, placed = page.before(message["strokes"], lambda: _refreshed(document))
             document.refresh()
-            placed = document.placement.assignment.device, document.placement.division.subgraph_of_op
             others = changes_of_others(document, message["page"], message["seen"])
             answers = page.apply(message["strokes"],
                                  lambda stroke: _applied(state, document, page, message["page"], stroke, others))
@@ -165,6 +164,13 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
         return (*[no_update] * 12, waiting)
     except EditorError as error:
         return (*[no_update] * 6, notice(str(error), bad=True), *[no_update] * 6)
+
+
+def _refreshed(document: Document) -> tuple[Figures, tuple[Ints, Ints]]:
+    """The figures that the page shows; and devices and subgraphs of ops with what others did since."""
+    before = figures_of(document)
+    document.refresh()
+    return before, (document.placement.assignment.device, document.placement.division.subgraph_of_op)
 
 
 def _applied(state: AppState, document: Document, page: PageStrokes, page_id: str, stroke: Mapping[str, Any],
