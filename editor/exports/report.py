@@ -61,7 +61,8 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
         "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "lost": f.lost, "kind": basis.kind}
                       for f in fallbacks(placement, costs)],
         "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
-                     "source": d.published.source, "ops": placement.op_counts[d.name],
+                     "source": d.published.source, "properties": {k: str(v) for k, v in d.properties.items()},
+                     "ops": placement.op_counts[d.name],
                      "memory": memory.devices[i].peak, "constants": memory.devices[i].constants, "limit": d.memory,
                      "taken": memory.taken_by([i]),
                      "at_peak": [{"tensor": t.tensor, "what": t.kind, "bytes": t.bytes} for t in memory.at_peak(i)[:_AT_PEAK]]}
@@ -114,6 +115,7 @@ def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measure
         lines[-2:-2] = [f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**", ""]
     for d in report["devices"]:
         where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
+        where += "".join(f", {key}={value}" for key, value in d["properties"].items())
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
     if report["measurement"]:
         lines += ["", "## Measurement", "", *(f"- {_cell(line)}" for line in in_words(report["measurement"]))]

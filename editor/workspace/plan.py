@@ -315,12 +315,12 @@ class Plan:
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def at_sizes(self, sizes: Mapping[str, Sequence[int]],
+    def at_sizes(self, sizes: Mapping[str, int | Sequence[int]],
                  progress: Callable[[int, int, str], None] | None = None) -> list[AtSizes]:
         """The same decisions at every combination of sizes of the inputs, solved again; nothing is run.
 
         Args:
-            sizes: name of a dimension of ``graph.define`` -> sizes.
+            sizes: name of a dimension of ``graph.define`` -> size, or sizes.
             progress: called before each combination with (done, total, sizes).
 
         Raises:
@@ -328,7 +328,8 @@ class Plan:
         """
         from editor.workspace.sizes import at_sizes
 
-        return at_sizes(self.placement, sizes, lambda define: (load_model(self.graph.path, define), None), progress)
+        lists = {name: [size] if isinstance(size, int) else size for name, size in sizes.items()}
+        return at_sizes(self.placement, lists, lambda define: (load_model(self.graph.path, define), None), progress)
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""

@@ -169,6 +169,16 @@ def test_forced_ops_and_memory_limits_stand_in_the_report(mobilenet: Graph, tmp_
     assert json.loads(plan.export("json", tmp_path)[0].read_text())["totals"]["forced"] == 1
 
 
+def test_properties_of_devices_stand_in_the_reports(mobilenet: Graph, tmp_path: Path) -> None:
+    """All times may come from a precision that no report named."""
+    table = [{"name": "CPU", "backendName": "OpenVINO.CPU", "properties": {"INFERENCE_PRECISION_HINT": "bf16"}}]
+    plan = editor.partition(mobilenet, table)
+    assert ", INFERENCE_PRECISION_HINT=bf16 |" in plan.export("md", tmp_path)[0].read_text()
+    report = json.loads(plan.export("json", tmp_path)[0].read_text())
+    assert report["devices"][0]["properties"] == {"INFERENCE_PRECISION_HINT": "bf16"}
+    assert "INFERENCE_PRECISION_HINT" in plan.export("html", tmp_path)[0].read_text()
+
+
 def test_the_script_for_onnx_runtime_opens_the_model_with_the_sizes_of_the_plan(tmp_path: Path) -> None:
     graph = editor.load_model(EXAMPLES / "models" / "resnet50.onnx", {"batch": 3})
     editor.partition(graph, "HETERO:CPU").export("onnxruntime", tmp_path)

@@ -161,7 +161,8 @@ def test_an_attention_that_openvino_fused_is_one_layer_whole_or_cut(tmp_path: Pa
                     *(f"{name};EXECUTED;Subgraph;x;0.{i + 1}00;0.1" for i, name in enumerate(names)), "Total;;;;0.310;0.310")
     line = "{}  Status.EXECUTED  layerType: {}  execType: x  realTime (ms): 0.{}0  cpuTime (ms): 0"
     cut = written(tmp_path / "pc.txt", line.format("r", "Eltwise", "01"),
-                  *(line.format("node_scaled_dot_...", "Subgraph", f"{i + 1}0") for i in range(2)), "Total time: 0.310 milliseconds")
+                  *(line.format("node_scaled_dot_...", "Subgraph", f"{i + 1}0") for i in range(2)),
+                  "Total time: 0.310 milliseconds")
     for file in (table, cut):
         plan, report = plan_of(model=model).import_profile(file, "NPU")
         profile = load_profile(plan.graph, plan.devices[0])

@@ -20,7 +20,7 @@ from editor.web.messages import LayoutNames
 from editor.web.panels.compare import compare_view, hints_view, sizes_view
 from editor.web.panels.parts import problem
 from editor.web.validation import require
-from editor.web.view import source_of
+from editor.web.view import plan_costs, source_of, step_of
 from editor.workspace.document import Document
 from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, Layout, tidy_name
 
@@ -133,9 +133,10 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
                 return no_update, problem(wrong, "The plan was not kept")
             document.keep_layout(name)
         with state.works.begin(document_id, "Solving the layouts") as work:
+            step = step_of(document, plan_costs(document)[1])
             layouts = document.layouts(work.step, work.should_stop)
             work.step(0, 0, "Comparing")  # where it was cancelled, the last of them is not what it should be
-            return compare_view(document, layouts), None
+            return compare_view(document, layouts, step), None
     except Cancelled:
         return no_update, problem("No layouts were compared.", "Cancelled")
     except EditorError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
+from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
@@ -19,7 +20,7 @@ from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout, differing, figures, twins_of
+from editor.workspace.layouts import COST_POLICIES, Layout, differing, figures, twins_of
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
@@ -85,10 +86,21 @@ def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Spa
                      className="warn" if over else "")
 
 
-def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
-    """The table of figures; differences are against the present plan."""
+def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") -> list[Any]:
+    """The table of figures; differences are against the plan that is the first of the layouts.
+
+    Args:
+        document: whose layouts they are.
+        layouts: as ``Document.layouts`` gives them.
+        step: what ``step_of`` was when they were asked for: the plan may have changed since. Default: what it is now.
+
+    Raises:
+        EditorError: the devices have changed since.
+    """
     costs, basis = plan_costs(document)
-    now = document.placement
+    now = layouts[0].placement or document.placement
+    if [d.entry for d in now.devices] != [d.entry for d in document.devices]:
+        raise EditorError("The devices have changed meanwhile: compare again.")
     base = figures(now, costs)
     colours = colours_of(document, [d for layout in layouts if layout.placement is not None for d in layout.placement.devices])
     slowest = base["predicted"]
@@ -118,7 +130,9 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
             words = f"Forget “{layout.name}”"
             buttons.append(html.Button("×", className="mini", title=words,
                                        **{"data-layout-remove": layout.name, "aria-label": words}))
-        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), _over_memory(layout)])
+        again = html.Div("its decisions, solved with the present costs", className="hint") if (
+            not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES) else None
+        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), again, _over_memory(layout)])
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
         rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
                              _cell(row["subgraphs"], base["subgraphs"], str),
@@ -138,7 +152,7 @@ def compare_view(document: Document, layouts: Sequence[Layout]) -> list[Any]:
         "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
         className="bar-row") for name, value in bars]
     return [html.Div("The plan has changed since: compare again.", className="outdated", hidden=True, role="status",
-                     **{"data-step-of": step_of(document, basis)}),
+                     **{"data-step-of": step or step_of(document, basis)}),
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
             html.Div([html.Button("Side by side", className="tool small", id="panes-open",
                                   title="Draw the ticked layouts beside each other"),
