@@ -16,7 +16,7 @@ _MOST_BYTES = 64 << 20
 
 
 def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
-    """The result in a file that has the same subgraphs on the same devices as the placement.
+    """The result in a file that has the same subgraphs on the same devices, with the same properties, as the placement.
 
     Raises:
         ExportError: the file cannot be read, or holds no benchmark of this plan.
@@ -28,14 +28,16 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ExportError(f"{path}: {error}; it must be what `bench --json` wrote") from error
     mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
+    properties = {d.name: dict(d.properties) for d in placement.used_devices}
     for result in data if isinstance(data, list) else [data]:
         try:
-            if [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine:
+            same = [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine
+            if same and result.get("properties", properties) == properties:  # earlier versions did not write them
                 return _brief(result)
         except (KeyError, TypeError):
             continue
-    raise ExportError(f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices. "
-                      "Run `bench PLAN --json FILE` again")
+    raise ExportError(f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
+                      "in the same way. Run `bench PLAN --json FILE` again")
 
 
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import os
 import platform
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -170,17 +171,17 @@ class Benchmark:
     def _baselines(self, contenders: list[Contender]) -> dict[str, Contender]:
         """The unsplit model on every real device that can run all of it; records a reason for the others."""
         baselines: dict[str, Contender] = {}
-        for device in self._real_devices():
-            self._phase(f"compiling the unsplit model on {device.name}")
+        for name, device in self._names.items():
+            self._phase(f"compiling the unsplit model on {name}")
             answer = capability(self.graph, device)
             refused = np.flatnonzero(~answer.mask & ~self.graph.op_is_constant).tolist()
             if refused:
-                self.baseline_problems[device.name] = f"cannot run the whole model: {answer.reasons[refused[0]]}"
+                self.baseline_problems[name] = f"cannot run the whole model: {answer.reasons[refused[0]]}"
                 continue
             try:
-                baselines[device.name] = contender_of(contenders, device.name, self._whole(device), None)
+                baselines[name] = contender_of(contenders, name, self._whole(device), None)
             except ExecutionError as error:
-                self.baseline_problems[device.name] = str(error)
+                self.baseline_problems[name] = str(error)
         return baselines
 
     def _real_devices(self) -> list[Device]:
@@ -191,6 +192,11 @@ class Benchmark:
                 if device.present:
                     devices.setdefault(device.settings, device)
         return list(devices.values())
+
+    @cached_property
+    def _names(self) -> dict[str, Device]:
+        """Name -> real device. Plans may have devices of one name that are set up differently: those are told apart."""
+        return named_apart(self._real_devices())
 
     def _warm_up(self, contender: Contender) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -298,7 +304,7 @@ class Benchmark:
                    outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
         """(device, outputs, problem) of the unsplit model, on the stand-in runtime if possible, else on any baseline."""
         names = [n for n in baselines if n not in self.baseline_problems]
-        by_device = {d.name: d for d in self._real_devices()}
+        by_device = self._names
         preferred = stand_in()
         names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (preferred.runtime, preferred.provider))
         if names:
@@ -312,7 +318,7 @@ class Benchmark:
                 difference: Difference | None, problem: str, elapsed: float) -> BenchmarkResult:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
-        planned = {d.name for d in placement.devices if d.planned}
+        planned, own = {d.name for d in placement.devices if d.planned}, _own_names(placement)
         difference, first = self._with_first_differences(placement, difference)
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=contender.finished, seconds=elapsed,
@@ -322,11 +328,13 @@ class Benchmark:
             estimated=any(s.device in planned for s in placement.subgraphs),
             subgraphs=subgraph_figures(placement, contender, mean_total),
             transfers=transfer_figures(placement, contender, mean_total, planned),
-            baselines=tuple(self._baseline(d, baselines.get(d.name)) for d in self._real_devices()),
+            baselines=tuple(self._baseline(name, own.get(d.settings, name), d, baselines.get(name))
+                            for name, d in self._names.items()),
             difference=difference, difference_problem=problem,
             first_difference=first, **self._prediction(placement, contender, baselines),
             settled=self._settled, disturbances=self._disturbed(contender),
-            environment=environment(self.threads), precision_notes=self._precision_notes(placement))
+            environment=environment(self.threads), precision_notes=self._precision_notes(placement),
+            properties={d.name: dict(d.properties) for d in placement.used_devices})
 
     def _prediction(self, placement: Placement, contender: Contender,
                     baselines: Mapping[str, Contender]) -> dict[str, Any]:
@@ -338,7 +346,9 @@ class Benchmark:
         if self.mode != "latency":
             return {"predicted": None, "predicted_basis": basis, "surprise": "",
                     "predicted_throughput": predicted_rate(placement, costs, self.requests)}
-        unsplit = {name: median_seconds(c) for name, c in baselines.items() if c.times and name not in self.baseline_problems}
+        own = _own_names(placement)
+        unsplit = {own[self._names[name].settings]: median_seconds(c) for name, c in baselines.items()
+                   if c.times and name not in self.baseline_problems and self._names[name].settings in own}
         stand_in = any(placement.devices[placement.device_number(s.device)].planned for s in placement.subgraphs)
         why = "" if stand_in else surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
         return {"predicted": placement.price(costs).total, "predicted_basis": basis, "surprise": why}
@@ -352,7 +362,7 @@ class Benchmark:
                     actual: dict[str, Any]) -> Difference | None:
         if expected is None:
             return None
-        reference = next((d for d in self._real_devices() if d.name == name), stand_in())
+        reference = self._names.get(name) or stand_in()
         return compare(name, expected, actual, self._precision(placement, reference))
 
     def _precision(self, placement: Placement, reference: Device) -> str:
@@ -366,7 +376,7 @@ class Benchmark:
         if difference is None or difference.within_tolerance:
             return difference, ""
         self._phase("looking for the difference")
-        reference = next((d for d in self._real_devices() if d.name == difference.reference), stand_in())
+        reference = self._names.get(difference.reference) or stand_in()
         wrong = [o.name for o in difference.outputs if not o.ok]
         origins: dict[str, FirstDifference] = {}
         problem = "seen in the outputs only, not in any boundary tensor"
@@ -384,12 +394,13 @@ class Benchmark:
         notes = [runtime_of(d.runtime).precision_note(d) for d in placement.devices if d.name in run]
         return tuple(note for note in notes if note)
 
-    def _baseline(self, device: Device, contender: Contender | None) -> Baseline:
-        problem = self.baseline_problems.get(device.name, "")
+    def _baseline(self, name: str, shown: str, device: Device, contender: Contender | None) -> Baseline:
+        """What the unsplit model took on a device: by its name here, and as the plan calls it."""
+        problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
-            return Baseline(device.name, device.description, None, None, None, problem or "not measured")
+            return Baseline(shown, device.description, None, None, None, problem or "not measured")
         spread = Spread.of([t.total for t in contender.times], contender.turns)
-        return Baseline(device.name, device.description, spread, rate(contender), rate_interval(contender), "")
+        return Baseline(shown, device.description, spread, rate(contender), rate_interval(contender), "")
 
     def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None) -> None:
         """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""
@@ -407,6 +418,22 @@ class Benchmark:
         if self.should_stop():
             raise JobError("cancelled")
 
+
+
+def named_apart(devices: Sequence[Device]) -> dict[str, Device]:
+    """Name -> device, with the runtime and properties in the names of those that share one."""
+    count = Counter(d.name for d in devices)
+    found: dict[str, Device] = {}
+    for device in devices:
+        properties = ", ".join(f"{key}={value}" for key, value in device.properties.items()) or "no properties"
+        name = device.name if count[device.name] == 1 else f"{device.name} ({device.description}, {properties})"
+        found[name if name not in found else f"{name} {len(found)}"] = device
+    return found
+
+
+def _own_names(placement: Placement) -> dict[tuple[object, ...], str]:
+    """Settings of the plan's devices -> what the plan calls the first of them."""
+    return {d.settings: d.name for d in reversed(placement.devices)}
 
 def _ignore(_event: Event) -> None:
     """Default event handler."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -268,6 +268,8 @@ class BenchmarkResult:
     """What the plan took in each memory; empty where it was not measured."""
     memory_problem: str = ""
     """Why it was not measured although it was asked for."""
+    properties: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of the devices that the plan uses, by name"""
 
     @property
     def kind(self) -> Kind:
