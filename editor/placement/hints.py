@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from editor.errors import EditorError
@@ -39,13 +40,16 @@ class Hint:
     """Whether ``seconds`` are between two requests, because the policy aims at throughput."""
 
 
-def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list[Hint]:
+def hints(placement: Placement, source: str = "estimate", most: int = 5, progress: Callable[[int, int], None] | None = None,
+          should_stop: Callable[[], bool] = bool) -> list[Hint]:
     """The changes that save most, best first; each was solved, so its figures include all consequences.
 
     Args:
         placement: the placement to improve.
         source: ``estimate`` or ``measured`` costs.
         most: number of hints to return.
+        progress: called with (done, total) before each change that is tried.
+        should_stop: asked all along; then it is the best of those that were tried.
 
     Changes by which a device lacks memory, or lacks more of it, are left out.
     """
@@ -58,14 +62,20 @@ def hints(placement: Placement, source: str = "estimate", most: int = 5) -> list
 
     now = value(placement)
     best: dict[bytes, Hint] = {}
-    for trial, (boundary, ops, device) in enumerate(_candidates(placement, costs)):
-        if trial >= _MAX_TRIALS:
+    tried = list(itertools.islice(_candidates(placement, costs), _MAX_TRIALS))
+    for trial, (boundary, ops, device) in enumerate(tried):
+        if should_stop():
             break
+        if progress:
+            progress(trial, len(tried))
         pins = {**placement.settings.pins, **{graph.op_keys[op]: devices[device].name for op in ops}}
         try:
-            after = solve(graph, devices, replace(placement.settings, pins=pins), placement.constraints.capabilities)
+            after = solve(graph, devices, replace(placement.settings, pins=pins), placement.constraints.capabilities,
+                          should_stop)
         except EditorError:
             continue
+        if should_stop():
+            break
         saved = now - value(after)
         if _lacks_more(after, placement):
             continue

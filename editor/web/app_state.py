@@ -9,11 +9,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from editor import limits
 from editor.devices.discovery import set_available_devices
@@ -33,6 +30,7 @@ from editor.placement.kept import pinned_as
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.text import human_seconds
+from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.open_request import OpenRequest
 from editor.web.stroke_order import Pages
@@ -43,7 +41,7 @@ from editor.workspace import plan_file
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.plan import Plan, with_costs_of_here
+from editor.workspace.plan import with_costs_of_here
 from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes, with_known_costs
 from editor.workspace.solver import Solver
 
@@ -63,59 +61,6 @@ _MAX_OPEN_OPS = 500_000
 def _longest() -> float:
     """Seconds after which nobody waits any longer for a model to be opened."""
     return limits.current().seconds + START_SECONDS
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """What a person chose for a measurement."""
-
-    seconds: float = 3
-    """For the benchmark or the tuning in all, for the profile per device"""
-    mode: str = "latency"
-    """``latency`` or ``throughput``"""
-    requests: int = 4
-    """In flight"""
-    memory: bool = False
-    """Whether a benchmark then measures what the plan takes"""
-
-
-@dataclass
-class BenchmarkState:
-    """The benchmark of one document: running or finished."""
-
-    job: Job
-    plan: Plan
-    """What is measured"""
-    devices: tuple[str, ...]
-    """Of the subgraphs that are measured, by id."""
-    kind: str = "benchmark"
-    """``benchmark``, ``profile`` or ``tune``"""
-    kept: bool = False
-    """It is in the document's list of benchmarks."""
-    layout: str = ""
-    """What the plan is called: the last step of its history."""
-    options: JobOptions = JobOptions()
-    previous: BenchmarkState | None = None
-    """The finished one before it, which is shown again where this one ends without a result."""
-    last_run: BenchmarkState | None = None
-    """The last finished benchmark before it, which no profile and no tuning takes the place of."""
-
-    def is_of(self, document: Document) -> bool:
-        """It measures the present plan, however the document came to that: other steps may lead to the same one."""
-        now = document.placement
-        then = self.plan.placement
-        return then is now or ([d.entry for d in then.devices] == [d.entry for d in now.devices]
-                               and np.array_equal(then.assignment.device, now.assignment.device)
-                               and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op))
-
-    @property
-    def has_result(self) -> bool:
-        """It ended well."""
-        try:
-            self.job.result(0)
-        except (EditorError, TimeoutError):
-            return False
-        return True
 
 
 class AppState:
@@ -337,17 +282,21 @@ class AppState:
         return last.options if last is not None else JobOptions()
 
     def start_job(self, document: Document, kind: str, options: JobOptions) -> BenchmarkState:
-        """Starts measuring the current plan of a document; a running measurement of it is cancelled.
+        """Starts measuring the current plan of a document.
 
         Args:
             document: what to measure.
             kind: ``benchmark``, ``profile`` or ``tune``.
             options: for how long, and what.
+
+        Raises:
+            EditorError: a measurement of the document is running.
         """
         with self._starting:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
-                running.job.cancel()
+                raise EditorError(f"A {running.called} of this document is running, perhaps in another tab. Wait for it, or "
+                                  "cancel it.")
             layout, plan = document.layout_name, document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
@@ -473,6 +422,3 @@ def _local_path(text: str) -> Path:
         return Path(text).expanduser()
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"{text!r} is no path: {error}") from error
-
-
-__all__ = ["AppState", "BenchmarkState", "JobOptions", "OpenRequest"]

@@ -10,7 +10,8 @@ from conftest import EXAMPLES
 
 from editor.execution.jobs.service import JobService
 from editor.placement.costs import seconds_of_ops
-from editor.web.app_state import AppState, JobOptions
+from editor.web.app_state import AppState
+from editor.web.benchmark_state import JobOptions
 from editor.web.open_request import OpenRequest
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.view import plan_costs

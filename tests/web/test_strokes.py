@@ -14,7 +14,8 @@ from editor.errors import EditorError
 from editor.execution.jobs.service import Job, JobService
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
-from editor.web.app_state import AppState, JobOptions
+from editor.web.app_state import AppState
+from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.detail import changed_detail
 from editor.web.callbacks.editing import _strokes
 from editor.web.drawing.collapsed import first_detail

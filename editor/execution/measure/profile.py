@@ -32,6 +32,7 @@ from editor.runtimes.profiling import enough_runs
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 
+MOST_SECONDS = 3600
 Report = Callable[[str, int, int], None]
 
 
@@ -93,7 +94,12 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
 
     Returns:
         device name -> profile, or the reason why there is none.
+
+    Raises:
+        EditorError: ``seconds`` cannot be measured for.
     """
+    if not 0 < seconds <= MOST_SECONDS:
+        raise EditorError(f"profile seconds must be more than 0 and at most {MOST_SECONDS}, not {seconds:g}")
     result = profile_here(graph, devices, seconds, threads, report)
     if any(d.machine and d.present for d in devices):
         from editor.execution.machines.remote_profile import profile_there

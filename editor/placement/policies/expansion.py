@@ -8,6 +8,8 @@ formulation of Stone, 1977). Tensors read by several ops are charged once, throu
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from editor.graph.graph import Bools, Ints
@@ -86,10 +88,14 @@ class Expansion:
         if len(label) and (label == label[0]).all() and label[0] != device:
             self._uniform_terms(cut, int(label[0]), device)
         else:
-            of, leave, enter = label.tolist(), self.leave.tolist(), self.enter.tolist()
-            tensors = self.problem.tensors
-            for i in self._beside(free).tolist():
-                _tensor_terms(cut, of, device, tensors[i].source, list(tensors[i].readers), leave[i], enter[i])
+            beside = self._beside(free)
+            single = self._reader_count[beside] == 1
+            self._single_terms(cut, label, device, beside[single])
+            of, tensors = label.tolist(), self.problem.tensors
+            several = beside[~single]
+            costs = zip(self.leave[several].tolist(), self.enter[several].tolist(), strict=True)
+            for i, (leave, enter) in zip(several.tolist(), costs, strict=True):
+                _tensor_terms(cut, of, device, tensors[i].source, list(tensors[i].readers), leave, enter)
         switched = cut.solve()
         return np.where(switched | settled, device, label)
 
@@ -98,6 +104,28 @@ class Expansion:
         problem = self.problem
         read = np.bincount(problem.readers.row_of_value, free[problem.readers.values], len(problem.source)) > 0
         return np.flatnonzero(read | free[problem.source])
+
+    @cached_property
+    def _reader_count(self) -> Ints:
+        return np.diff(self.problem.readers.ptr)
+
+    def _single_terms(self, cut: _Cut, label: Ints, device: int, tensors: Ints) -> None:
+        """Adds the transfers of tensors with a single reader: what `_tensor_terms` adds, for many at once."""
+        source = self.problem.source[tensors]
+        reader = self.problem.readers.values[self.problem.readers.ptr[tensors]]
+        made, read = label[source], label[reader]
+        rows = np.arange(len(tensors))
+        leave, enter = self.leave[tensors], self.enter[tensors]
+        out, into = leave[rows, made], enter[:, device]  # from where it is made; into the device
+        away, back = leave[:, device], enter[rows, read]  # from the device; into where it is read
+        here = made == device
+        stays = np.where(here, np.where(read == device, 0, away + back), 0)  # the reader, of what is made on the device
+        third = ~here & (read != device) & (read != made)
+        cut.arcs(reader, np.full(len(rows), cut.sink), stays + np.where(third, back, 0))
+        cut.arcs(source, np.full(len(rows), cut.sink), np.where(~here & (read == device), out + into, np.where(third, out, 0)))
+        same = ~here & (read == made)
+        cut.arcs(source, reader, np.where(same, out + into, np.where(third, into, 0)))
+        cut.arcs(reader, source, np.where(same, away + back, np.where(third, away, 0)))
 
     def _uniform_terms(self, cut: _Cut, source_device: int, device: int) -> None:
         """Adds the transfers of all tensors, for a move away from a placement on a single device."""

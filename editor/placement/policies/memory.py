@@ -12,6 +12,7 @@ from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import Costs, price
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
+from editor.placement.policies.block_moves import moved_blocks
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.filling import filled_by_regions, filled_in_order
 from editor.placement.policies.memory_words import Excess, memory_reasons, too_large
@@ -52,23 +53,62 @@ def memory(task: Task) -> Assignment:
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
     ideals = list(candidates(whole, costs))  # they know no limits
-    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size),
-                  *_by_regions(task, whole, ideals, costs, limits))
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
-    closest = None
-    for share in _TENSOR_SHARES:
-        best, found = _improved(task, costs, size, limits, shrinkage, best, share)
-        closest = min((each for each in (closest, found) if each is not None), key=lambda each: each.total, default=None)
-        if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
-            break
+    best, closest = _found(task, costs, size, limits, shrinkage, whole, ideals, bound)
+    if constraints.pins and best is not None and best[0] > bound * _CLOSE:
+        best = _first(best, _around_pins(task, costs, size, limits, shrinkage))
     if best is not None:
         best = _searched(task, whole, costs, limits, shrinkage, best, bound)
+        if best[0] > bound * _GOOD_ENOUGH:
+            best = moved_blocks(task, costs, limits, best, search_seconds(task.options))
         total, device = best
         ideal = min((device_of_all_ops(task, placed, label) for label in ideals),
                     key=lambda each: price(constraints.graph, costs, each, placed).total)
         because = memory_reasons(task, costs, device, limits, size[:, None] / shrinkage, ideal)
         return Assignment(device, because, total, min(bound, total), "latency within memory", costs.estimated)
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
+
+
+def _found(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, whole: Problem, ideals: list[Ints],
+           bound: float) -> tuple[tuple[float, Ints] | None, Excess | None]:
+    """The cheapest of several candidates that fit, and that which lacks least; arguments as for ``_improved``.
+
+    Args:
+        whole: the problem with all memory for weights.
+        ideals: placements of it that know no limits.
+        bound: no placement costs less.
+    """
+    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size),
+                  *_by_regions(task, whole, ideals, costs, limits))
+    closest = None
+    for share in _TENSOR_SHARES:
+        best, found = _improved(task, costs, size, limits, shrinkage, best, share)
+        closest = min((each for each in (closest, found) if each is not None), key=lambda each: each.total, default=None)
+        if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
+            break
+    return best, closest
+
+
+def _around_pins(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats) -> tuple[float, Ints] | None:
+    """Price and devices of a placement without the pins, with the pinned ops then put where they belong, where that fits.
+
+    Pins that are far from what the policy would do lead its candidates to bad places, as far as they decide by parts.
+    """
+    constraints, placed = task.constraints, task.placed
+    pinned = np.array([constraints.graph.key_index[key] for key in constraints.pins], np.int64)
+    allowed = constraints.allowed.copy()
+    allowed[pinned] |= constraints.able[pinned]
+    free = replace(task, constraints=replace(constraints, allowed=allowed))
+    whole = Problem.of(constraints.graph, costs, allowed, placed, limits * shrinkage, size)
+    best, _ = _found(free, costs, size, limits, shrinkage, whole, list(candidates(whole, costs)), lower_bound(whole, costs))
+    if best is None:
+        return None
+    device = best[1].copy()
+    wrong = pinned[~constraints.allowed[pinned, device[pinned]]]
+    device[wrong] = constraints.allowed[wrong].argmax(axis=1)
+    if Excess.of(task, device, limits).total:
+        return None
+    return price(constraints.graph, costs, device, placed).total, device
 
 
 def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, best: tuple[float, Ints] | None,

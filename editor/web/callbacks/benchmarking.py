@@ -11,7 +11,8 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
 from editor.text import human_seconds
-from editor.web.app_state import AppState, BenchmarkState, JobOptions
+from editor.web.app_state import AppState
+from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
 from editor.web.panels.charts import live_figure

@@ -117,7 +117,10 @@ def _page(state: AppState, document_id: str, names: list[str]) -> Any:
 def _hints_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
-        return hints_view(document, hints(document.placement, source_of(document)))
+        with state.works.begin(document_id, "Trying repaints") as work:
+            found = hints(document.placement, source_of(document), progress=lambda done, total: work.step(
+                done, total, "Trying repaints"), should_stop=work.should_stop)
+            return hints_view(document, found)
     except EditorError as error:
         return problem(str(error), "There are no suggestions")
 

@@ -11,7 +11,7 @@ from dash import dcc, html
 
 from editor.text import human_bytes
 from editor.web import controls
-from editor.web.app_state import JobOptions
+from editor.web.benchmark_state import JobOptions
 from editor.web.controls import plain
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.elements import visible_ops

@@ -16,7 +16,7 @@ from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
-from editor.web.app_state import BenchmarkState, JobOptions
+from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.parts import kind_badge, problem
 from editor.web.panels.tables import bytes_column, data_table, device_column, number_column, seconds_column
 from editor.web.panels.timeline import timeline

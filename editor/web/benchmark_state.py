@@ -1,0 +1,70 @@
+"""A measurement of a document: what was asked for, the job, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from editor.errors import EditorError
+from editor.execution.jobs.service import Job
+from editor.workspace.document import Document
+from editor.workspace.plan import Plan
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What a person chose for a measurement."""
+
+    seconds: float = 3
+    """For the benchmark or the tuning in all, for the profile per device"""
+    mode: str = "latency"
+    """``latency`` or ``throughput``"""
+    requests: int = 4
+    """In flight"""
+    memory: bool = False
+    """Whether a benchmark then measures what the plan takes"""
+
+
+@dataclass
+class BenchmarkState:
+    """The benchmark of one document: running or finished."""
+
+    job: Job
+    plan: Plan
+    """What is measured"""
+    devices: tuple[str, ...]
+    """Of the subgraphs that are measured, by id."""
+    kind: str = "benchmark"
+    """``benchmark``, ``profile`` or ``tune``"""
+    kept: bool = False
+    """It is in the document's list of benchmarks."""
+    layout: str = ""
+    """What the plan is called: the last step of its history."""
+    options: JobOptions = JobOptions()
+    previous: BenchmarkState | None = None
+    """The finished one before it, which is shown again where this one ends without a result."""
+    last_run: BenchmarkState | None = None
+    """The last finished benchmark before it, which no profile and no tuning takes the place of."""
+
+    def is_of(self, document: Document) -> bool:
+        """It measures the present plan, however the document came to that: other steps may lead to the same one."""
+        now = document.placement
+        then = self.plan.placement
+        return then is now or ([d.entry for d in then.devices] == [d.entry for d in now.devices]
+                               and np.array_equal(then.assignment.device, now.assignment.device)
+                               and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op))
+
+    @property
+    def called(self) -> str:
+        """What it is, for people."""
+        return "tuning" if self.kind == "tune" else self.kind
+
+    @property
+    def has_result(self) -> bool:
+        """It ended well."""
+        try:
+            self.job.result(0)
+        except (EditorError, TimeoutError):
+            return False
+        return True
