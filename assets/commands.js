@@ -158,7 +158,7 @@
       keys: ["/"],
       run: () => editor.byId("find")?.focus(),
     },
-    ...["Fallbacks", "Subgraphs", "Transfers", "Benchmark", "Devices", "Rules", "Compare"].map(
+    ...["Fallbacks", "Subgraphs", "Transfers", "Memory", "Benchmark", "Devices", "Rules", "Compare"].map(
       /** @returns {Command} */ (name) => ({ id: `show-${name}`, words: `Show ${name.toLowerCase()}`, run: () => tab(name) }),
     ),
     ...inTab("Benchmark", { "bench-start": "Run the benchmark", "bench-profile": "Profile the ops" }),
@@ -177,7 +177,7 @@
     { id: "picture-svg", words: "Picture of the view, SVG", run: () => editor.picture("svg") },
     { id: "copy-link", words: "Copy a link to the selection", run: () => editor.copyLink(), when: selected, menu: "selection" },
     { id: "scheme-toggle", words: "Light or dark", run: () => editor.toggleScheme() },
-    { id: "show-export", words: "Export … (report, configs, DOT, kit)", run: () => click("export") },
+    { id: "show-export", words: "Export … (report, configs, split models, DOT, kit)", run: () => click("export") },
     { id: "show-import", words: "Import affinities, rules or a measured profile (tab Rules)", run: () => tab("Rules") },
     { id: "show-kits", words: "Kit: measure a device where it is (tab Devices)", run: () => tab("Devices") },
     {

@@ -94,7 +94,7 @@ def _header(document: Document) -> html.Header:
                             html.Div(id="search-note", role="status")], id="search-box", hidden=True)], className="search"),
         plain(icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
               icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
-              icon_button("help-open", "help", "Keyboard (?)")),
+              icon_button("help-open", "help", "Help: keys and words (?)")),
         _export_menu(),
         controls.Button("Benchmark", id="bench-open", primary=True, icon="play"), plain(scheme_toggle()),
     ], id="header")

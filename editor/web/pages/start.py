@@ -36,9 +36,10 @@ EXAMPLES = (
     Example("mobilenetv2.onnx", "MobileNetV2", "100 ops, on three real runtimes", "runtimes.yaml", {}),
     Example("resnet50.onnx", "ResNet-50", "122 ops, planned for GPU and CPU", "gpu-cpu.yaml", {"batch": 1}),
     Example("whisper-tiny-decoder.onnx", "Whisper tiny, decoder", "243 ops, sizes chosen at run time", "runtimes.yaml", {}),
-    Example("fcn-resnet101.onnx", "FCN-ResNet101, OpenCL first", "the Glow story: three partitions",
+    Example("fcn-resnet101.onnx", "FCN-ResNet101, OpenCL first", "three parts, as the compiler Glow splits it",
             "glow-opencl-first.yaml", {}),
-    Example("fcn-resnet101.onnx", "FCN-ResNet101, CPU first", "the Glow story: one partition", "glow-cpu-first.yaml", {}),
+    Example("fcn-resnet101.onnx", "FCN-ResNet101, CPU first", "one part: Glow takes the first device that can",
+            "glow-cpu-first.yaml", {}),
 )
 
 
@@ -54,8 +55,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
                      scheme_toggle()], id="header"),
         html.Main([
             html.H1("Split a neural network over devices"),
-            html.P("See every op on the device that the automatic mode gave it, repaint what you like, and measure the "
-                   "result on the real runtimes.", className="lead"),
+            html.P("Every op of the model gets a device, automatically. See which, and why; repaint what you like; and measure "
+                   "the result on the real runtimes.", className="lead"),
             html.Div(problem(error, "This could not be opened") if error else None, id="open-error"),
             html.Div(id="symbols"),
             html.Div([html.Span(id="opening", className="opening", role="status"),
@@ -93,7 +94,7 @@ def _own_model(devices: str) -> html.Div:
         html.Div([
             controls.Field(id="path", label="Path of an .onnx or plan .json file on this machine",
                            placeholder="/models/my-model.onnx", className="grow"),
-            controls.Field(id="devices-spec", label="Devices: a table (YAML file) or HETERO:A,B", width=360,
+            controls.Field(id="devices-spec", label="Devices by priority: HETERO:GPU,CPU, or a table (YAML file)", width=360,
                            value=devices or here, suggestions=tables),
             controls.Button("Open", id="open-path", primary=True)], className="own"),
         controls.Several(id="devices-choice", data=choices(), label="Or choose devices, the most wanted first", value=[],

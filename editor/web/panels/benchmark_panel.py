@@ -135,7 +135,8 @@ def _cards(result: BenchmarkResult) -> html.Div:
         runs = "one run" if b.time.count == 1 else f"{b.time.count} runs"
         median = human_seconds(b.time.median)
         large = _rate(b.throughput or 0) if many else [html.B(median)]
-        small = [b.interval, f"median {median} a request"] if many else [b.rate]
+        sure = [b.time.precision] if b.time.count > 1 else []
+        small = [b.interval, f"median {median} a request"] if many else [*sure, b.rate]
         cards.append(_card(f"Unsplit on {b.device}", [*large, kind_badge(Kind.MEASUREMENT)],
                            " · ".join(filter(None, (b.description, runs, *small, result.ratio_to(b))))))
     if result.difference is not None:

@@ -45,7 +45,8 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
     """Asks for sizes to compare, where the model leaves some open."""
     if not define:
         return []
-    example = " ".join(f"{name}={size},{2 * size}" for name, size in define.items())
+    # What is one less than a power of two comes before a token, as the 127 positions before the 128th: so is the next.
+    example = " ".join(f"{name}={size},{2 * size + (size % 2 if size > 1 else 0)}" for name, size in define.items())
     return [html.H3("Several sizes of the inputs"),
             html.Div([controls.Field(id="sizes-list", placeholder=example, width=320, **{"aria-label": "Sizes to compare"}),
                       controls.Button("Compare sizes", id="sizes-compare"),

@@ -139,10 +139,10 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
 def _room(used: int, device: Device) -> list[Any]:
     """Memory that is needed, against the limit where there is one."""
     if device.memory is None:
-        return [human_bytes(used)]
+        return [html.Span(human_bytes(used), title="Most memory that the device needs at a time of the run")]
     text = f"{human_bytes(used)} of {human_bytes(device.memory)}"
     if used <= device.memory:
-        return [text]
+        return [html.Span(text, title="Most memory that the device needs at a time of the run, and what it has")]
     return [html.Span(text, className="over", title="Over its memory: choose the policy “Optimal within memory”, or repaint")]
 
 

@@ -43,7 +43,8 @@ def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     if now["predicted"] is None:
         return None
     change = now["predicted"] - (before["predicted"] or now["predicted"])
-    change = change if abs(change) > 1e-9 and now["basis"] == before["basis"] else 0
+    seen = human_seconds(now["predicted"]) != human_seconds(now["predicted"] - change)
+    change = change if seen and now["basis"] == before["basis"] else 0
     return html.Span([html.B(human_seconds(now["predicted"])), " ", basis_badge(now["basis"]), " ",
                       _delta(change, human_seconds)], className="figure", **{"data-figure": "predicted"})
 
