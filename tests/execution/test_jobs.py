@@ -86,6 +86,23 @@ def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
     assert state.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
 
 
+def test_two_measurements_take_turns_and_one_that_waits_can_be_cancelled(service: JobService) -> None:
+    """They ran at the same time, and each slowed the other down fivefold."""
+    recipe = editor.partition(editor.load_model(MODEL), "HETERO:CPU").recipe()
+    first = service.submit(tasks.benchmark, {"first": recipe}, 4.0, "latency", 1)
+    until = time.monotonic() + 60
+    while not any(e["kind"] == "sample" for e in first.events) and time.monotonic() < until:
+        time.sleep(0.02)
+    second, third = (service.submit(tasks.benchmark, {name: recipe}, 0.2, "latency", 1) for name in ("second", "third"))
+    while not any("waiting for another" in e.get("text", "") for e in second.events) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not first.done and not any(e["kind"] == "sample" for e in second.events)
+    third.cancel()
+    assert first.result()[0].plan == "first" and second.result()[0].plan == "second"
+    with pytest.raises(editor.EditorError, match="cancelled"):
+        third.result()
+
+
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
         service.run(crash, timeout=60)

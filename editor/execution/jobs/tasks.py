@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph
     return graph
 
 
+_WAIT_SECONDS = 0.2
+
 _latest: list[tuple[Graph, tuple[int, int] | None]] = []
 """The graph that this worker loaded last, with the state of its file; the next job usually uses the same one."""
 
@@ -60,6 +64,24 @@ def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
 
 _kept = KeptPlans()
 """Compiled plans of the last benchmark of this worker."""
+_measuring = threading.RLock()
+"""Held while this worker measures: of two at the same time, neither would be right."""
+
+
+@contextmanager
+def _alone(channel: Channel) -> Iterator[None]:
+    """Waits for its turn to measure."""
+    told = False
+    while not _measuring.acquire(timeout=_WAIT_SECONDS):
+        if channel.stopped():
+            raise JobError("cancelled")
+        if not told:
+            channel.emit({"kind": "phase", "text": "waiting for another measurement on this machine", "done": 0, "total": 0})
+            told = True
+    try:
+        yield
+    finally:
+        _measuring.release()
 
 
 def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
@@ -72,8 +94,9 @@ def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, m
         graph = load_model(recipe.model, recipe.define)
         placements[name] = recipe.placement(graph)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
-    results = Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped, _kept).run()
-    return [_with_memory(channel, r, recipes[r.plan], threads) for r in results] if memory else results
+    with _alone(channel):
+        results = Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped, _kept).run()
+        return [_with_memory(channel, r, recipes[r.plan], threads) for r in results] if memory else results
 
 
 def _with_memory(channel: Channel, result: BenchmarkResult, recipe: Recipe, threads: int) -> BenchmarkResult:
@@ -88,25 +111,27 @@ def _with_memory(channel: Channel, result: BenchmarkResult, recipe: Recipe, thre
 
 def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
-    _kept.drop_others(())
     graph = load_graph(channel, recipe.model, recipe.define)
 
     def report(text: str, done: int, total: int) -> None:
         if channel.stopped():
             raise JobError("cancelled")
         channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
-    return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
+    with _alone(channel):
+        _kept.drop_others(())
+        return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
 
 
 def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
     graph = load_graph(channel, recipe.model, recipe.define)
     devices = load_devices(recipe.devices)
-    if any(load_profile(graph, d) is None for d in devices if not d.planned):
-        profile(channel, recipe, min(seconds, 2.0), threads)
-    known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
-    return find_fastest(recipe.placement(graph), seconds, mode, requests, threads, channel.emit, channel.stopped,
-                        "measured" if known else "estimate")
+    with _alone(channel):
+        if any(load_profile(graph, d) is None for d in devices if not d.planned):
+            profile(channel, recipe, min(seconds, 2.0), threads)
+        known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
+        return find_fastest(recipe.placement(graph), seconds, mode, requests, threads, channel.emit, channel.stopped,
+                            "measured" if known else "estimate")
 
 
 def warm_up(channel: Channel) -> None:
