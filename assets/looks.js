@@ -25,23 +25,6 @@
   }
 
   /**
-   * Names as long as there is room for all: whole, their first words, or as many letters of each; their ends where they begin
-   * alike. As `_brief_names` of drawing/preview.py.
-   * @param {string[]} names
-   * @param {number} room
-   */
-  function briefNames(names, room) {
-    const fits = (/** @type {string[]} */ brief) => new Set(brief).size === names.length && brief.join("").length <= room;
-    const longest = Math.max(...names.map((name) => name.length));
-    for (const brief of [names, names.map((name) => name.split(" ")[0])]) if (fits(brief)) return brief;
-    for (let length = longest; length >= 4; length -= 1) {
-      const brief = names.map((name) => name.slice(0, length).trim());
-      if (fits(brief)) return brief;
-    }
-    return names.map((name) => (name.length <= 5 ? name : `…${name.slice(-3)}`));
-  }
-
-  /**
    * A block from afar: its devices' numbers, and the end of its name, by which blocks differ. As `_far_name` of drawing/preview.py.
    * @param {string} name
    * @param {string} numbers
@@ -137,14 +120,8 @@
           words = `${total} ${total === 1 ? "op" : "ops"} on ${name}`;
         return words.length <= WORDS ? words : `${total} on ${name}`;
       }
-      const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`),
-        alone = parts.join(" · ");
-      if (many.length > 2) return alone;
-      const brief = briefNames(
-        many.map(([d]) => this.names[d]),
-        WORDS - alone.length - 2,
-      );
-      return parts.map((part, i) => `${brief[i]} ${part}`).join(" · ");
+      const parts = many.map(([, n]) => `${Math.round((100 * n) / total)}%`);
+      return parts.map((part, i) => (many.length > 3 ? part : `${signs([many[i][0]])} ${part}`)).join(" · ");
     }
 
     /** @param {any} data @returns {Looks} */

@@ -18,7 +18,7 @@ def note_on_missing(files: Sequence[str]) -> str:
         return ""
     others = f" and {len(files) - 1} more" if len(files) > 1 else ""
     return (f"the weights in {files[0]}{others} are not here: the plan can be made, but nothing runs or is exported with its "
-            "weights; put the file beside the model")
+            "weights; put the file beside the model, or upload both together")
 
 
 def note_on_sizes(graph: GraphProto, shapes: Mapping[str, Shape | None]) -> str:

@@ -35,6 +35,10 @@ class Uploads:
                 if time.time() - old.stat().st_mtime > _OLD_SECONDS:
                     shutil.rmtree(old, ignore_errors=True)
 
+    def shown(self, text: str) -> str:
+        """A message without the places of uploaded files, which mean nothing to whoever uploaded them."""
+        return re.sub(rf"{re.escape(str(self.folder))}/[^/\s]+/", "", text)
+
     async def receive(self, upload: str, name: str, chunks: AsyncIterator[bytes]) -> None:
         """Writes one file of an upload.
 

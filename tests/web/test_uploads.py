@@ -255,3 +255,10 @@ def test_connections_that_say_nothing_or_stop_are_closed(impatient: int, sent: b
         assert b" 408 " in answer
     elif sent.endswith(b"\r\n\r\n"):
         assert b" 200 " in answer
+
+
+def test_messages_do_not_name_the_place_of_an_uploaded_file(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path / "uploads")
+    place = uploads.folder / ("a" * 24) / "net.onnx"
+    assert uploads.shown(f"{place}: damaged; see {place}") == "net.onnx: damaged; see net.onnx"
+    assert uploads.shown(f"{tmp_path}/other/net.onnx: damaged") == f"{tmp_path}/other/net.onnx: damaged"

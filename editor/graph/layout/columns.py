@@ -114,6 +114,20 @@ def _placed(first: Ints, left: Floats, right: Floats, room: Floats, crossing: In
     return Columns(of_layer, above - above[first][of_layer], (at - begin)[of_layer], at + end - begin)
 
 
+def with_ends(found: Columns, room: Floats, above: bool, below: bool) -> Columns:
+    """Columns with a layer above the first of them, and one below the last.
+
+    Args:
+        found: the columns without.
+        room: [layer of these] height beyond the usual one.
+        above, below: which of the two there are.
+    """
+    of_layer = np.r_[found.of_layer[:1][:above], found.of_layer, found.of_layer[-1:][:below]]
+    shift = np.r_[found.shift[:1][:above], found.shift, found.shift[-1:][:below]]
+    top = np.r_[np.full(int(above), -GAP), found.top, np.full(int(below), found.top[-1] + room[-1] + GAP)]
+    return Columns(of_layer, top, shift, found.right)
+
+
 def turns(found: Columns, rows: Sequence[Sequence[int]], down: Sequence[Sequence[object]], x: Floats,
           room: Floats) -> dict[int, tuple[float, float, float]]:
     """Of each node that begins an edge into the next column: y below its column, x between the two, y above the next one.
@@ -137,4 +151,4 @@ def turns(found: Columns, rows: Sequence[Sequence[int]], down: Sequence[Sequence
     return result
 
 
-__all__ = ["Columns", "Floats", "columns", "turns"]
+__all__ = ["Columns", "Floats", "columns", "turns", "with_ends"]

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from editor.graph.graph import Ints
-from editor.graph.layout.columns import Columns, Floats, columns, turns
+from editor.graph.layout.columns import Columns, Floats, columns, turns, with_ends
 
 LAYER_GAP = 74.0
 NODE_GAP = 26.0
@@ -62,7 +62,7 @@ def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: 
     level, more = layer.astype(np.int64), np.zeros(count) if taller is None else taller
     room = np.zeros(int(level.max()) + 1)
     np.maximum.at(room, level, more)
-    found = _columns(lanes, order, x, widths, room) if wrap else None
+    found = _columns(lanes, order, x, widths, room, bool(above), bool(below)) if wrap else None
     every = np.array(lanes.layer)
     if found is None:
         turn, top = {}, np.arange(len(room)) * LAYER_GAP + np.cumsum(room) - room
@@ -74,14 +74,19 @@ def draw(count: int, source: Ints, target: Ints, width: float | Floats, taller: 
     return Drawing(x[:count], top[level] + more / 2, bends, frozenset(lanes.faint))
 
 
-def _columns(lanes: _Lanes, rows: list[list[int]], x: Floats, width: Floats, room: Floats) -> Columns | None:
-    """The layers in columns, where one would be too long."""
+def _columns(lanes: _Lanes, rows: list[list[int]], x: Floats, width: Floats, room: Floats, above: bool,
+             below: bool) -> Columns | None:
+    """The layers in columns, where one would be too long; those ``above`` and ``below`` are no columns of their own."""
     half = np.r_[width / 2 + NODE_GAP / 2, np.full(len(x) - lanes.real, LANE_WIDTH / 2)]
     left, right = np.full(len(room), np.inf), np.full(len(room), -np.inf)
     np.minimum.at(left, lanes.layer, x - half)
     np.maximum.at(right, lanes.layer, x + half)
     crossing = np.array([sum(1 for v in row if lanes.down[v]) for row in rows])
-    return columns(left, right, room, crossing, LAYER_GAP)
+    inner = slice(int(above), len(room) - int(below))
+    if inner.stop - inner.start < 2:
+        return None
+    found = columns(left[inner], right[inner], room[inner], crossing[inner], LAYER_GAP)
+    return None if found is None else with_ends(found, room[inner], above, below)
 
 
 def _points(along: list[int], target: int, lanes: _Lanes, x: Floats, top: Floats, room: Floats,

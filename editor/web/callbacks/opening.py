@@ -94,7 +94,7 @@ def register(app: Dash, state: AppState) -> None:
             return no_update, None, symbol_form(error.symbols, {**error.proposed, **request["define"]}, str(error)), ""
         except EditorError as error:
             title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
-            text = "Nothing was opened." if title == "Cancelled" else str(error)
+            text = "Nothing was opened." if title == "Cancelled" else state.uploads.shown(str(error))
             asked = request.get("define")  # sizes that the model cannot have: the form stays, to change them
             return no_update, problem(text, title), no_update if asked else None, ""
         return f"/d/{document.id}", None, None, ""

@@ -8,6 +8,7 @@ window and that start the others after it are `assets/inline_*.js`; they stand i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 
 from editor.text import apart, shortened
@@ -85,13 +86,13 @@ class _Picture:
                          f'fill="{view["devices"][device]["fill"]}"{corners}/>')
             begin += wide
         if "group" in node["classes"]:
-            words = _group_words([(view["devices"][d]["name"], n) for d, n in shares], len(places))
+            words = _group_words([(view["devices"][d]["name"], d, n) for d, n in shares], len(places))
         else:
             only = view["devices"][shares[0][0]]["name"]
             room = _NAME if view["part"][places[0]] <= 99 else _NAME - 2
             words = f"{apart(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
-        signs = "".join(chr(0x2460 + device) if device < 9 else "" for device, _ in shares[:3])
+        signs = _signs([device for device, _ in shares[:3]])
         name, far = node["data"]["name"], node["data"].get("far")
         return ("".join(boxes) + _text(x, y, ink, [name, words])
                 + _brief(x, y, ink, f"{signs} {name}" if far is None else _far_name(far, signs)))
@@ -166,23 +167,15 @@ def _far_name(name: str, signs: str) -> str:
     return f"{signs} {name if len(name) <= room else '…' + name[1 - room:].lstrip('./ ')}"
 
 
-def _brief_names(names: list[str], room: int) -> list[str]:
-    """Names as long as there is room for all: whole, their first words, or as many letters of each; their ends where they
-    begin alike."""
-    cut = ([name[:length].strip() for name in names] for length in range(max(map(len, names)), 3, -1))
-    for brief in (names, [name.split(" ")[0] for name in names], *cut):
-        if len(set(brief)) == len(names) and len("".join(brief)) <= room:
-            return brief
-    return [name if len(name) <= 5 else f"…{name[-3:]}" for name in names]
+def _signs(devices: Sequence[int]) -> str:
+    """The keys of devices as signs."""
+    return "".join(chr(0x2460 + device) if device < 9 else "" for device in devices)
 
 
-def _group_words(devices: list[tuple[str, int]], total: int) -> str:
+def _group_words(devices: list[tuple[str, int, int]], total: int) -> str:
+    """How many ops of a block each device has: (name, number, ops), the most first."""
     if len(devices) == 1:
         words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
         return words if len(words) <= _WORDS else shortened(f"{total} on {devices[0][0]}", _WORDS)
-    # As stripes they stand in this order; for more than two names there is no room.
-    shares = [f"{int(100 * n / total + 0.5)}%" for _, n in devices]
-    if len(devices) == 2:
-        brief = _brief_names([name for name, _ in devices], _WORDS - len(" · ".join(shares)) - 2)
-        shares = [f"{name} {share}" for name, share in zip(brief, shares, strict=True)]
-    return shortened(" · ".join(shares), _WORDS)
+    shares = [(number, f"{int(100 * n / total + 0.5)}%") for _, number, n in devices]
+    return shortened(" · ".join(share if len(shares) > 3 else f"{_signs([d])} {share}" for d, share in shares), _WORDS)
