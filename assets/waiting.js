@@ -43,6 +43,7 @@
     bar.hidden = false;
     solving.hidden = !text;
     what.textContent = text;
+    cancel.hidden = Boolean(work && !work.canEnd);
     words.textContent = text || "Working …";
   }
 
@@ -53,6 +54,7 @@
 
   /** @type {Hetero["showWork"]} */
   function showWork(now) {
+    if (!now) cancel.disabled = false; // what was cancelled has ended
     work = now;
     if (open && !bar.hidden) show();
   }

@@ -11,7 +11,7 @@ _FLAGS = re.IGNORECASE | re.ASCII
 _SIZE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?\s*", _FLAGS)
 _RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?(?:/s|ps)?\s*", _FLAGS)
 _BIT_RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)b(?:its?)?(?:/s|ps)?\s*", _FLAGS)
-_OF_BITS = re.compile(r"[KMGT]i?b(?:/s|ps|\s*$)|[kmgt]i?bps|bit", re.ASCII)
+_OF_BITS = re.compile(r"[KMGT]i?b(?:/s|ps|\s*$)|[kmgt]i?bps|(?i:bit)", re.ASCII)
 """A small b after a prefix, as bits are written: Gb/s, Mbps; ``gb/s`` in small letters is taken for bytes."""
 _WORK = re.compile(_NUMBER + r"([kmgtp]?)(?:fl)?(?:ops?)?(?:/s)?\s*", _FLAGS)
 _SECONDS = re.compile(_NUMBER + r"(|s|ms|us|µs|μs|ns)\s*", _FLAGS)
@@ -20,8 +20,8 @@ _PREFIXES = " kmgtp"
 
 
 def parse_bytes(text: str) -> int | None:
-    """Bytes of ``8GiB``, ``500 MB`` or ``1000``; None where it is no size, and for ``16Mb``, which are bits."""
-    match = None if _OF_BITS.search(text) else _matching(_SIZE, text)
+    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (nobody counts memory in bits) or ``1000``; None where it is no size."""
+    match = _matching(_SIZE, text)
     size = float(match[1]) * _factor(match[2], match[3]) if match else float("inf")
     return int(size) if size < _MOST_BYTES else None
 

@@ -207,6 +207,7 @@ declare namespace Messages {
     words: string;
     done: number;
     total: number;
+    canEnd: boolean;
   }
 
   /** How much of the graph is drawn; `open` are numbers of open blocks. */

@@ -206,7 +206,7 @@ def _properties_note(times: LayerTimes, device: Device) -> tuple[str, ...]:
     if set_there is None or dict(set_there) == here:
         return ()
     there, now = (", ".join(f"{k}={v}" for k, v in each.items()) or "none" for each in (set_there, here))
-    return (f"measured with other properties than {device.name} has in the table ({there}; the table: {now}): write a new kit",)
+    return (f"measured with other properties than {device.name} has in the table ({there}; the table: {now})",)
 
 
 def _added_notes(graph: Graph, times: LayerTimes, found: OpTimes) -> tuple[str, ...]:

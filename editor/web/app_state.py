@@ -257,7 +257,9 @@ class AppState:
             graph = self._load(document.graph.path, define)
             answers = self._ask(graph, [dict(d.entry) for d in document.devices])
             return graph, [answers[d.name] for d in document.devices]
-        return at_sizes(document.placement, wanted, load, work.step, work.should_stop), list(wanted)
+        def progress(done: int, total: int, sizes: str) -> None:
+            work.step(done, total, f"Solving {sizes}")
+        return at_sizes(document.placement, wanted, load, progress, work.should_stop), list(wanted)
 
     def close(self) -> None:
         """Ends all jobs."""
@@ -365,7 +367,11 @@ class AppState:
                 should_stop: Callable[[], bool] = bool) -> Document:
         decisions = first_decisions(settings, devices)
         solver = Solver(graph, decisions, self._ask(graph, devices))
-        solver.solve(decisions, should_stop)  # fails before anything is stored
+        try:
+            solver.solve(decisions, should_stop)  # fails before anything is stored
+        except EditorError:
+            if not should_stop():
+                raise
         if should_stop():
             raise Cancelled
         record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define,

@@ -192,6 +192,7 @@ class Working(TypedDict):
     words: str
     done: int
     total: int
+    canEnd: bool
 
 
 class Standing(TypedDict):

@@ -14,7 +14,7 @@ from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with
 from editor.web.validation import RELOAD, require
 from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
-from editor.workspace.layouts import COST_POLICIES, Layout, chosen_costs, differing
+from editor.workspace.layouts import COST_POLICIES, Layout, differing
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState
@@ -122,17 +122,12 @@ def _move_device(state: AppState, document: Document, stroke: m.MoveDevice) -> N
 
 
 def _forget_profile(state: AppState, document: Document, stroke: m.MoveDevice) -> None:
-    """Deletes the profile of a device; a policy that decided by it goes on by estimates."""
+    """Deletes the profile of a device; a policy that decided by it goes on by estimates, as in all documents of the model."""
     device = next((d for d in document.devices if d.name == stroke["name"]), None)
     if device is None:
         raise EditorError(f"There is no device {stroke['name']} any more.")
     forget_profile(document.graph, device)
-    settings = document.placement.settings
-    if chosen_costs(settings) == "measured" and best_source(document.graph, document.devices) != "measured":
-        options = {**settings.policy_options, "costs": "estimate"}
-        document.set_automatic(settings.policy, options, settings.subgraphs)
-    else:
-        document.solve_again()
+    document.solve_again()
 
 
 def _add_device(state: AppState, document: Document, stroke: m.AddDevice) -> None:
@@ -167,20 +162,21 @@ def _step(state: AppState, document: Document, stroke: m.Step) -> None:
     document.go(stroke["step"])
 
 
-def _layout(document: Document, name: str) -> Layout:
-    layout = document.layout(name)
+def _layout(state: AppState, document: Document, name: str) -> Layout:
+    with state.works.begin(document.id, f"Solving “{name}”") as work:
+        layout = document.layout(name, work.should_stop)
     if layout is None or layout.placement is None:
         raise EditorError("There is no such layout any more; compare again.")
     return layout
 
 
 def _show_layout(state: AppState, document: Document, stroke: m.Layout) -> Outcome:
-    placement = _layout(document, stroke["name"]).placement
+    placement = _layout(state, document, stroke["name"]).placement
     return differing(document.placement, placement) if placement is not None else None
 
 
 def _use_layout(state: AppState, document: Document, stroke: m.Layout) -> None:
-    layout = _layout(document, stroke["name"])
+    layout = _layout(state, document, stroke["name"])
     devices = layout.placement.devices if layout.other_devices and layout.placement is not None else None
     document.adopt(layout.name, layout.settings, devices)
 

@@ -13,8 +13,8 @@ from editor.web.messages import Working
 class Work:
     """One piece of work."""
 
-    def __init__(self, words: str) -> None:
-        self.working: Working = {"words": words, "done": 0, "total": 0}
+    def __init__(self, words: str, can_end: bool) -> None:
+        self.working: Working = {"words": words, "done": 0, "total": 0, "canEnd": can_end}
         self._cancelled = threading.Event()
 
     def step(self, done: int, total: int, what: str) -> None:
@@ -25,7 +25,7 @@ class Work:
         """
         if self.should_stop():
             raise Cancelled
-        self.working = {"words": what, "done": done, "total": total}
+        self.working = {**self.working, "words": what, "done": done, "total": total}
 
     def should_stop(self) -> bool:
         """Whether somebody has ended it."""
@@ -44,9 +44,9 @@ class Works:
         self._of: dict[str, list[Work]] = {}
 
     @contextmanager
-    def begin(self, document: str, words: str) -> Iterator[Work]:
-        """Work for the pages of a document."""
-        work = Work(words)
+    def begin(self, document: str, words: str, can_end: bool = True) -> Iterator[Work]:
+        """Work for the pages of a document; without ``can_end`` it has no steps at which it could be ended."""
+        work = Work(words, can_end)
         with self._lock:
             self._of.setdefault(document, []).append(work)
         try:

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.devices.table_text import table_text
-from editor.errors import Cancelled, PinError
+from editor.errors import Cancelled, EditorError, PinError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
@@ -88,7 +88,7 @@ class Document:
         self._decisions = self._stored(record.cursor)
         self._solver = solver
         self._original = store.decisions(record.id, 0)
-        self._placement = self._solver.solve(self._decisions)
+        self._placement = self._solver.solve_stored(self._decisions)
         self.version = record.version
         """Increases with every change by any writer, so that a page can recognise old responses."""
 
@@ -149,7 +149,7 @@ class Document:
                 return False
             steps = [*self._tree.steps, *self.store.steps(self.id, after=len(self._tree.steps) - 1)]
             decisions = self._stored(record.cursor)
-            self._placement = self._solver.solve(decisions)
+            self._placement = self._solver.solve_stored(decisions)
             self._tree, self._decisions = HistoryTree(steps, record.cursor, record.tip), decisions
             self.version = record.version
             return True
@@ -157,7 +157,7 @@ class Document:
     def solve_again(self) -> None:
         """Solves the present decisions again: a profile that came or changed since may lead a policy elsewhere."""
         with self._lock:
-            self._placement = self._solver.solve(self._decisions)
+            self._placement = self._solver.solve_stored(self._decisions)
 
     @_on_latest
     def paint(self, ops: Sequence[int], device: int, force: bool = False) -> Refusal | None:
@@ -404,15 +404,20 @@ class Document:
         """The current plan, stored layouts and ready-made ones; what ``should_stop`` ends is the best that was found."""
         return self._layouts(should_stop).all(progress)
 
-    def layout(self, name: str) -> Layout | None:
-        """One of them, solved as a change that ``cancel_change`` ends; None where there is none of that name."""
-        self._cancelled.clear()
-        found = self._layouts(self._cancelled.is_set).get(name)
-        self._check_not_cancelled()
+    def layout(self, name: str, should_stop: Callable[[], bool] = bool) -> Layout | None:
+        """One of them; None where there is none of that name.
+
+        Raises:
+            Cancelled: it was told to stop.
+        """
+        found = self._layouts(should_stop).get(name)
+        if should_stop():
+            raise Cancelled
         return found
 
     def _layouts(self, should_stop: Callable[[], bool]) -> LayoutList:
-        return LayoutList(self._placement, self.store.layouts(self.id), lambda each: self._solver.solve(each, should_stop))
+        kept, solve = self.store.layouts(self.id), self._solver.solve_stored
+        return LayoutList(self._placement, kept, lambda each: solve(each, should_stop))
 
     @_on_latest
     def undo(self) -> bool:
@@ -430,7 +435,7 @@ class Document:
                 return False
             tree = self._tree.moved(number)
             decisions = self._stored(number)
-            placement = self._solve_change(decisions)
+            placement = self._solve_change(decisions, self._solver.solve_stored)
             self.store.move(self.id, number, tree.tip, self._tree.words(number), self.version)
             self._placement, self._decisions, self._tree = placement, decisions, tree
             self.version += 1
@@ -456,16 +461,18 @@ class Document:
         decisions.pop(TEXT, None)
         return decisions
 
-    def _solve_change(self, decisions: Mapping[str, Any]) -> Placement:
+    def _solve_change(self, decisions: Mapping[str, Any], solve: Callable[..., Placement] | None = None) -> Placement:
+        """The placement of decisions; what a search had found until it was cancelled is not what they give."""
         self._cancelled.clear()
-        placement = self._solver.solve(decisions, self._cancelled.is_set)
-        self._check_not_cancelled()
-        return placement
-
-    def _check_not_cancelled(self) -> None:
-        """What a search had found until it was cancelled is not what the decisions give."""
+        try:
+            placement = (solve or self._solver.solve)(decisions, self._cancelled.is_set)
+        except EditorError:
+            if self._cancelled.is_set():
+                raise Cancelled from None
+            raise
         if self._cancelled.is_set():
             raise Cancelled
+        return placement
 
     def _what(self, ops: Sequence[int]) -> str:
         if len(ops) == 1:

@@ -29,6 +29,7 @@ READY_MADE: dict[str, Settings] = {
     "best throughput": Settings("optimal", {"objective": "throughput"}),
 }
 """Layout name -> settings, without pins: the rules of other tools, and the policies of the editor."""
+OF_OTHER_TOOLS = tuple(READY_MADE)[:3]
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""
 
@@ -99,11 +100,13 @@ class LayoutList:
         return Layout(name, settings, placement, "", other)
 
 
-def ready_made(now: Placement) -> list[Layout]:
-    """What other tools, the policies and single devices would do, as ``ready_made_settings``."""
+def ready_made(now: Placement, names: Sequence[str] | None = None) -> list[Layout]:
+    """What other tools, the policies and single devices would do, as ``ready_made_settings``; all, or those of some names."""
     def solved(decisions: Mapping[str, Any]) -> Placement:
         return solve(now.graph, now.devices, settings_of(decisions), now.constraints.capabilities)
-    return LayoutList(now, {}, solved).all()[1:]
+    layouts = LayoutList(now, {}, solved)
+    found = [layouts.get(name) for name in (ready_made_settings(now) if names is None else names)]
+    return [layout for layout in found if layout is not None]
 
 
 def ready_made_settings(now: Placement) -> dict[str, Settings]:

@@ -278,9 +278,9 @@ class Plan:
 
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
-            from editor.workspace.layouts import ready_made
+            from editor.workspace.layouts import OF_OTHER_TOOLS, ready_made
 
-            return {one.name: one.placement for one in ready_made(self.placement)[:3] if one.placement is not None}
+            return {one.name: one.placement for one in ready_made(self.placement, OF_OTHER_TOOLS) if one.placement is not None}
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
         plans = [load_plan(path) for path in paths]
         return {path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.placement

@@ -94,6 +94,8 @@ def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, pro
             source = best_source(graph, now.devices)
             placement = solve(graph, now.devices, with_known_costs(now.settings, source), answers, should_stop)
         except EditorError as error:
+            if should_stop():
+                raise Cancelled from None
             found.append(AtSizes(define, {}, 0, None, str(error)))
             continue
         if should_stop():

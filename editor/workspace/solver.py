@@ -10,6 +10,7 @@ from typing import Any
 
 from editor.devices.device import Device
 from editor.devices.table import load_devices
+from editor.errors import NoProfileError
 from editor.files import modified
 from editor.graph.graph import Graph
 from editor.placement.device_profile import profile_path
@@ -59,6 +60,17 @@ class Solver:
             while len(self._solved) > self._kept:
                 self._solved.popitem(last=False)
         return kept
+
+    def solve_stored(self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool) -> Placement:
+        """As ``solve``, for decisions that were solved before: by estimates where the profiles that they went by are gone.
+
+        Raises:
+            EditorError: as ``solve``, but for profiles.
+        """
+        try:
+            return self.solve(decisions, should_stop)
+        except NoProfileError:
+            return self.solve({**decisions, "options": {**decisions["options"], "costs": "estimate"}}, should_stop)
 
     def capability(self, device: Device) -> Capability:
         """What a device can run; asked once."""

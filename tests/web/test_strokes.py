@@ -14,6 +14,7 @@ from editor.errors import EditorError
 from editor.execution.jobs.service import Job, JobService
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
+from editor.runtimes.base import Capability
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.detail import changed_detail
@@ -26,6 +27,7 @@ from editor.web.strokes import HANDLERS, apply
 from editor.web.view import figures_of
 from editor.workspace.document import Document
 from editor.workspace.history import Store
+from editor.workspace.solver import Solver
 
 
 class GatedJobs(JobService):
@@ -211,8 +213,9 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, docum
         state.benchmarks[document.id].job.cancel()
 
 
-def test_a_profile_that_is_forgotten_leaves_a_policy_that_went_by_it_with_estimates(
+def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_it(
         state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo and other documents of the model failed for good."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     graph = document.graph
     seconds = {graph.op_keys[op]: 1e-5 for op in graph.order.tolist() if not graph.op_is_constant[op]}
@@ -220,12 +223,26 @@ def test_a_profile_that_is_forgotten_leaves_a_policy_that_went_by_it_with_estima
         save_profile(graph, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1,
                                                   origin="a table on box <7>", disturbances=("other programs were busy",)))
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
+    document.keep_layout("by profile")
+    document.set_automatic("priority", {}, "minimal")
     shown = str(profiles_view(document))
     assert "a table on box <7>" in shown and "other programs were busy" in shown and "Forget the profile of GPU" in shown
     apply(state, document, {"do": "forget-profile", "name": "GPU", "sequence": 1})
     assert not profile_path(graph, document.devices[1]).exists() and profile_path(graph, document.devices[0]).exists()
-    assert document.placement.settings.policy_options["costs"] == "estimate" or document.devices[1].planned
     apply(state, document, {"do": "forget-profile", "name": "CPU", "sequence": 2})
-    assert document.placement.settings.policy_options["costs"] == "estimate" and profiles_view(document) == []
+    assert profiles_view(document) == []
+    layout = document.layout("by profile")
+    assert layout is not None and layout.placement is not None
+    assert document.undo() and document.placement.settings.policy_options["costs"] == "estimate"
+    with pytest.raises(EditorError, match="no profile of this model"):
+        document.set_automatic("memory", {"costs": "measured"}, "minimal")  # whoever asks for one is told
+    record = state.store.get(document.id)
+    assert record is not None
+    decisions = state.store.decisions(document.id, record.cursor)
+    assert decisions["options"] == {"costs": "measured"}
+    abilities = {d.name: Capability.everything(graph) for d in document.devices}
+    again = Document(state.store, record, Solver(graph, decisions, abilities))
+    assert again.placement.settings.policy_options["costs"] == "estimate"
     with pytest.raises(EditorError, match="no device TPU any more"):
         apply(state, document, {"do": "forget-profile", "name": "TPU", "sequence": 3})
+    document.set_automatic("priority", {}, "minimal")

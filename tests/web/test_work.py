@@ -12,9 +12,9 @@ def test_pages_of_a_document_hear_of_its_own_work_only() -> None:
     works = Works()
     assert works.of("a") is None
     with works.begin("a", "Comparing sizes") as work:
-        assert works.of("a") == {"words": "Comparing sizes", "done": 0, "total": 0} and works.of("b") is None
+        assert works.of("a") == {"words": "Comparing sizes", "done": 0, "total": 0, "canEnd": True} and works.of("b") is None
         work.step(1, 4, "batch=2")
-        assert works.of("a") == {"words": "batch=2", "done": 1, "total": 4}
+        assert works.of("a") == {"words": "batch=2", "done": 1, "total": 4, "canEnd": True}
         with works.begin("a", "Writing files"):
             assert (works.of("a") or {})["words"] == "Writing files"
         assert (works.of("a") or {})["words"] == "batch=2"

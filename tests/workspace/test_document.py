@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from editor.web.panels.compare import compare_view
 from editor.web.panels.inspector import plan
 from editor.web.strokes import _automatic, _use_layout
 from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
+from editor.web.work import Works
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -164,7 +166,7 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, t
     assert seen[1] == set(kept.placement.affinity.values()) and "NPU" in seen[0]
 
     stroke: Layout = {"do": "use-layout", "name": "with OpenVINO"}
-    _use_layout(None, document, stroke)  # type: ignore[arg-type]  # it needs no more of the server
+    _use_layout(SimpleNamespace(works=Works()), document, stroke)  # type: ignore[arg-type]  # all that it needs of the server
     assert [d.name for d in document.devices] == ["A", "B"] and document.placement.affinity == before
     assert document.undo() and document.devices[0].name == "NPU"
 
@@ -218,7 +220,7 @@ def test_costs_are_called_what_the_figures_come_from(
         save_profile(mobilenet, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
     assert costs_value(document) == "measured"
     change: Automatic = {"do": "automatic", "policy": "priority", "grouping": "minimal", "costs": "estimate", "codegen": "op"}
-    _automatic(None, document, change)  # type: ignore[arg-type]  # as above
+    _automatic(None, document, change)  # type: ignore[arg-type]  # it needs no server
     assert costs_value(document) == "estimate" and op_costs(document)[1].kind == "estimate"
     _automatic(None, document, {**change, "policy": "optimal:latency", "costs": "measured"})  # type: ignore[arg-type, typeddict-item]
     assert document.placement.settings.policy_options["costs"] == "measured"
@@ -280,3 +282,11 @@ def test_a_new_document_is_solved_once(mobilenet: Graph, tmp_path: Path) -> None
     placement = solver.solve(decisions)
     record = store.create("m", str(mobilenet.path), mobilenet.sha256, {}, {**decisions, "devices_text": "- name: A"})
     assert Document(store, record, solver).placement is placement
+
+
+def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(mobilenet: Graph, tmp_path: Path) -> None:
+    """It has the present plan's placement, and was taken for it."""
+    document = make(Store(str(tmp_path)), mobilenet)
+    document.keep_layout("mine")
+    table = str(compare_view(document, document.layouts()))
+    assert "Forget “mine”" in table and "Make “mine” the current plan" in table and "Forget “this plan”" not in table

@@ -320,6 +320,8 @@ class Benchmark:
         mean_total = float(np.mean([t.total for t in times]))
         planned, own = {d.name for d in placement.devices if d.planned}, _own_names(placement)
         difference, first = self._with_first_differences(placement, difference)
+        if difference is not None and (reference := self._names.get(difference.reference)) is not None:
+            difference = replace(difference, reference=_shown(difference.reference, reference, own))
         return BenchmarkResult(
             plan=name, mode=self.mode, requests=self.requests, runs=contender.finished, seconds=elapsed,
             total=Spread.of([t.total for t in times], contender.turns),
@@ -328,7 +330,7 @@ class Benchmark:
             estimated=any(s.device in planned for s in placement.subgraphs),
             subgraphs=subgraph_figures(placement, contender, mean_total),
             transfers=transfer_figures(placement, contender, mean_total, planned),
-            baselines=tuple(self._baseline(name, own.get(d.settings, name), d, baselines.get(name))
+            baselines=tuple(self._baseline(name, _shown(name, d, own), d, baselines.get(name))
                             for name, d in self._names.items()),
             difference=difference, difference_problem=problem,
             first_difference=first, **self._prediction(placement, contender, baselines),
@@ -425,10 +427,19 @@ def named_apart(devices: Sequence[Device]) -> dict[str, Device]:
     count = Counter(d.name for d in devices)
     found: dict[str, Device] = {}
     for device in devices:
-        properties = ", ".join(f"{key}={value}" for key, value in device.properties.items()) or "no properties"
-        name = device.name if count[device.name] == 1 else f"{device.name} ({device.description}, {properties})"
+        name = device.name if count[device.name] == 1 else _long_name(device)
         found[name if name not in found else f"{name} {len(found)}"] = device
     return found
+
+
+def _long_name(device: Device) -> str:
+    properties = ", ".join(f"{key}={value}" for key, value in device.properties.items()) or "no properties"
+    return f"{device.name} ({device.description}, {properties})"
+
+
+def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
+    """What a plan with these names of its own calls a device of the benchmark."""
+    return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
 
 
 def _own_names(placement: Placement) -> dict[tuple[object, ...], str]:

@@ -36,10 +36,10 @@ class OnnxRuntime:
 
     name = "onnxruntime"
 
-    def __init__(self, target, threads, wanted, properties):
+    def __init__(self, target, threads, wanted):
         import onnxruntime
 
-        self.properties, self.precision = properties, ""
+        self.properties, self.precision = {}, ""
         self.library, self.version, self.threads = onnxruntime, onnxruntime.__version__, threads
         self.library.set_default_logger_severity(4)
         here = [p for p in onnxruntime.get_available_providers() if p != "AzureExecutionProvider"]
@@ -101,10 +101,10 @@ class OpenVino:
 
     name = "openvino"
 
-    def __init__(self, target, threads, wanted, properties):
+    def __init__(self, target, threads, wanted):
         import openvino
 
-        self.properties, self.precision = properties, ""
+        self.properties, self.precision = {}, ""
         self.library, self.version, self.threads = openvino, openvino.__version__, threads
         self.core = openvino.Core()
         here = list(self.core.available_devices)
@@ -116,7 +116,7 @@ class OpenVino:
     def compile(self, path, **more):
         """A compiled model; ``more`` are further properties.
 
-        As in the editor: CPUs and GPUs compute float32 as it is, and not in bf16 or f16, unless the device table says so.
+        CPUs and GPUs compute float32 as it is, as they do for the editor, and not in bf16 or f16, unless the table says so.
         """
         properties = {"PERFORMANCE_HINT": "LATENCY"}
         if self.target.partition(".")[0] in ("CPU", "GPU"):
@@ -170,7 +170,7 @@ class Results:
     """What was measured so far, one line of JSON each, so that a crash loses at most the model that was running."""
 
     def __init__(self, path, settings, again):
-        self.path, self.done, self.tried = path, {}, {}
+        self.path, self.done, self.tried, self.precision = path, {}, {}, ""
         if again and path.exists():
             path.unlink()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -187,6 +187,7 @@ class Results:
                 self.tried[entry["begin"]] = self.tried.get(entry["begin"], 0) + 1
             elif "what" in entry:
                 self.done[entry["what"]] = entry
+            self.precision = entry.get("precision", self.precision)
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115  # as long as the process
         self.file.write("\n" if lines else "")  # the last line may be cut
         if not entries:
@@ -338,14 +339,21 @@ def whole_result(whole, kit, results, number, layers, launch):
             "layers_error": layers.get("error", "")}
 
 
+def stands_in(backend, kit):
+    """Whether the CPU is measured in place of another device, whose properties it does not know."""
+    return "CPU" in backend.target.upper() and "CPU" not in kit["device"].upper()
+
+
 def choose_backend(options, kit):
     """The runtime to measure with: the one that was asked for, else the first that is installed."""
     wanted, reasons = options.runtime or kit["runtime"], []
     for kind in (OnnxRuntime, OpenVino):
         if wanted in ("", kind.name):
             try:
-                of_it = kit.get("properties_of", "") in ("", kind.name)
-                return kind(options.target, options.threads, kit["device"], kit.get("properties", {}) if of_it else {})
+                backend = kind(options.target, options.threads, kit["device"])
+                if kit.get("properties_of", "") in ("", kind.name) and not stands_in(backend, kit):
+                    backend.properties = kit.get("properties", {})
+                return backend
             except ImportError as error:
                 reasons.append(f"{kind.name}: {error}")
     sys.exit("error: no runtime to measure with ({})".format("; ".join(reasons)))
@@ -378,17 +386,20 @@ def main():
                 "threads": options.threads, "properties": backend.properties, "model_sha256": kit["model_sha256"],
                 "define": kit["define"], "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest()}
     print("measuring {} for {} on {} {}, {}".format(kit["model"], kit["device"], backend.name, backend.version, backend.target))
-    if "CPU" in backend.target.upper() and "CPU" not in kit["device"].upper():
+    if stands_in(backend, kit):
         print("note: the CPU is measured in place of {}; where that has an execution provider or a device of its own, name "
               "it with --target".format(kit["device"]), file=sys.stderr)
     safe = "".join(c if c.isalnum() else "_" for c in backend.target)
     results = Results(HERE / (f"results-{backend.name}-{safe}.jsonl"), settings, options.again)
     begin = time.perf_counter()
     figures = measure_all(backend, kit, results, options.seconds)
+    if backend.precision and not results.precision:
+        results.precision = backend.precision
+        results.add({"precision": backend.precision})
     document = {"format": "hetero-editor/profile", "version": 1, "made_by": kit["made_by"], "model": kit["model"],
                 "device": kit["device"], "machine": options.machine, "date": datetime.date.today().isoformat(),
                 "python": platform.python_version(), "numpy": numpy.__version__}
-    document.update(settings, precision=backend.precision, **figures)
+    document.update(settings, precision=results.precision, **figures)
     temporary = HERE / "profile.json.writing"
     temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     os.replace(str(temporary), str(HERE / "profile.json"))

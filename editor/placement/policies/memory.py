@@ -18,7 +18,7 @@ from editor.placement.policies.filling import filled_by_regions, filled_in_order
 from editor.placement.policies.memory_words import Excess, memory_reasons, too_large
 from editor.placement.policies.neighbourhood import TOTAL, improve
 from editor.placement.policies.optimal import MAX_SEARCHED_OPS, candidates, device_of_all_ops, lower_bound, search_seconds
-from editor.placement.policies.pipeline import pipeline
+from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.run_memory import RunMemory
@@ -55,7 +55,7 @@ def memory(task: Task) -> Assignment:
     ideals = list(candidates(whole, costs))  # they know no limits
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
     best, closest = _found(task, costs, size, limits, shrinkage, whole, ideals, bound)
-    if constraints.pins and best is not None and best[0] > bound * _CLOSE:
+    if constraints.pins and (best is None or best[0] > bound * _CLOSE) and not task.should_stop():
         best = _first(best, _around_pins(task, costs, size, limits, shrinkage))
     if best is not None:
         best = _searched(task, whole, costs, limits, shrinkage, best, bound)
@@ -203,10 +203,10 @@ def _room_for_weights(found: Excess, limits: Floats, shrinkage: Floats) -> Float
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
     """Price and devices of contiguous pipeline stages, where they fit."""
     constraints, placed = task.constraints, task.placed
-    try:
-        device = pipeline(task).device
-    except EditorError:
+    found = stages(task)
+    if found is None:
         return None
+    device = found.device
     if Excess.of(task, device, limits).total:
         return None
     return price(constraints.graph, costs, device, placed).total, device

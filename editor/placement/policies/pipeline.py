@@ -36,6 +36,14 @@ def pipeline(task: Task) -> Assignment:
     Raises:
         EditorError: the constraints allow no contiguous stages.
     """
+    found = stages(task)
+    if found is None:
+        raise EditorError(_no_stages(task))
+    return found
+
+
+def stages(task: Task) -> Assignment | None:
+    """What `pipeline` gives; None where the constraints allow no contiguous stages."""
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
@@ -47,7 +55,7 @@ def pipeline(task: Task) -> Assignment:
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated)
     label = best_stages(problem)
     if label is None:
-        raise EditorError(_no_stages(task, problem))
+        return None
     device[placed] = label
     tried = device.copy()
     for _ in range(_ROUNDS if np.isfinite(limits).any() else 0):
@@ -65,12 +73,13 @@ def pipeline(task: Task) -> Assignment:
     return Assignment(device, _reasons(task, device), load, bound, busiest_name(problem), costs.estimated)
 
 
-def _no_stages(task: Task, problem: Problem) -> str:
+def _no_stages(task: Task) -> str:
     """Why there is no pipeline: weights that do not fit, or ops that cannot be in contiguous stages."""
-    whole = best_stages(replace(problem, capacity=np.full_like(problem.capacity, np.inf)))
-    if whole is not None:
-        limits = ", ".join(f"{d.name} has {human_bytes(d.memory)}" for d in task.constraints.devices if d.memory is not None)
-        weights = human_bytes(int(problem.size.sum()))
+    constraints, limited = task.constraints, [d for d in task.constraints.devices if d.memory is not None]
+    without = tuple(replace(d, memory=None) for d in constraints.devices)
+    if limited and stages(replace(task, constraints=replace(constraints, devices=without))) is not None:
+        limits = ", ".join(f"{d.name} has {human_bytes(d.memory or 0)}" for d in limited)
+        weights = human_bytes(int(weight_bytes(constraints.graph, task.placed).sum()))
         return (f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "
                 "`memory` (Optimal within memory) takes parts that are not contiguous, too")
     pins = f" {counted(len(task.constraints.pins), 'pin')}," if task.constraints.pins else ""
@@ -144,7 +153,9 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
         work = np.where(problem.allowed, problem.time, np.inf).min(axis=1)[order]
         share = np.cumsum(work + work.sum() / n) / (2 * work.sum())
         parts = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
-        block[order] = _with_common_device(parts, problem.allowed[order])
+        divided = _with_common_device(parts, problem.allowed[order])
+        # So many changes of device are no few stages, and would take the square of their number to look through.
+        block[order] = divided if divided[-1] < 2 * _MAX_NODES else np.unique(parts, return_inverse=True)[1]
         count = int(block.max()) + 1
     devices = problem.time.shape[1]
     time = np.column_stack([np.bincount(block, problem.time[:, d], count) for d in range(devices)]).astype(np.float64)

@@ -125,6 +125,7 @@ class Session:
         # Maps have no OrtValue that Python could read.
         self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
         self._queues = queues and all(self._on_device)
+        self._held: dict[str, Value] = {}
         self._queued = 0
         """Runs since the last one that waited"""
 
@@ -137,6 +138,7 @@ class Session:
         with contextlib.suppress(Exception):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
+                self._bind_new_outputs({})  # what a run wrote to may be somebody else's, or gone
                 self.session._sess.run_with_iobinding(self._binding._iobinding, _RUN_OPTIONS)
                 synchronize(self._space.index)
 
@@ -197,10 +199,15 @@ class Session:
         if not self._kept:
             return None
         for name, value in inputs.items():
-            self._binding.bind_ortvalue_input(name, value)
+            self._bind_input(name, value)
         if not self._space.is_host:
             return self._launch
         return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
+
+    def _bind_input(self, name: str, value: Value) -> None:
+        self._binding.bind_ortvalue_input(name, value)
+        if self._queues:  # the last run of all reads it once more
+            self._held[name] = value
 
     def _launch(self) -> None:
         with exclusive(self._space.kind):
@@ -212,7 +219,7 @@ class Session:
         """Rebinds one input; True when later runs see later writes into ``value``."""
         made = as_ort(value)
         with exclusive(self._space.kind):
-            self._binding.bind_ortvalue_input(name, made)
+            self._bind_input(name, made)
         if not self._space.is_host:  # copied to the device when it is bound
             return False
         return made is value or (isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr())
@@ -221,19 +228,12 @@ class Session:
         binding = self._binding
         for i, value in enumerate(inputs):
             if value is not self._bound[i]:
-                binding.bind_ortvalue_input(self.signature.inputs[i], as_ort(value))
+                self._bind_input(self.signature.inputs[i], as_ort(value))
                 # An array may be copied on the way, so another run must look at it again.
                 self._bound[i] = value if is_ort_value(value) else None
         if self._kept and (results := self._run_kept()):
             return results
-        binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
-        for name, on_device in zip(self.signature.outputs, self._on_device, strict=True):
-            if name in self._chosen:
-                binding.bind_ortvalue_output(name, self._chosen[name])
-            elif on_device:
-                bind_output(binding, name, self._space)
-            else:
-                binding.bind_output(name, "cpu", 0)
+        self._bind_new_outputs(self._chosen)
         try:
             self.session.run_with_iobinding(binding, _RUN_OPTIONS)
         except Exception as error:
@@ -245,6 +245,17 @@ class Session:
         if self._may_keep:
             self._keep(results)
         return results
+
+    def _bind_new_outputs(self, chosen: Mapping[str, Value]) -> None:
+        """Binds outputs to these values, and the others to memory that ONNX Runtime makes in the run."""
+        self._binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
+        for name, on_device in zip(self.signature.outputs, self._on_device, strict=True):
+            if name in chosen:
+                self._binding.bind_ortvalue_output(name, chosen[name])
+            elif on_device:
+                bind_output(self._binding, name, self._space)
+            else:
+                self._binding.bind_output(name, "cpu", 0)
 
     def _run_kept(self) -> list[Value]:
         """A run into the buffers of the first one; nothing when the shapes turn out to depend on the data."""

@@ -87,8 +87,8 @@ def _chosen(state: AppState, document: Document, names: list[str], words: str) -
     with state.works.begin(document.id, words) as work:
         found = []
         for number, name in enumerate(names):
-            work.step(number, len(names), name)
-            found.append(document.layout(name))
+            work.step(number, len(names), f"Solving “{name}”")
+            found.append(document.layout(name, work.should_stop))
         return [layout for layout in found if layout is not None]
 
 
@@ -118,9 +118,13 @@ def _hints_now(state: AppState, document_id: str) -> Any:
     try:
         document = state.document(document_id)
         with state.works.begin(document_id, "Trying repaints") as work:
+            step = step_of(document, plan_costs(document)[1])
             found = hints(document.placement, source_of(document), progress=lambda done, total: work.step(
                 done, total, "Trying repaints"), should_stop=work.should_stop)
-            return hints_view(document, found)
+            work.step(0, 0, "Trying repaints")  # what was found until it was cancelled is not what there is
+            return hints_view(document, found, step)
+    except Cancelled:
+        return problem("Nothing is suggested.", "Cancelled")
     except EditorError as error:
         return problem(str(error), "There are no suggestions")
 
@@ -137,7 +141,7 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
             document.keep_layout(name)
         with state.works.begin(document_id, "Solving the layouts") as work:
             step = step_of(document, plan_costs(document)[1])
-            layouts = document.layouts(work.step, work.should_stop)
+            layouts = document.layouts(lambda done, total, name: work.step(done, total, f"Solving “{name}”"), work.should_stop)
             work.step(0, 0, "Comparing")  # where it was cancelled, the last of them is not what it should be
             return compare_view(document, layouts, step), None
     except Cancelled:

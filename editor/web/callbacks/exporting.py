@@ -39,7 +39,7 @@ def register(app: Dash, state: AppState) -> None:
         what = ctx.triggered_id["what"]
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            with state.works.begin(document_id, "Writing files") as work:
+            with state.works.begin(document_id, "Writing files", can_end=False) as work:
                 content = await asyncio.to_thread(_content, document, what, state.measured(document), work)
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update

@@ -12,6 +12,7 @@ from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
+from editor.placement.choices import PRESENT
 from editor.placement.hints import Hint
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
@@ -120,7 +121,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         slowest = max(slowest, row["predicted"])
         bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
-        mine = layout.placement is now
+        mine = layout.name == PRESENT
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
@@ -216,11 +217,11 @@ def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: 
     return html.Td([shown, " ", html.Span(text, className="delta better" if good else "delta worse")])
 
 
-def hints_view(document: Document, hints: Sequence[Hint]) -> list[Any]:
-    """Repaints worth making, each with a button that makes it."""
+def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> list[Any]:
+    """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``."""
     outdated = html.Div("The plan has changed since, and with it what a repaint saves: suggest again.", className="outdated",
                         hidden=True, role="status", id="hints-outdated",
-                        **{"data-step-of": step_of(document, plan_costs(document)[1])})
+                        **{"data-step-of": step or step_of(document, plan_costs(document)[1])})
     if not hints:
         return [outdated, html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many "
                                  "ops at once: see least latency in Compare.", className="hint wide")]
