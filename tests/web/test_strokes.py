@@ -55,6 +55,8 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppState]:
 def document(state: AppState) -> Document:
     opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), [{"name": "CPU"}, {"name": "GPU"}]))
     opened.unpin()
+    opened.set_automatic("priority", {}, "minimal")
+    opened.reorder(["CPU", "GPU"])
     return opened
 
 
