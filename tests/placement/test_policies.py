@@ -562,13 +562,13 @@ def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_pa
     assert total < start and total == pytest.approx(price(graph, costs, device, task.placed).total)
     assert not Excess.of(task, device, limits).total and 0 < (device == 0).sum() < len(graph)
 
-    free = editor.partition(graph, table, policy="memory").placement
+    free = editor.partition(graph, table, policy="memory", policy_options={"search": 0.1}).placement
     compared = 0
-    for layer in range(12):
+    for layer in (0, 4, 8, 11):
         pins = {key: "GPU" for op, key in enumerate(graph.op_keys) if graph.op_names[op].startswith(f"/layers.{layer}/")}
         moved = free.assignment.device.copy()
         moved[[graph.key_index[key] for key in pins]] = 0
-        pinned = editor.partition(graph, table, policy="memory", pins=pins).placement
+        pinned = editor.partition(graph, table, policy="memory", pins=pins, policy_options={"search": 0.1}).placement
         assert all(pinned.affinity[key] == "GPU" for key in pins)
         if not Excess.of(task, moved, limits).total:
             compared += 1
