@@ -162,6 +162,11 @@ def differing(a: Placement, b: Placement) -> list[int]:
     return np.flatnonzero(a.constraints.placed & (names[0] != names[1])).tolist()
 
 
+def same_plan(a: Placement, b: Placement) -> bool:
+    """Whether two layouts of one model have the same ops on the same devices, in the same subgraphs."""
+    return not differing(a, b) and np.array_equal(a.division.subgraph_of_op, b.division.subgraph_of_op)
+
+
 def tidy_name(text: str) -> str:
     """The name of a layout as it is stored; "" where nothing is left of it."""
     return " ".join(text.split())[:80]

@@ -314,6 +314,13 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page.keyboard.press("Control+z")
     wait_for_figure(page, "pins", 0)
     expect(hint).to_be_enabled()
+    tab(page, "Benchmark")
+    rows = page.locator("#profiles-table tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("on this machine")
+    page.get_by_role("button", name="Forget the profile of OpenVINO").click()
+    expect(rows).to_have_count(2)
+    expect(page.locator("#status")).to_contain_text("estimate from shapes")
 
 
 def test_the_timeline_tells_a_device_that_is_here_from_one_that_is_not() -> None:

@@ -9,12 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from conftest import EXAMPLES, ODDITIES, write_dag
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from benchmarks.block_latency import best_blocks, block_latency
@@ -26,14 +24,12 @@ from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
-from editor.placement.policies.block_moves import moved_blocks
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.memory_words import Excess
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
 from editor.placement.policies.optimal import lower_bound, optimal
 from editor.placement.policies.pipeline import busiest_bound
-from editor.placement.policies.problem import Problem, Tensor
+from editor.placement.policies.problem import Problem
 from editor.placement.policies.registry import POLICIES
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Task
@@ -530,65 +526,3 @@ def test_figures_are_of_the_subgraphs_that_a_plan_has(tmp_path: Path, policy: st
     if policy == "optimal":
         reached = many.busiest_seconds(costs) if options else many.price(costs).total
         assert many.assignment.objective == pytest.approx(reached)
-
-
-def layered(path: Path, layers: int, weight: int) -> Path:
-    """Layers with names, each of a product with a weight and three ops behind it."""
-    nodes, weights, before = [], [], "x"
-    for layer in range(layers):
-        scope = f"/layers.{layer}/"
-        weights.append(numpy_helper.from_array(np.zeros((weight, weight), np.float32), f"w{layer}"))
-        nodes += [helper.make_node("MatMul", [before, f"w{layer}"], [f"m{layer}"], f"{scope}MatMul"),
-                  *(helper.make_node(kind, [f"{name}{layer}"], [f"{out}{layer}"], f"{scope}{kind}")
-                    for kind, name, out in (("Tanh", "m", "t"), ("Neg", "t", "n"), ("Abs", "n", "a")))]
-        before = f"a{layer}"
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [256, weight])],
-                              [info(before, TensorProto.FLOAT, [256, weight])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return path
-
-
-def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_path: Path) -> None:
-    graph = editor.load_model(layered(tmp_path / "net.onnx", 12, 512))
-    table = [{"name": "GPU", "backendName": "GPU", "memory": "4.5MB"}, {"name": "CPU"}]
-    devices = load_devices(table)
-    costs, limits = estimate(graph, devices), np.array([4.5e6, np.inf])
-    constraints = constrain(graph, devices, [Capability.everything(graph)] * 2)
-    task = Task(constraints, lambda: costs, {})
-    on_cpu = np.ones(len(graph), np.int64)
-    start = price(graph, costs, on_cpu, task.placed).total
-    total, device = moved_blocks(task, costs, limits, (start, on_cpu), 5.0)
-    assert total < start and total == pytest.approx(price(graph, costs, device, task.placed).total)
-    assert not Excess.of(task, device, limits).total and 0 < (device == 0).sum() < len(graph)
-
-    free = editor.partition(graph, table, policy="memory", policy_options={"search": 0.1}).placement
-    compared = 0
-    for layer in (0, 4, 8, 11):
-        pins = {key: "GPU" for op, key in enumerate(graph.op_keys) if graph.op_names[op].startswith(f"/layers.{layer}/")}
-        moved = free.assignment.device.copy()
-        moved[[graph.key_index[key] for key in pins]] = 0
-        pinned = editor.partition(graph, table, policy="memory", pins=pins, policy_options={"search": 0.1}).placement
-        assert all(pinned.affinity[key] == "GPU" for key in pins)
-        if not Excess.of(task, moved, limits).total:
-            compared += 1
-            assert pinned.price(costs).total <= price(graph, costs, moved, task.placed).total * (1 + 1e-9)
-    assert compared
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(2, 4))
-@settings(max_examples=40, deadline=None)
-def test_tensors_with_one_reader_are_priced_as_all_others_are(seed: int, devices: int) -> None:
-    """An expansion move adds them all at once; the placement that it finds is the one that costs least by its own value."""
-    random = np.random.default_rng(seed)
-    count = int(random.integers(2, 7))
-    tensors = [Tensor(i, tuple(sorted(random.choice(np.arange(i + 1, count), min(int(random.integers(1, 3)), count - 1 - i),
-                                                    replace=False).tolist())),
-                      random.random(devices), random.random(devices)) for i in range(count - 1)]
-    problem = Problem.build(random.random((count, devices)), np.ones((count, devices), bool), np.zeros(count),
-                            np.full(devices, np.inf), tensors)
-    expansion, label = Expansion(problem), random.integers(0, devices, count)
-    for device in range(devices):
-        moved = expansion.move(label, device)
-        reachable = itertools.product(*((int(of), device) for of in label))
-        assert expansion.value(moved) == min(expansion.value(np.array(each)) for each in reachable)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import write_dag
 
 import editor
 from editor.errors import EditorError
@@ -28,7 +29,7 @@ from editor.web.work import Works
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
-from editor.workspace.layouts import differing
+from editor.workspace.layouts import differing, same_plan
 from editor.workspace.solver import Solver
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
@@ -290,3 +291,21 @@ def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(mobilenet: Graph,
     document.keep_layout("mine")
     table = str(compare_view(document, document.layouts()))
     assert "Forget “mine”" in table and "Make “mine” the current plan" in table and "Forget “this plan”" not in table
+
+
+def test_a_layout_that_differs_in_its_cut_only_is_told_from_one_that_differs_in_nothing(tmp_path: Path) -> None:
+    # two chains with an op on A each: they are not connected, and yet may be one subgraph
+    graph = editor.load_model(write_dag(tmp_path / "dag.onnx", [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]]))
+    document = make(Store(str(tmp_path)), graph)
+    document.paint(range(9), 1)
+    document.paint([2, 5], 0)
+    document.keep_layout("fewest")
+    same = document.layouts()[:2]
+    assert same[0].placement is not None and same[1].placement is not None
+    assert same_plan(same[0].placement, same[1].placement)
+    assert "same plan" in str(compare_view(document, same)) and "other subgraphs" not in str(compare_view(document, same))
+    document.set_automatic("priority", {}, "connected")
+    other = document.layouts()[:2]
+    assert other[0].placement is not None and other[1].placement is not None
+    assert not differing(other[0].placement, other[1].placement) and not same_plan(other[0].placement, other[1].placement)
+    assert "other subgraphs" in str(compare_view(document, other)) and "same plan" not in str(compare_view(document, other))

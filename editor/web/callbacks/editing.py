@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,24 +77,26 @@ def register(app: Dash, state: AppState) -> None:
     async def follow(_view: Any, document_id: str) -> tuple[Any, Any]:
         return await asyncio.to_thread(_follow, state, document_id)
 
-    @app.callback(Output("memory", "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
-                  prevent_initial_call=True)
-    async def memory(_view: Any, tab: str, document_id: str) -> Plain:
-        if tab != "memory":
-            raise PreventUpdate
-        return await asyncio.to_thread(_memory, state, document_id)
-
-    @app.callback(Output("profiles", "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
-                  prevent_initial_call=True)
-    async def profiles(_view: Any, tab: str, document_id: str) -> Plain:
-        if tab != "benchmark":
-            raise PreventUpdate
-        return await asyncio.to_thread(_profiles, state, document_id)
+    for panel, tab, view in (("memory", "memory", memory_view), ("profiles", "benchmark", profiles_view)):
+        _while_open(app, state, panel, tab, view)
 
     @app.callback(Output("inspector", "children"), Input("selection", "data"), Input("view", "data"),
                   State("doc", "data"), prevent_initial_call=True)
     async def inspect(selection: Selection | None, _view: Any, document_id: str) -> Plain:
         return await asyncio.to_thread(_inspect, state, selection or {"ops": []}, document_id)
+
+
+def _while_open(app: Dash, state: AppState, panel: str, tab: str, view: Callable[[Document], list[Any]]) -> None:
+    """A panel that follows the plan while its tab is open."""
+    @app.callback(Output(panel, "children"), Input("view", "data"), Input("tabs", "value"), State("doc", "data"),
+                  prevent_initial_call=True)
+    async def show(_view: Any, now: str, document_id: str) -> Plain:
+        if now != tab:
+            raise PreventUpdate
+        try:
+            return plain(*await asyncio.to_thread(lambda: view(state.document(document_id))))
+        except (EditorError, OSError):  # a profile may go while it is listed
+            raise PreventUpdate from None
 
 
 def _follow(state: AppState, document_id: str) -> tuple[Any, Any]:
@@ -112,20 +114,6 @@ def picture_plan(state: AppState, document: Document, ribbon: Ribbon) -> None:
     """Keeps the picture of a plan for the list of recent work."""
     names = [device.name for device in document.devices]
     keep_thumbnail(state.store.folder, document.id, thumbnail_svg(ribbon, colours_of(document), names))
-
-
-def _memory(state: AppState, document_id: str) -> Plain:
-    try:
-        return plain(memory_view(state.document(document_id)))
-    except EditorError:
-        raise PreventUpdate from None
-
-
-def _profiles(state: AppState, document_id: str) -> Plain:
-    try:
-        return plain(html.Div(profiles_view(state.document(document_id))))
-    except (EditorError, OSError):  # a profile may go while it is listed
-        raise PreventUpdate from None
 
 
 def _hover(state: AppState, request: HoverRequest, document_id: str) -> Plain:

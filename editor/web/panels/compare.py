@@ -21,7 +21,7 @@ from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import COST_POLICIES, Layout, differing, figures, twins_of
+from editor.workspace.layouts import COST_POLICIES, Layout, differing, figures, same_plan, twins_of
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
@@ -125,7 +125,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
                            className="spread")
         buttons = [] if mine else [
-            _difference(layout, len(ops)),
+            _difference(layout, len(ops), same_plan(now, layout.placement)),
             html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
                         **{"data-layout-use": layout.name})]
         if not mine and not layout.ready_made:
@@ -164,10 +164,10 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
             html.H3(_latency(basis)), html.Div(chart, className="bars")]
 
 
-def _difference(layout: Layout, count: int) -> Any:
-    """How many ops are elsewhere in a layout; where none are, only the cut into subgraphs is another one."""
+def _difference(layout: Layout, count: int, same: bool) -> Any:
+    """How many ops are elsewhere in a layout; where none are, whether the cut into subgraphs is another one."""
     if not count:
-        return html.Span("same devices, other subgraphs", className="hint")
+        return html.Span("same plan" if same else "other subgraphs", className="hint")
     return html.Button(f"{count} op{' differs' if count == 1 else 's differ'}", className="link",
                        title="Select the ops that are placed differently", **{"data-layout-show": layout.name})
 
