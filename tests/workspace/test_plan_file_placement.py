@@ -85,7 +85,9 @@ def test_what_only_a_pin_allows_is_kept_as_a_pin(mobilenet: Graph, tmp_path: Pat
     assert read.affinity[conv] == "B" and read.pins[conv] == "B"
 
 
-def test_a_plan_with_measured_costs_is_read_where_there_is_no_profile(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_plan_with_measured_costs_is_read_where_there_is_no_profile(
+        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # another test of this process may have made profiles
     plan = editor.partition(mobilenet, TABLE, policy="optimal", pins={"mean": "C"})
     path = plan.save(tmp_path / "plan.json")
     document = json.loads(path.read_text())
