@@ -59,6 +59,7 @@
     raiseDevice: (name) => editor.stroke({ do: "raise-device", name }),
     lowerDevice: (name) => editor.stroke({ do: "lower-device", name }),
     forgetProfile: (name) => editor.stroke({ do: "forget-profile", name }),
+    putBackProfile: (name) => editor.stroke({ do: "put-back-profile", name }),
     removeDevice: (name) => editor.stroke({ do: "remove-device", name }),
     paint: (device) => editor.paint(editor.selectedOps(), Number(device)),
     force: (ops, button) => {

@@ -128,7 +128,8 @@ def _add_plan_commands(commands: Any) -> None:
 
     sizes = commands.add_parser("sizes", help="a plan's decisions at several sizes of the inputs, side by side")
     sizes.add_argument("plan", type=Path)
-    sizes.add_argument("sizes", nargs="+", metavar="NAME=N,N", help="e.g. sequence=128,512 batch=1,8; all combinations")
+    sizes.add_argument("sizes", nargs="+", metavar="NAME=N,N", help=(
+        'e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"'))
     sizes.add_argument("--json", type=Path, metavar="F")
     sizes.set_defaults(command="plan_commands.sizes")
 

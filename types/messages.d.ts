@@ -94,11 +94,11 @@ declare namespace Messages {
     codegen: string;
   }
 
-  /** Moves a device one place up or down in the table, removes it, or forgets its profile. */
+  /** Moves a device one place up or down in the table, removes it, forgets its profile or puts the one before back. */
   interface MoveDevice {
     sequence?: number;
     message?: Message;
-    do: "raise-device" | "lower-device" | "remove-device" | "forget-profile";
+    do: "raise-device" | "lower-device" | "remove-device" | "forget-profile" | "put-back-profile";
     name: string;
   }
 

@@ -25,7 +25,7 @@ from editor.placement.rules import load_rules
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.text import counted, human_bytes, human_seconds
-from editor.workspace.sizes import parse_sizes, words
+from editor.workspace.sizes import names_of, parse_sizes, words
 
 _CLEAR_LINE = "\r\033[K"
 
@@ -167,6 +167,7 @@ def sizes(options: argparse.Namespace) -> int:
     """Prints a plan's decisions at several sizes of the inputs; exit status 1 where one of them has no plan."""
     plan = editor.load_plan(options.plan)
     wanted = parse_sizes(" ".join(options.sizes))
+    names = names_of(wanted)
     rows = plan.at_sizes(wanted, _show_progress if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
         print(_CLEAR_LINE, end="", file=sys.stderr)
@@ -175,10 +176,10 @@ def sizes(options: argparse.Namespace) -> int:
     for row in rows:
         if row.problem:
             first = row.problem.splitlines()[0]
-            table.append([words(row, list(wanted)), f"no plan: {first}{' (see below)' if first != row.problem else ''}"])
+            table.append([words(row, names), f"no plan: {first}{' (see below)' if first != row.problem else ''}"])
             continue
         f = row.figures
-        table.append([words(row, list(wanted)), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
+        table.append([words(row, names), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
                       moved_in_words(f["moved"], f["unknown"]), counted(row.moved_ops, "op"),
                       *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}{_over(f['memory'][d.name], d.memory)}"
                         for d in plan.devices)])
@@ -189,7 +190,7 @@ def sizes(options: argparse.Namespace) -> int:
     without = [row for row in rows if row.problem]
     for row in without:
         if "\n" in row.problem:
-            print(f"\n{words(row, list(wanted))}: {row.problem}")
+            print(f"\n{words(row, names)}: {row.problem}")
     if options.json:
         write_atomic(options.json, json_text([asdict(row) for row in rows]))
     return 1 if without else 0

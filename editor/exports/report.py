@@ -77,17 +77,24 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
 
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_ops.csv``: one line per op, with the columns ``op,device`` first so that ``import`` can read it."""
+    """Writes ``<model>_ops.csv``: one line per op, with the columns ``op,device`` first so that ``import`` can read it.
+
+    ``seconds`` are those of the op on its device, ``kind`` says whether they are an estimate or a prediction.
+    """
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
+    source = best_source(graph, placement.devices)
+    costs = costs_of(graph, placement.devices, source)
+    kinds = [basis_of(costs, source, [d]).kind for d in range(len(placement.devices))]
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "because"])
+    rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "seconds", "kind", "because"])
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
-            why = placement.why(graph.op_keys[op])
+            why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
             cells = (graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(subgraph_of_op[op]),
-                     "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), why.because)
+                     "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), f"{costs.op[op, device]:.4g}",
+                     kinds[device], why.because)
             rows.writerow([spreadsheet_cell(cell) for cell in cells])  # names come from whoever made the model
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]

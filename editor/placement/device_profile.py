@@ -1,7 +1,7 @@
 """Measured costs of a model on devices, stored between sessions.
 
 `editor.execution.measure.profile` measures them on the devices of this machine, `editor.imports` reads those of other
-machines; policies read them here. A device has one profile: the last one holds.
+machines; policies read them here. A device has one profile: the last one holds. The one before it is kept, and can be put back.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,24 +113,55 @@ def profile_of(document: Mapping[str, Any]) -> DeviceProfile:
     return DeviceProfile(**{**document, **lists})
 
 
-def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
-    """Stores a profile; returns its path."""
+def earlier_path(graph: Graph, device: Device) -> Path:
+    """Path of the profile that was stored before the present one, or before that was forgotten."""
     path = profile_path(graph, device)
+    return path.with_name(f"{path.stem}.before.json")
+
+
+def save_profile(graph: Graph, device: Device, profile: DeviceProfile) -> Path:
+    """Stores a profile, and keeps the one before it; returns its path."""
+    path = profile_path(graph, device)
+    if load_profile(graph, device) not in (None, profile):
+        forget_profile(graph, device)
     return write_atomic(path, json_text(asdict(profile)))
 
 
 def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
     """The stored profile; None when it is missing or damaged."""
+    return _read(profile_path(graph, device))
+
+
+def earlier_profile(graph: Graph, device: Device) -> DeviceProfile | None:
+    """What `put_back_profile` would put back; None where that is nothing."""
+    return _read(earlier_path(graph, device))
+
+
+def _read(path: Path) -> DeviceProfile | None:
     try:
-        document = json.loads(profile_path(graph, device).read_text(encoding="utf-8"))
-        return profile_of(document)
+        return profile_of(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def forget_profile(graph: Graph, device: Device) -> None:
-    """Deletes the stored profile, where there is one."""
-    profile_path(graph, device).unlink(missing_ok=True)
+    """Takes the stored profile away, where there is one: it can be put back."""
+    with suppress(FileNotFoundError):
+        profile_path(graph, device).replace(earlier_path(graph, device))
+
+
+def put_back_profile(graph: Graph, device: Device) -> bool:
+    """Takes the profile before the present one, which can be put back in turn; returns whether there was one."""
+    now, before = profile_path(graph, device), earlier_path(graph, device)
+    if earlier_profile(graph, device) is None:
+        return False
+    aside = before.with_name(f"{now.stem}.aside.json")
+    with suppress(FileNotFoundError):
+        now.replace(aside)
+    before.replace(now)
+    with suppress(FileNotFoundError):
+        aside.replace(before)
+    return True
 
 
 def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:

@@ -19,13 +19,14 @@ from editor.devices.op_fields import OpFields
 from editor.errors import EditorError
 from editor.graph.attribute_values import all_attribute_names
 from editor.graph.flops import Floats, op_bytes, op_flops
+from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import Costs
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.placement import Placement
 from editor.quantities import parse_bytes, parse_seconds
 
-_PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes")
+_PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes", "constants")
 _WITH_UNIT = re.compile(r"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*([a-zµμ]+)\b(?![+-]\d)", re.IGNORECASE)
 _JOINING = ("and", "or", "not", "in")
 """Words of the language that may follow a number."""
@@ -70,7 +71,7 @@ def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None 
     _check_names(placement, expression)
     scopes = scopes_of(placement.graph)
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
-    flops, moved = op_flops(graph), op_bytes(graph)
+    flops, moved, held = op_flops(graph), op_bytes(graph), _constant_bytes(graph)
     seconds = _seconds(placement, costs) if "time" in expression.words() else np.zeros(len(graph))
     matches = []
     for op in range(len(graph)):
@@ -79,10 +80,18 @@ def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None 
         values = {"device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(subgraph_of_op[op]),
                   "pinned": graph.op_keys[op] in placement.settings.pins, "layer": scopes.layer_of_op.get(op),
                   "scope": scopes.path_of(op), "time": float(seconds[op]),
-                  "flops": float(flops[op]), "bytes": float(moved[op])}
+                  "flops": float(flops[op]), "bytes": float(moved[op]), "constants": float(held[op])}
         if expression.holds(_Row(placement, op, values)):
             matches.append(op)
     return matches
+
+
+def _constant_bytes(graph: Graph) -> Floats:
+    """[op] bytes of the constants that it reads."""
+    size = np.zeros(len(graph))
+    for tensor in np.flatnonzero(graph.tensor_is_constant & (graph.tensor_bytes > 0)).tolist():
+        size[np.unique(graph.readers[tensor])] += graph.tensor_bytes[tensor]
+    return size
 
 
 def _in_seconds_or_bytes(found: re.Match[str]) -> str:

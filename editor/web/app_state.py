@@ -42,7 +42,7 @@ from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.plan import with_costs_of_here
-from editor.workspace.sizes import AtSizes, at_sizes, parse_sizes, with_known_costs
+from editor.workspace.sizes import AtSizes, at_sizes, names_of, parse_sizes, with_known_costs
 from editor.workspace.solver import Solver
 
 log = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ class AppState:
             return graph, [answers[d.name] for d in document.devices]
         def progress(done: int, total: int, sizes: str) -> None:
             work.step(done, total, f"Solving {sizes}")
-        return at_sizes(document.placement, wanted, load, progress, work.should_stop), list(wanted)
+        return at_sizes(document.placement, wanted, load, progress, work.should_stop), names_of(wanted)
 
     def close(self) -> None:
         """Ends all jobs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ OP_LISTS = ("supportedNodes", "nonSupportedNodes")
 FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "peakDramBw", "bandwidth", "latency",
           "properties", "wireType", *OP_LISTS)
 """Keys of all fields; bandwidth and latency are those of the link."""
+
+_BARE = {"memory": (1e4, "16 MB"), "peakCompute": (1e6, "4 TFLOPS"), "peakDramBw": (1e6, "900 GB/s"),
+         "bandwidth": (1e6, "12 GB/s")}
+"""Key -> the number below which one without a unit is surely meant in another unit, and how that is written."""
 
 RUNS_ON = frozenset({"backendName", "preset", "runtime", "provider"})
 """Keys that say where a device runs; without them its name does."""
@@ -37,8 +42,9 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
     """The entry with a field of the form set; an empty field is left out.
 
     Raises:
-        EditorError: properties are not of the form ``option=value; option=value``.
+        EditorError: properties are not of the form ``option=value; option=value``, or a number lacks its unit.
     """
+    _check_unit(key, str(value or "").strip())
     made = dict(entry)
     if key in ("bandwidth", "latency"):
         link = {**(made.get("link") or {}), key: value}
@@ -54,6 +60,18 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
             made.pop(other, None)
     made[key] = value
     return {k: v for k, v in made.items() if v not in (None, "", [], {})}
+
+
+def _check_unit(key: str, text: str) -> None:
+    """Raises ``EditorError`` for a number without a unit that nobody means in bytes, in operations or in seconds."""
+    if not re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII) or not float(text):
+        return
+    if key == "latency" and float(text) >= 1:
+        raise EditorError(f"{text} would be {text} s: write the unit, e.g. {text} us")
+    least, example = _BARE.get(key, (0.0, ""))
+    if float(text) < least:
+        unit = {"memory": "bytes", "peakCompute": "operations/s"}.get(key, "bytes/s")
+        raise EditorError(f"{text} would be {text} {unit}: write the unit, e.g. {example}")
 
 
 def listed_ops(entry: Entry, key: str) -> list[str]:

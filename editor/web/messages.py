@@ -102,9 +102,9 @@ class Automatic(_Stroke):
 
 
 class MoveDevice(_Stroke):
-    """Moves a device one place up or down in the table, removes it, or forgets its profile."""
+    """Moves a device one place up or down in the table, removes it, forgets its profile or puts the one before back."""
 
-    do: Literal["raise-device", "lower-device", "remove-device", "forget-profile"]
+    do: Literal["raise-device", "lower-device", "remove-device", "forget-profile", "put-back-profile"]
     name: str
 
 

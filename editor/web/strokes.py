@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
-from editor.placement.device_profile import best_source, costs_of, forget_profile
+from editor.placement.device_profile import best_source, costs_of, forget_profile, put_back_profile
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
 from editor.web import messages as m
@@ -121,12 +121,16 @@ def _move_device(state: AppState, document: Document, stroke: m.MoveDevice) -> N
     document.reorder(names)
 
 
-def _forget_profile(state: AppState, document: Document, stroke: m.MoveDevice) -> None:
-    """Deletes the profile of a device; a policy that decided by it goes on by estimates, as in all documents of the model."""
+def _change_profile(state: AppState, document: Document, stroke: m.MoveDevice) -> None:
+    """Takes the profile of a device away, or puts the one before back. A policy that decided by one that is gone goes on by
+    estimates, as in all documents of the model."""
     device = next((d for d in document.devices if d.name == stroke["name"]), None)
     if device is None:
         raise EditorError(f"There is no device {stroke['name']} any more.")
-    forget_profile(document.graph, device)
+    if stroke["do"] == "forget-profile":
+        forget_profile(document.graph, device)
+    elif not put_back_profile(document.graph, device):
+        raise EditorError(f"There is no earlier profile of {device.name}.")
     document.solve_again()
 
 
@@ -216,7 +220,8 @@ HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] =
     "automatic": (m.Automatic, _automatic), "order": (m.Order, _order),
     "raise-device": (m.MoveDevice, _move_device), "lower-device": (m.MoveDevice, _move_device),
     "remove-device": (m.MoveDevice, _move_device),
-    "forget-profile": (m.MoveDevice, _forget_profile), "add-device": (m.AddDevice, _add_device),
+    "forget-profile": (m.MoveDevice, _change_profile), "put-back-profile": (m.MoveDevice, _change_profile),
+    "add-device": (m.AddDevice, _add_device),
     "device-field": (m.DeviceField, _device_field), "rules": (m.Rules, _rules), "step": (m.Step, _step),
     "use-layout": (m.Layout, _use_layout),
     "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),

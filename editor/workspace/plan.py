@@ -315,21 +315,23 @@ class Plan:
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def at_sizes(self, sizes: Mapping[str, int | Sequence[int]],
+    def at_sizes(self, sizes: Mapping[str, int | Sequence[int]] | Sequence[Mapping[str, int]],
                  progress: Callable[[int, int, str], None] | None = None) -> list[AtSizes]:
-        """The same decisions at every combination of sizes of the inputs, solved again; nothing is run.
+        """The same decisions at other sizes of the inputs, solved again; nothing is run.
 
         Args:
-            sizes: name of a dimension of ``graph.define`` -> size, or sizes.
-            progress: called before each combination with (done, total, sizes).
+            sizes: name of a dimension of ``graph.define`` -> size, or sizes, of which every combination is solved; or a list
+                of such sets, each name with one size, where sizes go together.
+            progress: called before each set of sizes with (done, total, sizes).
 
         Raises:
             EditorError: the model has no such dimension.
         """
-        from editor.workspace.sizes import at_sizes
+        from editor.workspace.sizes import at_sizes, combinations
 
-        lists = {name: [size] if isinstance(size, int) else size for name, size in sizes.items()}
-        return at_sizes(self.placement, lists, lambda define: (load_model(self.graph.path, define), None), progress)
+        sets = sizes if not isinstance(sizes, Mapping) else combinations(
+            {name: [size] if isinstance(size, int) else size for name, size in sizes.items()})
+        return at_sizes(self.placement, sets, lambda define: (load_model(self.graph.path, define), None), progress)
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
@@ -339,14 +341,15 @@ class Plan:
                       self.settings, self.affinity)
 
 
-def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "priority",
+def partition(graph: Graph | str | Path, devices: Spec | Sequence[Device], policy: str = "priority",
               pins: Mapping[str, str] | None = None, rules: Any = (), subgraphs: str = "minimal", *,
               policy_options: Mapping[str, Any] | None = None, forced: frozenset[str] = frozenset(),
               capabilities: Sequence[Capability] | None = None) -> Plan:
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
-        graph: from ``load_model``. Symbols without a size get the proposed ones (``graph.proposed_sizes``), with a warning.
+        graph: from ``load_model``, or the path of a model. Symbols without a size get the proposed ones
+            (``graph.proposed_sizes``), with a warning.
         devices: a device table, or what ``load_devices`` takes.
         policy: the automatic mode.
         pins: op key -> device name or label of a level.
@@ -359,7 +362,7 @@ def partition(graph: Graph, devices: Spec | Sequence[Device], policy: str = "pri
     Raises:
         UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
     """
-    graph = _with_sizes(graph)
+    graph = _with_sizes(load_model(graph) if isinstance(graph, str | Path) else graph)
     is_table = not isinstance(devices, str | Path) and all(isinstance(d, Device) for d in devices)
     table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
     settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs, parse_rules(rules))

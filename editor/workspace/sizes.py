@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
@@ -19,6 +18,7 @@ from editor.runtimes.base import Capability
 from editor.workspace.layouts import figures
 
 MOST_SIZES = 24
+_FORM = "sequence=128,512 batch=1,8, or in sets that go together: total=128 past=127; total=256 past=255"
 Load = Callable[[Mapping[str, int]], tuple[Graph, Sequence[Capability] | None]]
 """The model with its inputs at these sizes, and what the devices can run of it (None: the runtimes are asked)."""
 
@@ -42,53 +42,72 @@ class AtSizes:
     """Why there is no plan; "" when there is."""
 
 
-def parse_sizes(text: str) -> dict[str, list[int]]:
-    """``sequence=128,512 batch=1`` as names and sizes.
+def parse_sizes(text: str) -> list[dict[str, int]]:
+    """``sequence=128,512 batch=1`` as every combination of these sizes; a semicolon begins other ones.
+
+    Sizes that go together are written ``total=128 past=127; total=256 past=255``.
 
     Raises:
         EditorError: it is not of this form, or asks for too many combinations.
     """
-    found: dict[str, list[int]] = {}
-    for word in text.split():
-        match = re.fullmatch(r"([^=\s]+)=(\d{1,9}(?:,\d{1,9})*)", word, re.ASCII)
-        if match is None:
-            raise EditorError(f"{word[:60]!r}: sizes are written as sequence=128,512 batch=1,8")
-        found[match[1]] = list(dict.fromkeys(map(int, match[2].split(","))))
+    found: list[dict[str, int]] = []
+    for part in text.split(";"):
+        sizes: dict[str, list[int]] = {}
+        for word in part.split():
+            match = re.fullmatch(r"([^=\s]+)=(\d{1,9}(?:,\d{1,9})*)", word, re.ASCII)
+            if match is None:
+                raise EditorError(f"{word[:60]!r}: sizes are written as {_FORM}")
+            sizes[match[1]] = [int(size) for size in match[2].split(",")]
+        if sizes:
+            found += combinations(sizes, MOST_SIZES - len(found))
     if not found:
-        raise EditorError("no sizes: write them as sequence=128,512 batch=1,8")
-    count = int(np.prod([len(sizes) for sizes in found.values()]))
-    if count > MOST_SIZES:
-        raise EditorError(f"{count} combinations of sizes; at most {MOST_SIZES} can be compared at once")
-    return found
+        raise EditorError(f"no sizes: write them as {_FORM}")
+    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
 
-def at_sizes(now: Placement, sizes: Mapping[str, Sequence[int]], load: Load, progress: Progress | None = None,
+def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SIZES) -> list[dict[str, int]]:
+    """Every combination of sizes of some dimensions.
+
+    Raises:
+        EditorError: there are more than ``most`` of them.
+    """
+    different = [list(dict.fromkeys(each)) for each in sizes.values()]
+    count = math.prod(map(len, different))
+    if count > most:
+        raise EditorError(f"{count + MOST_SIZES - most} combinations of sizes; at most {MOST_SIZES} can be compared at once")
+    return [dict(zip(sizes, values, strict=True)) for values in itertools.product(*different)]
+
+
+def names_of(sizes: Iterable[Mapping[str, int]]) -> list[str]:
+    """The dimensions that are named in some sets of sizes, in order."""
+    return list(dict.fromkeys(name for each in sizes for name in each))
+
+
+def at_sizes(now: Placement, sizes: Sequence[Mapping[str, int]], load: Load, progress: Progress | None = None,
              should_stop: Callable[[], bool] = bool) -> list[AtSizes]:
-    """Solves the decisions of a placement at every combination of sizes.
+    """Solves the decisions of a placement at some sizes.
 
     Args:
         now: the placement; its own sizes hold for dimensions that are not named.
-        sizes: name of a dimension -> sizes.
+        sizes: each a set of sizes, by the name of the dimension.
         load: reads the model.
-        progress: called before each combination; what it raises ends the work.
+        progress: called before each of them; what it raises ends the work.
         should_stop: asked during a long search.
 
     Raises:
         EditorError: the model has no such dimension.
         Cancelled: it was told to stop.
     """
-    unknown = [name for name in sizes if name not in now.graph.define]
+    unknown = [name for name in names_of(sizes) if name not in now.graph.define]
     if unknown:
         known = ", ".join(now.graph.define) or "none: all sizes of this model are fixed"
         raise EditorError(f"the model has no dimension {unknown[0]!r} to choose; it has: {known}")
-    names, device = list(sizes), now.affinity
+    device = now.affinity
     found: list[AtSizes] = []
-    combinations = list(itertools.product(*sizes.values()))
-    for values in combinations:
-        chosen = dict(zip(names, values, strict=True))
+    for chosen in sizes:
         define = {**now.graph.define, **chosen}
         if progress:
-            progress(len(found), len(combinations), size_words(chosen))
+            progress(len(found), len(sizes), size_words(chosen))
         try:
             graph, answers = load(define)
             source = best_source(graph, now.devices)

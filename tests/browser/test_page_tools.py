@@ -319,8 +319,11 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("on this machine")
     page.get_by_role("button", name="Forget the profile of OpenVINO").click()
-    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("none now")
     expect(page.locator("#status")).to_contain_text("estimate from shapes")
+    page.get_by_role("button", name="Put back the earlier profile of OpenVINO").click()
+    expect(rows.first).to_contain_text("on this machine")
+    expect(page.locator("#status")).to_contain_text("prediction from profile")
 
 
 def test_the_timeline_tells_a_device_that_is_here_from_one_that_is_not() -> None:

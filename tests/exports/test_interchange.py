@@ -30,6 +30,7 @@ from editor.exports.glow import conflicts
 from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
 from editor.imports.affinity_files import read_affinities
+from editor.placement.device_profile import costs_of
 from editor.runtimes.base import Capability
 from editor.version import VERSION
 
@@ -266,6 +267,11 @@ def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
     rows = list(csv.DictReader(line for line in plan.export("csv", tmp_path)[0].read_text().splitlines() if line[0] != "#"))
     assert {r["op"]: r["device"] for r in rows} == {k: d for k, d in plan.affinity.items()
                                                     if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+    costs = costs_of(mobilenet, plan.devices, "estimate")
+    placed = plan.placement.placed_ops
+    assert sum(float(r["seconds"]) for r in rows) == pytest.approx(
+        costs.op[placed, plan.placement.assignment.device[placed]].sum(), rel=1e-3)
+    assert {r["kind"] for r in rows} == {"estimate"}
     report = json.loads(plan.export("json", tmp_path)[0].read_text())
     assert report["totals"]["subgraphs"] == len(plan.subgraphs) == 3
     assert "| 0 | A |" in plan.export("md", tmp_path)[0].read_text()

@@ -67,6 +67,9 @@ def test_filters_select_matching_ops(whisper: Graph) -> None:
     assert set(matching(placement, "op == *Norm* or op == Softmax")) == {
         op for op in range(len(whisper)) if placement.division.subgraph_of_op[op] >= 0
         and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
+    weights = matching(placement, "constants > 1 kB")
+    assert weights and all(any(whisper.tensor_is_constant[t] for t in whisper.op_inputs[op].tolist() if t >= 0)
+                           for op in weights)
     everything = matching(placement, "device == A")
     assert sorted(everything + matching(placement, "not device == A")) == everything
     assert matching(placement, "100 < flops <= 200") == [op for op in matching(placement, "flops <= 200")

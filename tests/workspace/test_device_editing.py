@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import editor
 from editor.devices.table import load_devices, parse_devices
 from editor.errors import EditorError
 from editor.placement.rules import parse_rules
-from editor.web.device_fields import with_device
+from editor.web.device_fields import changed_entry, with_device
 from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -98,3 +99,15 @@ def test_comments_of_the_file_stay_when_its_table_was_edited_and_the_document_op
     assert Document(document.store, record, Solver(document.graph, first, {})).devices_text == (
         "# For the lab.\n- name: CPU\n  backendName: CPU\n- name: NPU  # slot 2\n  backendName: NPU\n  memory: 1GiB\n")
     assert "devices_text" not in document.store.decisions(record.id, 1), "the text is stored once"
+
+
+@pytest.mark.parametrize(("key", "text", "said"), [
+    ("memory", "16", "16 would be 16 bytes: write the unit, e.g. 16 MB"), ("peakDramBw", "900", "900 GB/s"),
+    ("peakCompute", "4", "4 would be 4 operations/s"), ("bandwidth", "12.5", "12.5 would be 12.5 bytes/s"),
+    ("latency", "10", "10 would be 10 s: write the unit, e.g. 10 us")])
+def test_a_number_that_lacks_its_unit_is_asked_for_it(key: str, text: str, said: str) -> None:
+    """They were taken as bytes and seconds: a run of 235,002 s."""
+    with pytest.raises(EditorError, match=re.escape(said)):
+        changed_entry({"name": "NPU"}, key, text)
+    for meant in ("", "0", f"{text} us" if key == "latency" else f"{text} GB", "1e-5" if key == "latency" else "16777216"):
+        changed_entry({"name": "NPU"}, key, meant)

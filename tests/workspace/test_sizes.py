@@ -19,7 +19,7 @@ from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.work import Works
 from editor.workspace.history import Store
-from editor.workspace.sizes import MOST_SIZES, parse_sizes
+from editor.workspace.sizes import MOST_SIZES, names_of, parse_sizes, words
 
 WHISPER = EXAMPLES / "models" / "whisper-tiny-decoder.onnx"
 
@@ -98,7 +98,20 @@ def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_
 def test_sizes_are_read_strictly(text: str, message: str) -> None:
     with pytest.raises(editor.EditorError, match=message):
         parse_sizes(text)
-    assert parse_sizes("a=1,2,2 b=3") == {"a": [1, 2], "b": [3]}
+    assert parse_sizes("a=1,2,2 b=3") == [{"a": 1, "b": 3}, {"a": 2, "b": 3}]
+
+
+def test_sizes_that_go_together_are_sets_of_their_own(whisper: Graph) -> None:
+    text = "sequence=8 batch=1; sequence=64 batch=3; sequence=8 batch=1; batch=3"
+    sets = parse_sizes(text)
+    assert sets == [{"sequence": 8, "batch": 1}, {"sequence": 64, "batch": 3}, {"batch": 3}]
+    plan = editor.partition(whisper, "HETERO:CPU")
+    rows = plan.at_sizes(sets)
+    own = whisper.define["sequence"]
+    assert [dict(r.define) for r in rows] == [{"batch": b, "sequence": s} for s, b in ((8, 1), (64, 3), (own, 3))]
+    assert [words(r, names_of(sets)) for r in rows] == [f"sequence={s} batch={b}" for s, b in ((8, 1), (64, 3), (own, 3))]
+    with pytest.raises(editor.EditorError, match="25 combinations of sizes; at most 24"):
+        parse_sizes(f"a={','.join(map(str, range(23)))}; b=1,2")
 
 
 def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it_solves(

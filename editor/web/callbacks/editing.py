@@ -14,6 +14,7 @@ from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
 from editor.graph.graph import Ints
+from editor.placement.device_profile import load_profile
 from editor.web.app_state import AppState
 from editor.web.controls import Plain, plain
 from editor.web.drawing.ribbon import ribbon_of
@@ -142,7 +143,8 @@ def _strokes(state: AppState, message: Strokes, document_id: str) -> tuple[Any, 
             confirmed: Confirmed = {"page": message["page"], "sequence": page.last, "problem": ""}
             return (view_of(document), plain(device_list(document)), plain(pins_summary(document)), subgraph_rows(document),
                     transfer_rows(document), plain(status(document, before)),
-                    _notice(state, document, answers, others) or _no_change(document, message, *placed),
+                    (_notice(state, document, answers, others) or _lost_profile(document, message, before)
+                     or _no_change(document, message, *placed)),
                     _selection(answers), plain(outcome(document)), stale(state.benchmarks.get(document.id), document),
                     plain(history_list(document)),
                     _device_problem(answers), confirmed)
@@ -204,6 +206,18 @@ def _no_change(document: Document, message: Strokes, before: Ints, subgraphs: In
     if last != "automatic" or not np.array_equal(before, document.placement.assignment.device):
         return None
     return notice("Every op stays on its device." if same_cut else "Every op stays on its device; the subgraphs are others.")
+
+
+def _lost_profile(document: Document, message: Strokes, before: Figures) -> Any:
+    """Says so where a change of a device leaves figures without the profile that they came from."""
+    last = message["strokes"][-1]["do"] if message["strokes"] else ""
+    if last not in ("device-field", "add-device") or before["basis"] == figures_of(document)["basis"]:
+        return None
+    names = [d.name for d in document.devices if not d.planned and load_profile(document.graph, d) is None]
+    if not names:
+        return None
+    return notice(f"Figures are estimates now: there is no profile of {' and '.join(names)} as the table has it.",
+                  command=("run-bench-profile", "Profile now"))
 
 
 def _selection(answers: list[Answer]) -> Any:

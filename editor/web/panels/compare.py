@@ -46,14 +46,24 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
     """Asks for sizes to compare, where the model leaves some open."""
     if not define:
         return []
-    # What is one less than a power of two comes before a token, as the 127 positions before the 128th: so is the next.
-    example = " ".join(f"{name}={size},{2 * size + (size % 2 if size > 1 else 0)}" for name, size in define.items())
+    example = _example_sizes(define)
     return [html.H3("Several sizes of the inputs"),
             html.Div([controls.Field(id="sizes-list", placeholder=example, width=320, **{"aria-label": "Sizes to compare"}),
                       controls.Button("Compare sizes", id="sizes-compare"),
                       html.Span("The decisions of this plan, solved again at each size.", className="hint")],
                      className="bench-controls"),
             html.Div(id="sizes-result")]
+
+
+def _example_sizes(define: Mapping[str, int]) -> str:
+    """Twice the present sizes. Two lengths or more go together, as a token and those before it: not all exist."""
+    # What is one less than a power of two comes before a token, as the 127 positions before the 128th: so is the next.
+    twice = {name: 2 * size + (size % 2 if size > 1 else 0) for name, size in define.items()}
+    lengths = [name for name, size in define.items() if size > 1]
+    if len(lengths) < 2:
+        return " ".join(f"{name}={size},{twice[name]}" for name, size in define.items())
+    now = " ".join(f"{name}={size}" for name, size in define.items())
+    return f"{now}; {' '.join(f'{name}={twice[name]}' for name in lengths)}"
 
 
 def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]) -> list[Any]:

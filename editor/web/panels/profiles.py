@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dash import html
 
-from editor.placement.device_profile import DeviceProfile, load_profile, profile_path
+from editor.placement.device_profile import (
+    DeviceProfile,
+    earlier_path,
+    earlier_profile,
+    load_profile,
+    profile_path,
+)
 from editor.text import human_seconds
 from editor.web.panels.parts import swatch
 from editor.web.view import colours_of
@@ -16,9 +23,8 @@ from editor.workspace.document import Document
 
 
 def profiles_view(document: Document) -> list[Any]:
-    """A row for each device with a profile; nothing where there is none."""
-    profiles = [load_profile(document.graph, d) for d in document.devices]
-    rows = [_row(document, number, profile) for number, profile in enumerate(profiles) if profile is not None]
+    """A row for each device with a profile, now or before; nothing where there is none."""
+    rows = [row for number in range(len(document.devices)) if (row := _row(document, number)) is not None]
     if not rows:
         return []
     head = [html.Th(t) for t in ("Device", "Measured", "Stored", "Ops with a figure", "All ops", "A further subgraph",
@@ -29,16 +35,35 @@ def profiles_view(document: Document) -> list[Any]:
             html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="profiles-table")]
 
 
-def _row(document: Document, number: int, profile: DeviceProfile) -> html.Tr:
+def _row(document: Document, number: int) -> html.Tr | None:
     graph, device = document.graph, document.devices[number]
+    profile, earlier = load_profile(graph, device), earlier_profile(graph, device)
+    if profile is None and earlier is None:
+        return None
     able = document.placement.constraints.able[:, number] & ~graph.op_is_constant
     keys = [graph.op_keys[op] for op in np.flatnonzero(able).tolist()]
-    stored = datetime.fromtimestamp(profile_path(graph, device).stat().st_mtime, UTC)
-    forget = html.Button("×", className="mini", title=f"Forget the profile of {device.name}",
-                         **{"data-forget-profile": device.name, "aria-label": f"Forget the profile of {device.name}"})
-    return html.Tr([
-        html.Td([swatch(colours_of(document)[device.name]), device.name]),
-        html.Td(profile.origin or "on this machine"), html.Td(f"{stored:%Y-%m-%d %H:%M} UTC"),
-        html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"), html.Td(human_seconds(profile.total)),
-        html.Td(profile.overhead if profile.has_launch else "estimated"),
-        html.Td("; ".join(profile.disturbances) or "—", className="lines"), html.Td(forget, className="buttons")])
+    actions = [_put_back(device.name, earlier, _stored(earlier_path(graph, device)))] if earlier is not None else []
+    if profile is None:
+        figures = [html.Td("none now", colSpan=6, className="hint")]
+    else:
+        actions.append(html.Button("×", className="mini", title=f"Forget the profile of {device.name}", **{
+            "data-forget-profile": device.name, "aria-label": f"Forget the profile of {device.name}"}))
+        figures = [
+            html.Td(profile.origin or "on this machine"), html.Td(_stored(profile_path(graph, device))),
+            html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"), html.Td(human_seconds(profile.total)),
+            html.Td(profile.overhead if profile.has_launch else "estimated"),
+            html.Td("; ".join(profile.disturbances) or "—", className="lines")]
+    name = html.Td([swatch(colours_of(document)[device.name]), device.name])
+    return html.Tr([name, *figures, html.Td(actions, className="buttons")])
+
+
+def _put_back(name: str, earlier: DeviceProfile, stored: str) -> html.Button:
+    where = f"from {earlier.origin}, " if earlier.origin else ""
+    noisy = ", noisy" if earlier.disturbances else ""
+    return html.Button("Put back", className="tool small", **{
+        "data-put-back-profile": name, "aria-label": f"Put back the earlier profile of {name}",
+        "title": f"The profile before: {where}stored {stored}, all ops {human_seconds(earlier.total)}{noisy}"})
+
+
+def _stored(path: Path) -> str:
+    return f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,42 @@
+"""Profiles that are stored, replaced, taken away and put back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import EXAMPLES
+
+import editor
+from editor.placement.device_profile import (
+    DeviceProfile,
+    earlier_profile,
+    forget_profile,
+    load_profile,
+    put_back_profile,
+    save_profile,
+)
+
+
+def test_the_profile_before_is_kept_and_can_be_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noisy profile replaced a good one for good."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:CPU")
+    graph, device = plan.graph, plan.devices[0]
+    good = DeviceProfile("x", 1e-2, {graph.op_keys[0]: 1e-2}, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1)
+    noisy = replace(good, total=3e-2, disturbances=("other programs were busy",))
+    assert not put_back_profile(graph, device)
+    save_profile(graph, device, good)
+    save_profile(graph, device, good)  # the same again is no earlier one
+    assert earlier_profile(graph, device) is None
+    save_profile(graph, device, noisy)
+    assert (load_profile(graph, device), earlier_profile(graph, device)) == (noisy, good)
+    for now, before in ((good, noisy), (noisy, good)):
+        assert put_back_profile(graph, device)
+        assert (load_profile(graph, device), earlier_profile(graph, device)) == (now, before)
+    forget_profile(graph, device)
+    assert (load_profile(graph, device), earlier_profile(graph, device)) == (None, noisy)
+    forget_profile(graph, device)  # nothing is there, and nothing is lost
+    assert put_back_profile(graph, device)
+    assert (load_profile(graph, device), earlier_profile(graph, device)) == (noisy, None)
