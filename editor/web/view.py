@@ -64,7 +64,7 @@ def view_of(document: Document) -> View:
         "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
             len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs})],
         "heat": _steps(seconds), "weight": _steps(weights),
-        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {basis}"),
+        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {basis.kind} {basis.source}"),
                    "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
         "policy": policy_value(placement.settings), "costs": costs_value(document),
         "codegen": codegen_value(placement.settings),
