@@ -6,9 +6,8 @@ import sys
 from dataclasses import replace
 
 from editor.errors import EditorError
-from editor.kinds import Kind, basis_of_costs
 from editor.placement.costs import estimate
-from editor.placement.device_profile import costs_of
+from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
 from editor.placement.placement import solve
 from editor.placement.rules import match_counts, rule_text
@@ -29,9 +28,8 @@ def print_summary(plan: Plan) -> None:
     assignment = plan.placement.assignment
     if assignment.objective is not None:
         source = str(plan.settings.policy_options.get("costs", "estimate"))
-        origins = costs_of(plan.graph, plan.devices, source).origins
-        kind = basis_of_costs(assignment.estimated, True, origins) if any(origins) else (
-            Kind.ESTIMATE if assignment.estimated else Kind.PREDICTION)
+        basis = basis_of(costs_of(plan.graph, plan.devices, source), source, plan.placement.used_numbers)
+        kind = basis if basis.detail else basis.kind
         proof = f", no placement is below {human_seconds(assignment.bound)}" if assignment.bound is not None else ""
         print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
     division = plan.placement.division

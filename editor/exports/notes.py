@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from editor.devices.device import Device
 from editor.exports.openvino import openvino_name
+from editor.exports.tvm import tvm_notes
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, provider_of
 from editor.runtimes.registry import runtime_of
@@ -21,7 +22,7 @@ _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 def export_notes(placement: Placement, form: str) -> list[str]:
     """What the files do not keep of the plan; nothing where the format is not for a runtime."""
     used = [d for d in placement.devices if placement.op_counts[d.name]]
-    return [*_unknown(used, form), *_merged(used, form), *_precisions(used, form)]
+    return [*_unknown(used, form), *_merged(used, form), *_precisions(used, form), *(tvm_notes(used) if form == "tvm" else [])]
 
 
 def _unknown(used: Sequence[Device], form: str) -> list[str]:
@@ -55,7 +56,8 @@ def _one_session(used: Sequence[Device]) -> list[str]:
 def _merged(used: Sequence[Device], form: str) -> list[str]:
     """A note where devices of other runtimes run as one that the tool has, so that the files measure another plan."""
     if form in _BY_ONNX_RUNTIME:
-        other = [d.name for d in used if d.runtime and not provider_of(d)]
+        # Of devices that no runtime knows, `_unknown` speaks where a session may find some; `split` names a provider for each.
+        other = [d.name for d in used if (d.runtime or form not in _IN_ONE_SESSION) and not provider_of(d)]
         notes = [f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"] if other else []
         return notes + (_one_session(used) if form in _IN_ONE_SESSION else [])
     if form not in _BY_OPENVINO:

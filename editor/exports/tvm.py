@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from editor.devices.device import Device
@@ -11,11 +12,18 @@ from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 
 _TARGETS = {"GPU": "cuda", "CPU": "llvm"}
+_ANY = "llvm"
 
 
 def tvm_target(device: Device) -> str:
     """TVM's target of a device: that of the device table, else by its kind, by default ``llvm``."""
-    return device.properties.get("target") or _TARGETS.get(device.device, "llvm")
+    return device.properties.get("target") or _TARGETS.get(device.device, _ANY)
+
+
+def tvm_notes(used: Sequence[Device]) -> list[str]:
+    """A note for each device whose target nobody chose."""
+    return [f"TVM's target for the ops of {d.name} is {_ANY}, which is the processor: give the device a property `target`"
+            for d in used if not d.properties.get("target") and d.device not in _TARGETS]
 
 
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.placement import Placement
@@ -37,8 +38,8 @@ class Fallback:
     bytes: int
     """Transferred tensors that they read or make."""
     seconds: float
-    """More than on the wanted device: ops, transfers of these tensors, wires included, and launches of subgraphs that hold
-    nothing else; negative where they are faster here. Fallbacks beside each other share transfers: they do not add up."""
+    """What a run takes longer because of them, if all other fallbacks were where they were wanted; negative where they are
+    faster here. Fallbacks beside each other share transfers: they do not add up."""
     source: str
     """Address of the document that says so; "" where a runtime or the device table says it."""
 
@@ -59,10 +60,18 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
             wanted = int(refusing[0])
             groups.setdefault((wanted, constraints.reason(op, wanted), graph.type_label(op)), []).append(op)
     scopes = scopes_of(graph)
-    found = [Fallback(devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
-                      len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
-                      _lost(placement, costs, ops, wanted), _source(placement, ops[0], wanted))
-             for (wanted, reason, op_type), ops in groups.items()]
+    where_wanted = device.copy()
+    for (wanted, _, _), ops in groups.items():
+        where_wanted[ops] = wanted
+    without = _seconds(placement, costs, where_wanted) if groups else 0.0
+    found = []
+    for (wanted, reason, op_type), ops in groups.items():
+        alone = where_wanted.copy()
+        alone[ops] = device[ops]
+        found.append(Fallback(
+            devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
+            len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
+            _seconds(placement, costs, alone) - without, _source(placement, ops[0], wanted)))
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
 
 
@@ -77,6 +86,11 @@ def seconds_without(placement: Placement, costs: Costs, found: Iterable[Fallback
     device = placement.assignment.device.copy()
     for fallback in found:
         device[list(fallback.ops)] = placement.device_number(fallback.wanted)
+    return _seconds(placement, costs, device)
+
+
+def _seconds(placement: Placement, costs: Costs, device: Ints) -> float:
+    """Seconds of a run with the ops on these devices."""
     graph, placed = placement.graph, placement.placed_ops
     groups = grouping_of(placement.settings.subgraphs)(graph, device, np.sort(placed))
     return price(graph, costs, device, placed, groups).total
@@ -126,17 +140,3 @@ def _touching(placement: Placement, ops: list[int]) -> list[int]:
 def _moved(placement: Placement, ops: list[int]) -> int:
     transfers = placement.division.transfers
     return sum(max(transfers[i].bytes, 0) * len(transfers[i].to_devices) for i in _touching(placement, ops))
-
-
-def _lost(placement: Placement, costs: Costs, ops: list[int], wanted: int) -> float:
-    device = placement.assignment.device
-    here = float(costs.op[ops, device[ops]].sum() - costs.op[ops, wanted].sum())
-    if costs.wires is not None:  # graph inputs and outputs
-        ends = costs.wires.ends_on()
-        here += float(ends[ops, device[ops]].sum() - ends[ops, wanted].sum())
-    transfers = sum(seconds_of(placement, costs, placement.division.transfers[i]) for i in _touching(placement, ops))
-    parts, sizes = np.unique(placement.division.subgraph_of_op[ops], return_counts=True)
-    alone = [placement.subgraphs[p] for p, size in zip(parts.tolist(), sizes.tolist(), strict=True)
-             if placement.subgraphs[p].size == size]
-    launches = sum(float(costs.launch[placement.device_number(part.device)]) for part in alone)
-    return here + transfers + launches

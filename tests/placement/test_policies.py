@@ -259,6 +259,15 @@ def test_pipeline_says_that_memory_is_the_cause(mobilenet: Graph) -> None:
         editor.partition(mobilenet, table, policy="pipeline")
 
 
+@pytest.mark.parametrize(("sequence", "memory"), [(128, "300 kB"), (128, "1 MB"), (448, "3 MB")])
+def test_stages_fit_where_a_device_without_a_limit_can_take_the_rest(sequence: int, memory: str) -> None:
+    """GPUs whose tensors did not fit beside the weights were over their memory, though the CPU has room for all."""
+    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 4, "sequence": sequence})
+    table = [{"name": f"GPU.{i}", "backendName": "GPU", "unit": i, "memory": memory} for i in range(2)] + [{"name": "CPU"}]
+    plan = editor.partition(graph, table, policy="pipeline")
+    assert all(m.peak <= m.limit for m in plan.run_memory.devices if m.limit is not None)
+
+
 def test_throughput_is_no_worse_than_the_pipeline_and_works_without_contiguous_stages(mobilenet: Graph) -> None:
     found = {}
     for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):

@@ -406,9 +406,10 @@ class Benchmark:
 
     def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None) -> None:
         """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""
+        stands_in = any(step.device.planned for step in contender.compiled.steps)
         for i, (name, plan) in enumerate(((contender.name, contender.plan), *contender.identical)):
             self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at, "runs": 0 if i else runs,  # counted once
-                           "total": times.total, "rate": rate, "subgraphs": times.subgraphs,
+                           "total": times.total, "rate": rate, "estimated": stands_in, "subgraphs": times.subgraphs,
                            "transfers": sum(t.seconds for t in times.transfers),
                            "progress": min(at / self.seconds, 1.0)})
 

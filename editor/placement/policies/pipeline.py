@@ -18,8 +18,8 @@ from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
 from editor.text import counted, human_bytes
 
-_ROUNDS = 8
-"""Of fewer weights for a device whose tensors do not fit beside them."""
+_ROUNDS, _STEP = 8, 4
+"""Of fewer weights for a device whose tensors do not fit beside them, each at least a fourth of those before."""
 _MAX_NODES = 360
 """Larger graphs are first merged into this many blocks of about equal time."""
 
@@ -57,20 +57,40 @@ def stages(task: Task) -> Assignment | None:
     if label is None:
         return None
     device[placed] = label
-    tried = device.copy()
-    for _ in range(_ROUNDS if np.isfinite(limits).any() else 0):
-        over = _excess(task, tried, limits)
-        if (over <= 0).all():
-            device = tried
-            break
-        room = room - np.maximum(over, 0) * shrinkage
-        fewer = best_stages(replace(problem, capacity=np.maximum(room, 0))) if (room >= 0).all() else None
-        if fewer is None:
-            break
-        tried[placed] = fewer
+    if np.isfinite(limits).any():
+        fitting = _within(task, problem, device, limits, shrinkage)
+        device = device if fitting is None else fitting
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
     return Assignment(device, _reasons(task, device), load, bound, busiest_name(problem), costs.estimated)
+
+
+def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats) -> Ints | None:
+    """[op] device of stages whose weights and tensors fit, from stages whose weights do; None where none are found.
+
+    Devices that are over their limit get fewer weights, and those that never fit are left out.
+    """
+    tried, room, allowed = device.copy(), limits * shrinkage, problem.allowed
+    for number in range(_ROUNDS * 2):
+        over = _excess(task, tried, limits)
+        if (over <= 0).all():
+            return tried
+        if number < _ROUNDS:
+            room = np.where(over > 0, np.maximum(room - over * shrinkage, room / _STEP), room)
+        else:
+            allowed = _without(allowed, over > 0)
+        fewer = best_stages(replace(problem, capacity=room, allowed=allowed))
+        if fewer is None:
+            break
+        tried[task.placed] = fewer
+    return None
+
+
+def _without(allowed: Bools, full: Bools) -> Bools:
+    """[node, device] what may run where, without devices that are too small, where others can."""
+    others: Bools = allowed & ~full
+    left: Bools = others.any(axis=1)
+    return np.where(left[:, np.newaxis], others, allowed)
 
 
 def _no_stages(task: Task) -> str:

@@ -159,6 +159,7 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     samples = [e for e in benchmark.job.events if e["kind"] == "sample"]
     set_props("bench-chart-box", {"children": _chart(document, benchmark, scheme)})
     if benchmark.kind == "tune":
+        set_props("next-stroke", {"data": {"do": "show"}})  # it made the profiles that were missing
         set_props("bench-text", {"children": result.proposal})
         set_props("bench-result", {"children": tuned_view(result)})
         return
@@ -206,6 +207,4 @@ def runs_of(samples: list[dict[str, Any]]) -> int:
 
 
 def _figure(document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str) -> Any:
-    planned = {d.name for d in document.devices if d.planned}
-    return live_figure(samples, benchmark.devices, colours_of(document), bool(planned & set(benchmark.devices)), scheme,
-                       _medians(benchmark))
+    return live_figure(samples, benchmark.devices, colours_of(document), scheme, _medians(benchmark))

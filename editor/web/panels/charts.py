@@ -12,25 +12,27 @@ from plotly.subplots import make_subplots
 
 _MAX_POINTS = 400
 _PLAN = "this plan"
+_ESTIMATE = " (estimate)"
 _PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c")
 """Of plans side by side; none is a device's."""
 
 
 def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
-                estimated: bool, scheme: str, medians: Mapping[str, float] = MappingProxyType({})) -> go.Figure:
+                scheme: str, medians: Mapping[str, float] = MappingProxyType({})) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
     With several requests in flight the rate of each turn in place of the latency.
 
     Args:
-        samples: events of kind ``sample``; times in seconds, rates in requests per second.
+        samples: events of kind ``sample``; times in seconds, rates in requests per second; ``estimated`` are those of plans
+            of which a part ran on a stand-in.
         subgraph_devices: device of each subgraph, by id.
         colours: by device name.
-        estimated: planned devices are involved, so the plan's times are estimates.
         scheme: "light" or "dark".
         medians: results of plans that were measured side by side, by name, in ms or requests/s; so far those of the samples.
     """
-    mark = " (estimate)" if estimated else ""
+    plans = [bool(s["estimated"]) for s in samples if s["plan"] is not None]
+    mark = _ESTIMATE if plans and all(plans) else ""
     what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
     figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
                            subplot_titles=(f"{what}{mark}", f"Mean per subgraph and transfers, ms{mark}"))
@@ -47,7 +49,7 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         drawn.add(first)
         step = max(1, len(mine) // _MAX_POINTS)
         shown = mine[::step]
-        label = f"unsplit on {name}" if is_baseline else (name if several else _PLAN) + mark
+        label = f"unsplit on {name}" if is_baseline else (name if several else _PLAN) + _ESTIMATE * bool(mine[0]["estimated"])
         line = {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")} if is_baseline else {
             "width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
         if several and not is_baseline:

@@ -16,7 +16,7 @@ from editor.web.controls import plain
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.panels.words import FIELDS
-from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, policy_value
+from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, plan_costs, policy_value
 from editor.workspace.document import Document
 from editor.workspace.history import Step
 
@@ -79,7 +79,7 @@ def outcome(document: Document) -> list[Any]:
     options = document.placement.settings.policy_options
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
-    kind = Kind.ESTIMATE if result.estimated else Kind.PREDICTION
+    kind = plan_costs(document)[1].kind if options.get("costs") == "measured" else Kind.ESTIMATE
     return [html.P([title, kind_badge(kind)], className="hint"),
             html.P(_free(document) or _bound(result.objective, result.bound), className="hint")
             if result.bound is not None else None,
@@ -95,8 +95,10 @@ def _free(document: Document) -> str:
 
 def _bound(objective: float, bound: float) -> str:
     """What no placement can beat, and how far the plan is from it."""
-    gap = objective / bound - 1 if bound > 0 else 0.0
-    return f"Lower bound {human_seconds(bound)} ({f'gap {gap * 100:.0f} %' if gap >= 0.005 else 'reached'})"
+    gap = (objective / bound - 1) * 100 if bound > 0 else 0.0
+    same = human_seconds(objective) == human_seconds(bound) or gap <= 0
+    how_far = "reached" if same else f"gap {gap:.0f} %" if gap >= 1 else f"gap {gap:.1g} %"
+    return f"Lower bound {human_seconds(bound)} ({how_far})"
 
 
 def device_list(document: Document) -> list[Any]:

@@ -36,7 +36,9 @@ def fallbacks_view(document: Document) -> list[Any]:
         return [*forced, html.P(_none(document), className="hint wide")]
     colours = colours_of(document)
     ops = sum(len(f.ops) for f in found)
-    head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved", "Time lost")]
+    head = [html.Th(t) for t in ("Wanted", "Why not", "Op", "Ops", "Layers", "Runs on", "Subgraphs", "Moved")]
+    head.append(html.Th("Time lost", title="What a run takes longer because of these ops, if all others were where they were "
+                                           "wanted"))
     head.append(html.Th(html.Span("Actions", className="unseen")))
     of_type = Counter(document.graph.type_label(op) for op in document.placement.placed_ops.tolist())
     rows = [_row(i, fallback, colours, of_type[fallback.op_type]) for i, fallback in enumerate(found[:MOST_ROWS])]
