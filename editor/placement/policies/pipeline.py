@@ -89,8 +89,8 @@ def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkag
 def _without(allowed: Bools, full: Bools) -> Bools:
     """[node, device] what may run where, without devices that are too small, where others can."""
     others: Bools = allowed & ~full
-    left: Bools = others.any(axis=1)
-    return np.where(left[:, np.newaxis], others, allowed)
+    some: Bools = np.logical_or.reduce(others, axis=1, keepdims=True)
+    return np.where(some, others, allowed)
 
 
 def _no_stages(task: Task) -> str:
