@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editor.execution.measure.figures import Spread
-from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval
+from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval, uneven
 from editor.kinds import Kind, basis_of_costs, kind_of_run, verdict
 
 
@@ -73,6 +73,19 @@ def test_other_load_is_said() -> None:
     finally:
         worker.kill()
         worker.join()
+
+
+def test_a_processor_whose_speed_changes_is_said() -> None:
+    """The halves of a shared processor: 10 ms or 20 ms for the same work, which no count of other programs shows."""
+    rng = np.random.default_rng(0)
+    quiet = 1e-4 * (1 + 0.03 * rng.standard_normal(40))
+    assert not uneven(quiet.tolist()) and not uneven([1e-4, 2e-4])
+    assert uneven(np.where(np.arange(40) % 4, quiet, 2 * quiet).tolist()).startswith("the processor was up to 2")
+    watch = MachineWatch()
+    for _ in range(20):
+        watch.look()
+    fast, slow = np.quantile(watch._looks, [0.1, 0.9])
+    assert 0 < fast <= slow < 0.1 and bool(uneven(watch._looks)) == (slow > 1.3 * fast)
 
 
 def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:

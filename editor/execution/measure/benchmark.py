@@ -235,6 +235,7 @@ class Benchmark:
         order = random.Random(0)
         longest = min(TURN_SECONDS, self.seconds / (MIN_ROUNDS * max(len(active), 1)))
         while rounds < MIN_ROUNDS or (perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS):
+            self._watch.look()
             for contender in order.sample(active, len(active)):
                 runs = Turn.of(contender.run_seconds, longest).take(partial(self._timed, contender))
                 contender.times += runs

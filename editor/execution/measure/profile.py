@@ -134,14 +134,14 @@ def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, thread
             result[device.name] = str(error)
     if report:
         report("running splits beside the unsplit model", len(real), len(real))
-    profiles = _beside_splits(graph, [d for d in real if d.name in measured], measured, values, seconds, threads)
+    profiles = _beside_splits(graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch)
     signs = tuple(watch.signs())
     result |= {name: replace(profile, disturbances=signs) for name, profile in profiles.items()}
     return {device.name: result[device.name] for device in real}
 
 
 def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[str, _Measured], values: Mapping[str, Value],
-                   seconds: float, threads: int) -> dict[str, DeviceProfile]:
+                   seconds: float, threads: int, watch: MachineWatch) -> dict[str, DeviceProfile]:
     """Device name -> its profile, scaled to runs of the unsplit model beside splits, with what these cost.
 
     Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
@@ -149,7 +149,7 @@ def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[st
     """
     unsplit = {name: Unsplit(m.plan, m.mine) for name, m in measured.items()}
     splits = compiled_splits(graph, devices, threads)
-    run_in_turns([*unsplit.values(), *splits], values, 2 * seconds)
+    run_in_turns([*unsplit.values(), *splits], values, 2 * seconds, watch)
     profiles = {name: scaled(m.profile, unsplit[name].seconds if unsplit[name].runs else None) for name, m in measured.items()}
     return fitted(devices, profiles, splits)
 

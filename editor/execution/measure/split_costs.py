@@ -22,6 +22,7 @@ import numpy as np
 from editor.devices.device import Device
 from editor.errors import EditorError
 from editor.execution.executor import CompiledPlan, RunTimes, compile_placement
+from editor.execution.measure.statistics import MachineWatch
 from editor.execution.measure.turns import Turn
 from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph, Ints
@@ -158,8 +159,9 @@ def _cut(graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, tu
     return solve(graph, devices, Settings(pins=pins))
 
 
-def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Value], seconds: float) -> None:
-    """Runs plans in turns, in random order, so that a disturbance affects all of them.
+def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Value], seconds: float,
+                 watch: MachineWatch | None = None) -> None:
+    """Runs plans in turns, in random order, so that a disturbance affects all of them; ``watch`` looks at each round.
 
     Those that are too slow for a few rounds within the time have no runs in the end.
     """
@@ -173,6 +175,8 @@ def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Val
             turns.append((contender, Turn.of(again)))
     order, rounds, begin = random.Random(0), 0, perf_counter()
     while turns and not enough_runs(rounds, perf_counter() - begin, seconds):
+        if watch is not None:
+            watch.look()
         for contender, turn in order.sample(turns, len(turns)):
             contender.runs += turn.take(partial(run, contender))
         rounds += 1

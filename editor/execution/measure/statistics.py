@@ -21,6 +21,8 @@ _FEWEST_ENDS = 3
 _OTHERS_BUSY, _OTHERS_SHARE = 0.25, 0.05
 """What other programs may keep busy on a quiet machine: processors, or a share of all of them where that is more."""
 _SLOWER_CLOCK = 0.9
+_UNEVEN, _FEWEST_LOOKS = 1.3, 10
+"""Between the slow and the fast tenth of equal pieces of work; a quiet processor has 1.05 to 1.2."""
 _WARM = 0.1
 """A run that is at most this much slower than the fastest run before it is warm."""
 
@@ -93,12 +95,32 @@ def drift(seconds: Sequence[float]) -> str:
     return f"times drifted from {human_seconds(before)} to {human_seconds(after)} while measuring"
 
 
+def uneven(looks: Sequence[float]) -> str:
+    """How unlike equal pieces of work took, in words; "" where they were alike, or too few.
+
+    On a shared host, programs that nobody here can see use the other half of a processor: the same work then takes up to
+    twice as long, and with it all that waits for the processor, such as the kernels of a GPU.
+
+    Args:
+        looks: seconds of each piece of work, all through the measurement.
+    """
+    if len(looks) < _FEWEST_LOOKS:
+        return ""
+    fast, slow = np.quantile(looks, [0.1, 0.9])
+    return f"the processor was up to {slow / fast:.2g} times as slow at times" if slow > _UNEVEN * fast else ""
+
+
 class MachineWatch:
-    """Looks at the processors before and after a measurement."""
+    """Looks at the processors before, during and after a measurement."""
 
     def __init__(self) -> None:
         self._begun, self._busy, self._own = perf_counter(), _busy_seconds(), _own_seconds()
         self._clock = _clock()
+        self._looks: list[float] = []
+
+    def look(self) -> None:
+        """Times a little work, for a tenth of a millisecond: to be called all through the measurement."""
+        self._looks.append(min(_seconds_of_work() for _ in range(3)))
 
     def signs(self) -> list[str]:
         """What disturbed the measurement, in words; empty on a quiet machine."""
@@ -109,7 +131,15 @@ class MachineWatch:
         clock = _clock()
         if self._clock and clock and clock < _SLOWER_CLOCK * self._clock:
             signs.append(f"the processors' clock fell from {self._clock:.0f} to {clock:.0f} MHz")
-        return signs
+        return [*signs, *filter(None, [uneven(self._looks)])]
+
+
+def _seconds_of_work() -> float:
+    """Seconds of the same work each time."""
+    begin, total = perf_counter(), 0
+    for i in range(1000):
+        total += i
+    return perf_counter() - begin
 
 
 def _busy_seconds() -> float:
