@@ -187,7 +187,8 @@ def _add_report_commands(commands: Any) -> None:
     export.add_argument("--render", default="svg", metavar="svg,png,pdf", help="pictures of DOT files, where Graphviz is")
     export.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", type=_setting,
                         help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
-                             "onnxruntime: assignment=names|annotations, budget=no")
+                             "onnxruntime: assignment=names|annotations, budget=no; html, md, json: measured=FILE of "
+                             "`bench --json`; html: compare=tools or PLAN,PLAN")
     export.set_defaults(command="report_commands.export")
 
     bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins, or measured times "

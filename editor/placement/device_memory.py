@@ -10,6 +10,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.graph import Bools, Graph, Ints
 from editor.placement.policies.problem import Floats
+from editor.text import human_bytes
 
 
 def weight_bytes(graph: Graph, placed: Ints) -> Floats:
@@ -45,4 +46,4 @@ def weight_shrinkage(graph: Graph, devices: Sequence[Device], size: Floats) -> F
 def heaviest(graph: Graph, ops: Bools, size: Floats, count: int = 5) -> list[str]:
     """Names of the ops with the largest constants, with their bytes."""
     order = np.argsort(-np.where(ops, size, -1.0), kind="stable")[:count]
-    return [f"{graph.display_name(op)} ({int(size[op]):,} bytes)" for op in order.tolist() if ops[op] and size[op] > 0]
+    return [f"{graph.display_name(op)} ({human_bytes(int(size[op]))})" for op in order.tolist() if ops[op] and size[op] > 0]

@@ -43,7 +43,7 @@ class Rule:
     regex: str | None = None
     """A regular expression (RE2: no look-around, no back-references), searched for in op names."""
     scope: str | None = None
-    """A prefix of a slash- or dot-separated op name, such as ``model/layers.3``."""
+    """A prefix of a slash- or dot-separated op name or of the path of its block, such as ``model/layers.3``."""
     layer: str | None = None
     """A number of a repeated block, or the first and the last: ``8-15``."""
     tensor: str | None = None
@@ -80,7 +80,8 @@ class Rule:
         return (self._type_matches(graph, op)
                 and (self.name is None or fnmatch.fnmatchcase(graph.display_name(op), self.name))
                 and (expression is None or expression.search(graph.display_name(op)) is not None)
-                and (self.scope is None or _in_scope(graph.display_name(op), self.scope))
+                and (self.scope is None or _in_scope(graph.display_name(op), self.scope)
+                     or _in_scope(scopes_of(graph).path_of(op), self.scope))
                 and (self.tensor is None or any(fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
                                                 for t in graph.op_outputs[op].tolist() if t >= 0)))
 
@@ -233,9 +234,13 @@ def _in_layers(graph: Graph, layers: str) -> set[int]:
 
 
 def _in_scope(name: str, scope: str) -> bool:
-    scope = scope.strip("/.")
-    plain = name.lstrip("/.")
-    return plain == scope or plain.startswith((f"{scope}/", f"{scope}."))
+    wanted = _parts(scope)
+    return bool(wanted) and _parts(name)[:len(wanted)] == wanted
+
+
+def _parts(name: str) -> list[str]:
+    """Of a name or path; the page writes ``a > b``, exporters ``/a/b`` or ``a.b``."""
+    return [part for part in re.split(r"\s*[>/.]\s*", name.strip()) if part]
 
 
 def _nth(ops: list[int], nth: str) -> list[int]:

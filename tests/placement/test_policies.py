@@ -33,7 +33,7 @@ from editor.placement.policies.problem import Problem
 from editor.placement.policies.registry import POLICIES
 from editor.placement.policies.relaxation import relaxed_bound
 from editor.placement.policies.task import Task
-from editor.placement.rules import change_of_rules, parse_rules
+from editor.placement.rules import Rule, change_of_rules, parse_rules
 from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import Capability
 
@@ -304,7 +304,7 @@ def test_memory_limits_hold(reference_models: Path) -> None:
 
 def test_the_error_states_the_excess_bytes(reference_models: Path) -> None:
     graph = editor.load_model(reference_models / "fcn.onnx")
-    with pytest.raises(editor.EditorError, match=r"117,043,624 bytes too few(?s:.*)Heaviest constants.*: .*37,750,784 bytes"):
+    with pytest.raises(editor.EditorError, match=r"117,043,624 bytes\) too few(?s:.*)Heaviest constants.*: .*37.75 MB"):
         editor.partition(graph, [{"name": "GPU", "memory": "50MB"}, {"name": "CPU", "memory": "50MB"}], policy="memory")
 
 
@@ -535,3 +535,15 @@ def test_figures_are_of_the_subgraphs_that_a_plan_has(tmp_path: Path, policy: st
     if policy == "optimal":
         reached = many.busiest_seconds(costs) if options else many.price(costs).total
         assert many.assignment.objective == pytest.approx(reached)
+
+
+def test_a_rule_s_scope_is_also_the_path_of_the_block_as_the_page_shows_it(whisper: Graph) -> None:
+    """Where names of ops say nothing, as node_Conv_202, no rule could hold a block together."""
+    scopes = scopes_of(whisper)
+    paths = {op: scopes.path_of(op) for op in range(len(whisper)) if not whisper.op_is_constant[op]}
+    path = next(p for p in paths.values() if p.count("/") > 1)
+    within = [op for op, each in paths.items() if f"{each}/".startswith(f"{path}/")]
+    for text in (path, path.replace("/", " > "), path.replace("/", "."), f"/{path}/"):
+        assert set(within) <= set(Rule("CPU", scope=text).matches(whisper, ~whisper.op_is_constant))
+    head, _, number = path.rpartition("/")
+    assert not Rule("CPU", scope=f"{head}/{number}0").matches(whisper, ~whisper.op_is_constant)

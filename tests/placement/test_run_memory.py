@@ -210,7 +210,7 @@ def test_the_policy_memory_leaves_large_tensors_to_the_device_that_has_room(mobi
     because = [small.why(key).because for key, device in small.affinity.items() if device == "CPU"]
     assert any(text.startswith("no room on NPU, which is faster for it: ") and "of 5 MB are taken" in text for text in because)
     alone = [{"name": "NPU", "memory": "16MB"}]  # enough for the constants, not for the tensors beside them
-    over = r"NPU is over by .* bytes \(limit 16,000,000\): .* of constants and .* at once"
+    over = r"NPU is over by .* bytes\), the limit is 16 MB: .* of constants and .* at once"
     with pytest.raises(editor.EditorError, match=over) as error:
         editor.partition(mobilenet, alone, policy="memory", capabilities=[Capability.everything(mobilenet)])
     assert "Heaviest tensors there: " in str(error.value), "constants alone would fit"
@@ -232,11 +232,21 @@ def test_layers_that_repeat_fill_a_device_as_far_as_there_is_room(tmp_path: Path
     assert left and all(plan.why(key).because.startswith("no room on NPU") for key in left)
 
 
+def test_the_error_names_pins_where_there_are_some(mobilenet: Graph) -> None:
+    """"The model does not fit" was false: 2,081 pins were the cause."""
+    table = [{"name": "NPU", "memory": "1 MB"}, {"name": "GPU", "memory": "64 MB"}]
+    pins = dict.fromkeys(editor.partition(mobilenet, table, policy="memory").affinity, "NPU")
+    with pytest.raises(editor.EditorError, match=f"{len(pins)} ops are held by pins or rules: with fewer of them it may fit"):
+        editor.partition(mobilenet, table, policy="memory", pins=pins)
+
+
 def test_the_error_is_about_the_closest_placement_and_not_about_all_on_one_device(mobilenet: Graph) -> None:
     whole = editor.partition(mobilenet, [{"name": "NPU"}], capabilities=[Capability.everything(mobilenet)])
     limit = int(whole.run_memory.peaks["NPU"] * 0.35)  # two of them hold the constants, but not the first tensors beside them
     with pytest.raises(editor.EditorError, match="closest placement") as error:
         editor.partition(mobilenet, [{"name": "NPU", "memory": str(limit)}, {"name": "GPU", "memory": str(limit)}],
                          policy="memory", capabilities=[Capability.everything(mobilenet)] * 2)
-    for excess in re.findall(r"over by ([\d,]+) bytes \(limit", str(error.value)):
+    found = re.findall(r"over by [^(]*\(([\d,]+) bytes\), the limit", str(error.value))
+    assert found and "held by pins" not in str(error.value)
+    for excess in found:
         assert int(excess.replace(",", "")) < limit, "all on one device would be over by more"

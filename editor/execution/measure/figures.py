@@ -14,8 +14,8 @@ from editor.text import counted, human_bytes, human_seconds
 
 _FEW = 4
 """Most ops to name in one line."""
-_WIDE_PERCENT = 20
-"""Intervals that are wider to each side are given by their ends."""
+_WIDE_PERCENT, _SKEWED_PERCENT = 20, 2
+"""Intervals that are wider to each side, or reach farther to one side than to the other, are given by their ends."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Spread:
     def precision(self) -> str:
         """E.g. "95 % interval ±1.2 %"."""
         percent = self.margin * 100
-        if percent > _WIDE_PERCENT:  # no ± says where a skewed interval begins
+        reach = max(self.high - self.median, self.median - self.low) / self.median * 100 if self.median else 0.0
+        if percent > _WIDE_PERCENT or reach > percent + _SKEWED_PERCENT:  # no ± says where a skewed interval begins
             return f"95 % interval {human_seconds(self.low)} to {human_seconds(self.high)}"
         return f"95 % interval ±{percent:.{'2g' if percent < 10 else '0f'}} %"
 

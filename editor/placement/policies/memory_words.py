@@ -14,7 +14,7 @@ from editor.placement.policies.problem import Floats
 from editor.placement.policies.task import Task, reasons
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.minimal import minimal
-from editor.text import human_bytes
+from editor.text import counted, human_bytes
 
 _LARGEST = 3
 
@@ -82,13 +82,17 @@ def too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, close
     needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
     if needed > room:
         least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
-        lines.append(f"Its constants take {least}{int(needed):,} bytes, all devices together have {int(room):,}: "
-                     f"{int(needed - room):,} bytes too few.")
+        lines.append(f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
+                     f"{human_bytes(int(room))}: {_exact(needed - room)} too few.")
+    if held := len(constraints.pins) + len(constraints.ruled):
+        are = "is" if held == 1 else "are"
+        lines.append(f"{counted(held, 'op')} {are} held by pins or rules: with fewer of them it may fit.")
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     for d, name in enumerate(names):
         forced = float(size[only[:, d]].sum() / shrinkage[d])
         if forced > limits[d]:
-            lines.append(f"{name} is over by {int(forced - limits[d]):,} bytes with the ops that can only run there.")
+            lines.append(f"{name} is over by {_exact(forced - limits[d])} with the ops that can only run there"
+                         f"{', or are held there' if held else ''}.")
     if closest is None:
         own = " (in their own type)" if (shrinkage > 1).any() else ""
         lines.append(f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}.")
@@ -100,14 +104,20 @@ def too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, close
     return "\n".join(lines)
 
 
+def _exact(size: float) -> str:
+    """For a limit that is to be set anew."""
+    return f"{human_bytes(int(size))} ({int(size):,} bytes)"
+
+
 def _what_fills(closest: Excess, d: int, name: str, limit: float, ops: Bools, size: Floats) -> list[str]:
     """What a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
-    lines = [f"{name} is over by {int(closest.over[d]):,} bytes (limit {int(limit):,}): {memory.constants:,} of constants and "
-             f"{memory.peak - memory.constants:,} of tensors at once."]
+    lines = [f"{name} is over by {_exact(closest.over[d])}, the limit is {human_bytes(int(limit))}: "
+             f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
+             "once."]
     if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
         own = " (in their own type)" if closest.needed.devices[d].constants < size[ops].sum() else ""
         lines.append(f"Heaviest constants there{own}: {', '.join(constants)}.")
     if tensors := closest.needed.at_peak(d)[:_LARGEST]:
-        lines.append(f"Heaviest tensors there: {', '.join(f'{t.tensor} ({t.bytes:,} bytes, {t.kind})' for t in tensors)}.")
+        lines.append(f"Heaviest tensors there: {', '.join(f'{t.tensor} ({human_bytes(t.bytes)}, {t.kind})' for t in tensors)}.")
     return lines

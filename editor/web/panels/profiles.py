@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,18 @@ def _row(document: Document, number: int) -> html.Tr | None:
             "data-forget-profile": device.name, "aria-label": f"Forget the profile of {device.name}"}))
         figures = [
             html.Td(profile.origin or "on this machine"), html.Td(_stored(profile_path(graph, device))),
-            html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"), html.Td(human_seconds(profile.total)),
+            html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"), html.Td(_total(profile, keys)),
             html.Td(profile.overhead if profile.has_launch else "estimated"),
             html.Td("; ".join(profile.disturbances) or "—", className="lines")]
     name = html.Td([swatch(colours_of(document)[device.name]), device.name])
     return html.Tr([name, *figures, html.Td(actions, className="buttons")])
+
+
+def _total(profile: DeviceProfile, keys: Sequence[str]) -> str:
+    """Seconds of all ops; of those with a figure where some have none: a file's total may be that of another model."""
+    if profile.seconds.keys() >= set(keys):
+        return human_seconds(profile.total)
+    return f"{human_seconds(sum(profile.seconds.get(key, 0.0) for key in keys))} for these"
 
 
 def _put_back(name: str, earlier: DeviceProfile, stored: str) -> html.Button:
