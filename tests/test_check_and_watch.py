@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 import yaml
+import pytest
 from conftest import EXAMPLES, run
 
 import editor
@@ -19,7 +20,9 @@ from editor.runtimes.base import Capability
 TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
 
 
-def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: Path) -> None:
+def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # no profiles of other tests
     middle = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]][20:50]
     good = editor.partition(mobilenet, TWINS)
     bad = editor.partition(mobilenet, TWINS, pins=dict.fromkeys(middle, "B"),

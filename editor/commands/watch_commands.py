@@ -12,8 +12,8 @@ from pathlib import Path
 import editor
 from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
-from editor.execution.measure.prediction import costs_by_best_source
 from editor.files import file_state
+from editor.placement.chosen_costs import costs_of_plan
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
@@ -26,7 +26,7 @@ _COMMON = 0.1
 def check(options: argparse.Namespace) -> int:
     """Compares a plan with limits; exit status 1 when it exceeds one."""
     plan = editor.load_plan(options.plan)
-    costs, basis = costs_by_best_source(plan.placement)
+    costs, basis = costs_of_plan(plan.placement)
     values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
     limits: dict[str, float | None] = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
     if options.against:

@@ -20,7 +20,8 @@ from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
-from editor.placement.device_profile import basis_of, best_source, costs_of
+from editor.placement.chosen_costs import costs_of_plan, source_of_figures
+from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.wire_ways import ways_of
@@ -43,9 +44,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
         ExportError: the file holds no benchmark of this plan.
     """
     graph, division = placement.graph, placement.division
-    source = best_source(graph, placement.devices)
-    costs = costs_of(graph, placement.devices, source)
-    basis = basis_of(costs, source, placement.used_numbers)
+    costs, basis = costs_of_plan(placement)
     memory = placement.run_memory
     return {
         "format": "hetero-editor/report", "version": 1, "made_by": stamp,
@@ -83,7 +82,7 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
     """
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     flops, moved = op_flops(graph), op_bytes(graph)
-    source = best_source(graph, placement.devices)
+    source = source_of_figures(graph, placement.devices, placement.settings)
     costs = costs_of(graph, placement.devices, source)
     kinds = [basis_of(costs, source, [d]).kind for d in range(len(placement.devices))]
     text = io.StringIO()
@@ -232,8 +231,9 @@ def _layout(name: str, placement: Placement, ops: list[int], devices: list[str],
 
 
 def _source(placements: Iterable[Placement]) -> str:
-    """``measured`` where all devices of all layouts have a profile, so that the figures are comparable."""
-    return "measured" if all(best_source(p.graph, p.devices) == "measured" for p in placements) else "estimate"
+    """``measured`` where the figures of all layouts come from profiles, so that they are comparable."""
+    sources = {source_of_figures(p.graph, p.devices, p.settings) for p in placements}
+    return "estimate" if "estimate" in sources else "measured"
 
 
 def _sizes(define: Mapping[str, int]) -> list[str]:

@@ -21,8 +21,8 @@ from editor.graph.attribute_values import all_attribute_names
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
+from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import Costs
-from editor.placement.device_profile import best_source, costs_of
 from editor.placement.placement import Placement
 from editor.quantities import parse_bytes, parse_seconds
 
@@ -113,9 +113,8 @@ def _in_seconds_or_bytes(found: re.Match[str]) -> str:
 
 def _seconds(placement: Placement, costs: Callable[[], Costs] | None) -> Floats:
     """[op] seconds on its device."""
-    graph, devices = placement.graph, placement.devices
-    known = costs() if costs is not None else costs_of(graph, devices, best_source(graph, devices))
-    seconds: Floats = known.op[np.arange(len(graph)), placement.assignment.device]
+    known = costs() if costs is not None else costs_of_plan(placement)[0]
+    seconds: Floats = known.op[np.arange(len(placement.graph)), placement.assignment.device]
     return seconds
 
 

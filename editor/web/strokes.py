@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
+from editor.placement.chosen_costs import COST_POLICIES
 from editor.placement.device_profile import best_source, costs_of, forget_profile, put_back_profile
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules
@@ -14,7 +15,7 @@ from editor.web.device_fields import FIELDS, RUNS_ON, changed_entry, shown, with
 from editor.web.validation import RELOAD, require
 from editor.web.view import op_costs
 from editor.workspace.document import Document, Refusal
-from editor.workspace.layouts import COST_POLICIES, Layout, differing
+from editor.workspace.layouts import Layout, differing
 
 if TYPE_CHECKING:
     from editor.web.app_state import AppState

@@ -13,6 +13,7 @@ from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colou
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
+from editor.placement.chosen_costs import chosen_costs, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
 from editor.placement.placement import Placement, Settings
@@ -21,7 +22,7 @@ from editor.web.drawing.elements import visible_ops
 from editor.web.messages import Scale, View
 from editor.web.rule_rows import rules_data
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout, chosen_costs
+from editor.workspace.layouts import Layout
 
 
 class Figures(TypedDict):
@@ -125,8 +126,7 @@ def _costs(document: Document) -> _Known:
     profiles = tuple(modified(profile_path(graph, device)) for device in devices)
     known, chosen = _known.get(document), chosen_costs(document.placement.settings)
     if known is None or (known.devices, known.profiles, known.chosen) != (devices, profiles, chosen):
-        best = best_source(graph, devices) if any(profiles) else "estimate"
-        source = "estimate" if chosen == "estimate" else best
+        source = source_of_figures(graph, devices, document.placement.settings) if any(profiles) else "estimate"
         known = _known[document] = _Known(devices, profiles, chosen, source, costs_of(graph, devices, source))
     return known
 
@@ -152,7 +152,7 @@ def layout_costs(document: Document, layout: Layout) -> tuple[Costs, Basis]:
         known = _costs(document)
         return known.costs, basis_of(known.costs, known.source, used)
     graph, devices = document.graph, layout.placement.devices
-    source = "estimate" if chosen_costs(document.placement.settings) == "estimate" else best_source(graph, devices)
+    source = source_of_figures(graph, devices, document.placement.settings)
     costs = costs_of(graph, devices, source)
     return costs, basis_of(costs, source, used)
 

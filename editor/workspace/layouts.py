@@ -11,8 +11,8 @@ import numpy as np
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 from editor.placement.choices import PRESENT
+from editor.placement.chosen_costs import source_of_figures
 from editor.placement.costs import Costs
-from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.workspace.decisions import first_decisions, identity, settings_of
 
@@ -32,9 +32,6 @@ READY_MADE: dict[str, Settings] = {
 OF_OTHER_TOOLS = tuple(READY_MADE)[:3]
 WITHIN_MEMORY: dict[str, Settings] = {"least latency within memory": Settings("memory")}
 """The same, where a device has a limit."""
-
-COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
-"""Policies that decide by costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +111,7 @@ def ready_made_settings(now: Placement) -> dict[str, Settings]:
 
     With the costs of the plan: estimates where those were chosen, else measured ones where profiles exist.
     """
-    source = "estimate" if chosen_costs(now.settings) == "estimate" else best_source(now.graph, now.devices)
+    source = source_of_figures(now.graph, now.devices, now.settings)
     within = WITHIN_MEMORY if any(d.memory is not None for d in now.devices) else {}
     made = READY_MADE | within | _on_one_device(now)
     return {name: _with_costs(settings, source) for name, settings in made.items()}
@@ -130,11 +127,6 @@ def _on_one_device(now: Placement) -> dict[str, Settings]:
     able = now.constraints.able[~now.graph.op_is_constant]
     return {f"all on {device.name}": Settings("priority", {"first": device.name})
             for d, device in enumerate(now.devices) if able[:, d].all() and device.slowdown <= 1}
-
-
-def chosen_costs(settings: Settings) -> str:
-    """The costs that were chosen, or that a policy decides by; "" where neither is."""
-    return str(settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else ""))
 
 
 def _with_costs(settings: Settings, source: str) -> Settings:

@@ -12,7 +12,8 @@ from typing import Any
 from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
 from editor.kinds import Basis
-from editor.placement.device_profile import basis_of, best_source, costs_of
+from editor.placement.chosen_costs import costs_of_plan
+from editor.placement.device_profile import best_source
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.base import Capability
 from editor.workspace.layouts import figures
@@ -110,8 +111,8 @@ def at_sizes(now: Placement, sizes: Sequence[Mapping[str, int]], load: Load, pro
             progress(len(found), len(sizes), size_words(chosen))
         try:
             graph, answers = load(define)
-            source = best_source(graph, now.devices)
-            placement = solve(graph, now.devices, with_known_costs(now.settings, source), answers, should_stop)
+            settings = with_known_costs(now.settings, best_source(graph, now.devices))
+            placement = solve(graph, now.devices, settings, answers, should_stop)
         except EditorError as error:
             if should_stop():
                 raise Cancelled from None
@@ -119,11 +120,11 @@ def at_sizes(now: Placement, sizes: Sequence[Mapping[str, int]], load: Load, pro
             continue
         if should_stop():
             raise Cancelled
-        costs = costs_of(graph, now.devices, source)
+        costs, basis = costs_of_plan(placement)
         placed = [graph.op_keys[op] for op in placement.placed_ops.tolist()]
         there = placement.affinity
         moved = sum(1 for key in placed if key in device and device[key] != there[key])
-        found.append(AtSizes(define, figures(placement, costs), moved, basis_of(costs, source, placement.used_numbers), ""))
+        found.append(AtSizes(define, figures(placement, costs), moved, basis, ""))
     return found
 
 

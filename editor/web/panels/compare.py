@@ -13,6 +13,7 @@ from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
 from editor.placement.choices import PRESENT
+from editor.placement.chosen_costs import COST_POLICIES
 from editor.placement.hints import Hint
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
@@ -21,7 +22,7 @@ from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import COST_POLICIES, Layout, differing, figures, same_plan, twins_of
+from editor.workspace.layouts import Layout, differing, figures, same_plan, twins_of
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
