@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import onnx
-import yaml
 import pytest
+import yaml
 from conftest import EXAMPLES, run
 
 import editor

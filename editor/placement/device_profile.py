@@ -150,6 +150,22 @@ def forget_profile(graph: Graph, device: Device) -> None:
         profile_path(graph, device).replace(earlier_path(graph, device))
 
 
+def follow_renamed(graph: Graph, before: Sequence[Device], after: Sequence[Device], renamed: Mapping[str, str]) -> None:
+    """Gives planned devices their profile under their new name: it was stored under the old one.
+
+    Args:
+        graph: the model.
+        before: the table with the old names.
+        after: the table with the new ones.
+        renamed: old name -> new name.
+    """
+    new = {d.name: d for d in after}
+    for device in before:
+        profile, now = load_profile(graph, device), new.get(renamed.get(device.name, ""))
+        if profile is not None and now is not None and load_profile(graph, now) is None:
+            save_profile(graph, now, profile)
+
+
 def put_back_profile(graph: Graph, device: Device) -> bool:
     """Takes the profile before the present one, which can be put back in turn; returns whether there was one."""
     now, before = profile_path(graph, device), earlier_path(graph, device)

@@ -19,7 +19,7 @@ from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
-from editor.placement.device_profile import best_source
+from editor.placement.device_profile import best_source, follow_renamed
 from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
@@ -241,9 +241,8 @@ class Document:
             if sorted(names) != sorted(by_name):
                 raise PinError(f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}")
             if list(names) != [d.name for d in self.devices]:
-                decisions = dict(self._decisions)
-                decisions["devices"] = [dict(by_name[name].entry) for name in names]
-                self._apply(" > ".join(names), decisions)
+                entries = [dict(by_name[name].entry) for name in names]
+                self._apply(" > ".join(names), self._decisions | {"devices": entries})
 
     @_on_latest
     def set_devices(self, entries: Sequence[Mapping[str, Any]], renamed: Mapping[str, str] | None = None) -> int:
@@ -271,6 +270,7 @@ class Document:
             decisions = with_new_names(self._decisions, renamed) | {"devices": plain, "pins": kept,
                                                                      "forced": sorted(forced & set(kept))}
             what = changed_devices(self.devices, devices)
+            follow_renamed(self.graph, self.devices, devices, renamed)
             if decisions["options"].get("costs") == "measured" and best_source(self.graph, devices) != "measured":
                 decisions["options"] = {**decisions["options"], "costs": "estimate"}  # another device has another profile
                 what += "; costs are estimates until it is profiled"
@@ -296,8 +296,8 @@ class Document:
             decisions = dict(self._decisions)
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
-                option_text = ", ".join(str(value) for value in options.values())
-                self._apply(f"{policy}{f' ({option_text})' if option_text else ''}, {subgraphs} subgraphs", decisions | wanted)
+                chosen = ", ".join(value for value in options.values() if isinstance(value, str))
+                self._apply(f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs", decisions | wanted)
 
     @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:

@@ -11,6 +11,7 @@ from conftest import write_dag
 import editor
 from editor.devices.table import load_devices, parse_devices
 from editor.errors import EditorError
+from editor.placement.device_profile import DeviceProfile, load_profile, save_profile
 from editor.placement.rules import parse_rules
 from editor.web.device_fields import changed_entry, with_device
 from editor.workspace.decisions import first_decisions
@@ -46,6 +47,22 @@ def test_pins_rules_and_options_follow_a_device_that_is_renamed(document: Docume
     assert gone == 0 and set(settings.pins.values()) == {"A53"} and devices_of_ops(document) == ["A53", "A53", "Hailo"]
     assert [rule.to for rule in settings.rules] == ["A53"] and settings.policy_options["first"] == "Hailo"
     assert document.undo() and set(document.placement.settings.pins.values()) == {"CPU"}
+
+
+def test_a_planned_device_that_is_renamed_keeps_its_profile(
+        document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures became estimates without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    keys = document.graph.op_keys
+    profile = DeviceProfile("NPU", 3e-3, dict.fromkeys(keys, 1e-3), {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1, origin="a board")
+    npu = document.devices[0]
+    assert npu.planned
+    save_profile(document.graph, npu, profile)
+    document.set_devices([{**TABLE[0], "name": "Hailo"}, TABLE[1]], {"NPU": "Hailo"})
+    assert load_profile(document.graph, document.devices[0]) == profile == load_profile(document.graph, npu)
+    with pytest.raises(EditorError):
+        document.set_devices([{**TABLE[0], "name": "CPU"}, TABLE[1]], {"Hailo": "CPU"})
+    assert load_profile(document.graph, document.devices[1]) is None, "a refused name takes no profile along"
 
 
 def test_a_second_gpu_is_another_one() -> None:

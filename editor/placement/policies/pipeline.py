@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,12 +57,14 @@ def stages(task: Task) -> Assignment | None:
     if label is None:
         return None
     device[placed] = label
+    wanted = set(label.tolist())
     if np.isfinite(limits).any():
         fitting = _within(task, problem, device, limits, shrinkage)
         device = device if fitting is None else fitting
+    full = [constraints.devices[d].name for d in sorted(wanted - set(device[placed].tolist()))]
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
-    return Assignment(device, _reasons(task, device), load, bound, busiest_name(problem), costs.estimated)
+    return Assignment(device, _reasons(task, device, full), load, bound, busiest_name(problem), costs.estimated)
 
 
 def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats) -> Ints | None:
@@ -107,15 +109,23 @@ def _no_stages(task: Task) -> str:
             "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device")
 
 
-def _reasons(task: Task, device: Ints) -> Callable[[int], str]:
-    """Op -> the stage that it is in: stages are balanced as a whole, whatever is fastest for a single op."""
+def _reasons(task: Task, device: Ints, full: Sequence[str]) -> Callable[[int], str]:
+    """Op -> the stage that it is in: stages are balanced as a whole, whatever is fastest for a single op.
+
+    Args:
+        task: what was to be placed.
+        device: [op] where it is.
+        full: devices that would have a stage, and whose memory is too small for the tensors of one.
+    """
+    no_room = f"; there is no room for a stage and its tensors on {' and '.join(full)}" if full else ""
     stages = list(dict.fromkeys(device[task.placed].tolist()))
 
     def because(op: int) -> str:
         chosen = int(device[op])
         if chosen not in stages or len(stages) == 1:
-            return "one stage holds the whole model"
-        return f"in stage {stages.index(chosen) + 1} of {len(stages)}, one after the other, which share the load evenly"
+            return f"one stage holds the whole model{no_room}"
+        number = stages.index(chosen) + 1
+        return f"in stage {number} of {len(stages)}, one after the other, which share the load evenly{no_room}"
     return because
 
 
