@@ -377,6 +377,12 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         assert message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app") and not message["bad"]
         figures = figures_of(document)
         assert figures["basis"].kind is Kind.PREDICTION and figures["predicted"] == document.placement.assignment.objective  # type: ignore[union-attr]
+        assert "choose" not in message["text"] and "another model" not in message["text"]
+        document.set_automatic("optimal", {}, "minimal")  # by estimates
+        few = "op,us\n" + f"{document.graph.op_keys[int(document.graph.order[-1])]},5\n" + "elsewhere,9\n"
+        message = _import(state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id)
+        assert message["bad"] and "of another model? In the tab Benchmark the profile before" in message["text"]
+        assert "choose “Costs: from a profile” to go by it" in message["text"]
         damaged = _import(state, "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(), "npu.csv", document.id)
         assert damaged["bad"] and "line 2: 'x' is not a time" in damaged["text"]
     finally:

@@ -22,6 +22,11 @@ from editor.text import counted
 from editor.web.app_state import AppState
 from editor.web.messages import Message, Rules, Simple
 from editor.web.panels.notice import notice
+from editor.web.view import costs_value, has_profile
+from editor.workspace.document import Document
+
+_OF_THIS_MODEL = 0.5
+"""Share of a file's time that belongs to ops of the model, below which it is probably of another one."""
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -63,7 +68,7 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
         try:
             document = state.document(document_id)
             if times_in(path) is not None:
-                return _profile_message(document.import_profile(path, date.today()), filename)
+                return _profile_message(document, document.import_profile(path, date.today()), filename)
             report = document.import_affinities(path, filename)
         except EditorError as error:
             return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
@@ -73,12 +78,16 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
     return {"text": "\n".join(lines), "bad": bool(report.problems)}
 
 
-def _profile_message(report: ProfileReport, filename: str) -> Message:
+def _profile_message(document: Document, report: ProfileReport, filename: str) -> Message:
     """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
-    problems = report.problems(6)
-    # What the file has beyond the ops, and notes on how it was measured, are no fault.
-    return {"text": "\n".join([f"Profile of {report.device} from {filename}: {report.text}", *problems]),
-            "bad": bool(report.without)}
+    lines = [f"Profile of {report.device} from {filename}: {report.text}", *report.problems(6)]
+    if report.share < _OF_THIS_MODEL:
+        lines.insert(1, "Is this file of another model? In the tab Benchmark the profile before it can be put back.")
+    if costs_value(document) == "estimate":
+        lines.append("Figures are estimates as before: choose “Costs: from a profile” to go by it." if has_profile(document) else
+                     "Figures are estimates until the devices of this machine are profiled, too.")
+    # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are no fault.
+    return {"text": "\n".join(lines), "bad": report.share < _OF_THIS_MODEL}
 
 
 def uploaded(contents: str) -> bytes:
