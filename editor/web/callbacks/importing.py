@@ -84,8 +84,8 @@ def _profile_message(document: Document, report: ProfileReport, filename: str) -
     if report.share < _OF_THIS_MODEL:
         lines.insert(1, "Is this file of another model? In the tab Benchmark the profile before it can be put back.")
     if costs_value(document) == "estimate":
-        lines.append("Figures are estimates as before: choose “Costs: from a profile” to go by it." if has_profile(document) else
-                     "Figures are estimates until the devices of this machine are profiled, too.")
+        lines.append("Figures are estimates as before: choose “Costs: from a profile” to go by it." if has_profile(document)
+                     else "Figures are estimates until the devices of this machine are profiled, too.")
     # What the file has beyond the ops, ops that keep an estimate, and notes on how it was measured, are no fault.
     return {"text": "\n".join(lines), "bad": report.share < _OF_THIS_MODEL}
 
