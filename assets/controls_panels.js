@@ -9,9 +9,10 @@
   /** @type {(() => void)[]} */
   const waiting = [];
   window.heteroGraphShown = () => {
-    graphShown = true;
-    window.heteroScripts("after-graph");
-    for (const show of waiting.splice(0)) show();
+    window.heteroScripts("after-graph").then(() => {
+      graphShown = true;
+      for (const show of waiting.splice(0)) show();
+    });
   };
 
   function useGraphShown() {

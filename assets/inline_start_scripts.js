@@ -37,7 +37,7 @@
         (each) =>
           new Promise((done) => {
             document.body.append(
-              Object.assign(document.createElement("script"), { src: each.getAttribute("src"), onload: done }),
+              Object.assign(document.createElement("script"), { src: each.getAttribute("src"), onload: done, onerror: done }),
             );
           }),
       ),

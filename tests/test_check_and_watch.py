@@ -55,6 +55,9 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
     told = run("check", str(tmp_path / "small.json"), "--within-memory")
     assert told.returncode == 1 and "it has 1 MB: TOO MUCH" in told.stdout and not told.stderr
     assert run("check", str(tmp_path / "good.json"), "--within-memory").returncode == 0
+    editor.partition(mobilenet, [{**TWINS[0], "memory": "1GB"}]).save(tmp_path / "roomy.json")
+    told = run("check", str(tmp_path / "roomy.json"), "--within-memory")
+    assert told.returncode == 0 and "memory of A: " in told.stdout and "it has 1 GB\n" in told.stdout
     assert "is no time" in run("check", str(tmp_path / "bad.json"), "--max-latency", "soon").stderr
     done = run("import", str(tmp_path / "good.json"), str(tmp_path / "bad.json"), "--out", str(tmp_path / "new.json"))
     assert done.returncode == 0 and "100 ops pinned" in done.stdout

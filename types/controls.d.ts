@@ -53,6 +53,17 @@ declare namespace Controls {
     className?: string;
   }
 
+  interface AddressProps extends Common {
+    pathname?: string;
+  }
+
+  interface LinkProps extends Common {
+    children: unknown;
+    href: string;
+    className?: string;
+    title?: string;
+  }
+
   interface CheckboxProps extends Common {
     checked?: boolean;
     label: string;

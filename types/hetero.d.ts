@@ -420,6 +420,7 @@ interface Window {
   };
   dash_component_api: { stringifyId(id: Controls.Id): string };
   hetero_controls: Record<string, (props: never) => unknown>;
+  dash_core_components?: Record<string, unknown>;
   dash_cytoscape?: { Cytoscape: { defaultProps: { wheelSensitivity?: number } } };
   dash_ag_grid: { AgGrid(props: never): unknown; getApi(id: string): GridApi };
   // biome-ignore lint/suspicious/noExplicitAny: the tables call them with whatever they show

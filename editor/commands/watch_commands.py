@@ -58,9 +58,12 @@ def check(options: argparse.Namespace) -> int:
         print(f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}")
         if options.within_memory and all(d.memory is None for d in plan.devices):
             print("memory: no device of the table has a limit, so nothing was checked")
-        for name, (peak, there) in over.items():
-            print(f"memory of {name}: {human_bytes(peak)}, it has {human_bytes(there)}"
-                  f"{': TOO MUCH' if options.within_memory else ' (--within-memory makes this an error)'}")
+        for device in plan.devices:
+            if device.memory is not None and (options.within_memory or device.name in over):
+                said = "" if device.name not in over else (
+                    ": TOO MUCH" if options.within_memory else " (--within-memory makes this an error)")
+                peak = human_bytes(plan.run_memory.peaks[device.name])
+                print(f"memory of {device.name}: {peak}, it has {human_bytes(device.memory)}{said}")
         if unknown:
             print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
     return 1 if worse else 0

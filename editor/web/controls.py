@@ -76,6 +76,24 @@ class Several(_Control):
         "id", "value", "changes", "data", "label", "placeholder", "search", "className"]
 
 
+class Store(_Control):
+    """``data`` that the page and callbacks tell each other, and that nobody sees."""
+
+    _prop_names: ClassVar[list[str]] = ["id", "data"]
+
+
+class Address(_Control):
+    """The address of the page: ``pathname``."""
+
+    _prop_names: ClassVar[list[str]] = ["id", "pathname"]
+
+
+class Link(_Control):
+    """To another page, without loading everything anew: ``href``."""
+
+    _prop_names: ClassVar[list[str]] = ["children", "id", "href", "className", "title"]
+
+
 class Later(_Control):
     """What comes once the graph is on the screen, because the first stroke does not need it."""
 

@@ -15,9 +15,10 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 
 _SCRIPT = re.compile(r'<script src="([^"]+)"></script>')
-_LATER = {"after-graph": "/polyfill@", "tables": "/dash_ag_grid/"}
-"""Scripts that wait, by what they wait for: that the graph is on the screen, or the first table. The first is what browsers of
-before 2020 lack, and Plotly asks for; it also replaces parts that every browser has by slower ones."""
+_LATER = {"after-graph": ("/polyfill@", "/dash_core_components"), "tables": ("/dash_ag_grid/",)}
+"""Scripts that wait, by what they wait for: that the graph is on the screen, or the first table. The polyfill is what browsers
+of before 2020 lack, and Plotly asks for; it also replaces parts that every browser has by slower ones. Charts, uploads and
+downloads are Dash's core components."""
 _NEVER = "/dash_table/"
 """Dash's own tables, which no page has."""
 BUNDLED = r"^inline_|\.(js|css)$"
@@ -74,10 +75,11 @@ class Bundles:
             scripts: the elements that Dash would put into its page.
         """
         addresses = [address for address in _SCRIPT.findall(scripts) if _NEVER not in address]
-        now = [a for a in addresses if not any(part in a for part in _LATER.values())]
-        later = {name: "".join(_element(a) for a in addresses if part in a) for name, part in _LATER.items()}
+        later = {name: [a for a in addresses if any(part in a for part in parts)] for name, parts in _LATER.items()}
+        now = [a for a in addresses if not any(a in each for each in later.values())]
         return ("".join(map(_element, [*now, self.scripts.address])) + _SCRIPT.sub("", scripts),
-                "".join(f'<template id="scripts-{name}">{elements}</template>' for name, elements in later.items()))
+                "".join(f'<template id="scripts-{name}">{"".join(map(_element, each))}</template>'
+                        for name, each in later.items()))
 
 
 def _element(address: str) -> str:

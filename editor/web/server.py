@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
-from dash import Dash, dcc, html
+from dash import Dash, html
 from fastapi import HTTPException
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from plotly.io.json import to_json_plotly
@@ -24,6 +24,7 @@ from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
+from editor.web import controls
 from editor.web.access import Access
 from editor.web.app_state import AppState
 from editor.web.callback_gate import CallbackGate
@@ -117,7 +118,7 @@ def create_app(state: AppState) -> Dash:
     app.script_hashes = {_hash(script) for hook in app._hooks.get_hooks("index") for script in _INLINE.findall(hook(_INDEX))}
     app.index_string = _INDEX
     app.renderer = "new DashRenderer({ layout_post: (layout) => window.hetero.placeFirstPage(layout) });"
-    app.layout = html.Div([dcc.Location(id="url", refresh="callback-nav"), dcc.Store(id="scheme"),
+    app.layout = html.Div([controls.Address(id="url"), controls.Store(id="scheme"),
                            html.Div(html.Div("Opening …", className="empty"), id="page")])
     opening.register(app, state)
     comparing.register(app, state)

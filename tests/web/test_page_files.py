@@ -14,6 +14,8 @@ OF_DASH = ('<script src="/_dash-component-suites/dash/deps/polyfill@7.min.js"></
            '<script src="/_dash-component-suites/dash/deps/react@18.min.js"></script>\n'
            '<script src="/_dash-component-suites/dash_ag_grid/dash_ag_grid.min.js"></script>'
            '<script src="/_dash-component-suites/dash/dash_table/bundle.js"></script>'
+           '<script src="/_dash-component-suites/dash/dcc/dash_core_components.js"></script>'
+           '<script src="/_dash-component-suites/dash/dcc/dash_core_components-shared.js"></script>'
            '<script>var inline = 1;</script>')
 
 
@@ -21,9 +23,11 @@ def test_a_page_starts_with_dash_s_scripts_and_then_ours_but_not_with_those_of_t
     bundles = Bundles(resource_dir("assets"))
     now, later = bundles.divide(OF_DASH)
     assert re.findall(r'src="([^"]+)"', now) == ["/_dash-component-suites/dash/deps/react@18.min.js", bundles.scripts.address]
-    waiting = dict(re.findall(r'<template id="scripts-([a-z-]+)"><script src="([^"]+)"></script></template>', later))
-    assert waiting == {"after-graph": "/_dash-component-suites/dash/deps/polyfill@7.min.js",
-                       "tables": "/_dash-component-suites/dash_ag_grid/dash_ag_grid.min.js"}
+    waiting = {name: re.findall(r'<script src="/_dash-component-suites/([^"]+)"></script>', scripts)
+               for name, scripts in re.findall(r'<template id="scripts-([a-z-]+)">(.*?)</template>', later)}
+    assert waiting == {"after-graph": ["dash/deps/polyfill@7.min.js", "dash/dcc/dash_core_components.js",
+                                       "dash/dcc/dash_core_components-shared.js"],
+                       "tables": ["dash_ag_grid/dash_ag_grid.min.js"]}
     assert "<script>var inline = 1;</script>" in now, "Dash's own lines stay"
 
 

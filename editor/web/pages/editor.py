@@ -34,24 +34,21 @@ from editor.workspace.document import Document
 
 DETAILS = [{"value": "ops", "label": "Every op"}, {"value": "blocks", "label": "Blocks"},
            {"value": "subgraphs", "label": "Subgraphs"}]
+_TOLD = ("strokes", "next-stroke", "confirmed", "selection", "cancel-change", "change-cancelled", "applied", "linked",
+         "ribbon-drawn", "bench-stream", "detail-request", "map-request", "map-data", "drawn", "panes-request",
+         "panes-data", "comparison-request", "layout-remove", "hover-request", "search-request", "search-results",
+         "resized", "resized-gone")
+"""What the page and callbacks tell each other, empty at first."""
 
 
 def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
     """Everything there is to see of a document; ``options`` are those of its last measurement."""
     return html.Div([
-        dcc.Store(id="doc", data=document.id), dcc.Store(id="view", data=view_of(document)),
-        dcc.Store(id="strokes"), dcc.Store(id="next-stroke"), dcc.Store(id="confirmed"), dcc.Store(id="selection"),
-        dcc.Store(id="cancel-change"), dcc.Store(id="change-cancelled"),
-        dcc.Store(id="applied"), dcc.Store(id="linked"),
-        dcc.Store(id="ribbon", data=ribbon), dcc.Store(id="ribbon-drawn"),
-        dcc.Store(id="bench-stream"), dcc.Store(id="detail", data=first_detail(document.graph)), dcc.Store(id="detail-request"),
-        dcc.Store(id="map-request"), dcc.Store(id="map-data"), dcc.Store(id="drawn"),
-        dcc.Store(id="panes-request"), dcc.Store(id="panes-data"), dcc.Store(id="comparison-request"),
-        dcc.Store(id="layout-remove"),
-        dcc.Store(id="hover-request"), dcc.Store(id="search-request"), dcc.Store(id="search-results"),
-        dcc.Store(id="resized"), dcc.Store(id="resized-gone"),
-        dcc.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
-        dcc.Download(id="download"),
+        controls.Store(id="doc", data=document.id), controls.Store(id="view", data=view_of(document)),
+        controls.Store(id="ribbon", data=ribbon), controls.Store(id="detail", data=first_detail(document.graph)),
+        controls.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
+        *(controls.Store(id=name) for name in _TOLD),
+        controls.Later(dcc.Download(id="download")),
         html.Div(id="live", className="unseen", role="status"), html.Div(id="connection", hidden=True, role="alert"),
         _header(document),
         tools_panel(document),
@@ -82,7 +79,7 @@ def _palette() -> html.Div:
 def _header(document: Document) -> html.Header:
     graph = document.graph
     return html.Header([
-        dcc.Link(plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")), href="/open",
+        controls.Link(plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")), href="/open",
                  className="home", title="Open another model"),
         html.Div([html.H1(document.title, className="model-name"),
                   html.Div([html.Span(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"),

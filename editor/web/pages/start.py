@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 
 from editor.devices.discovery import available_devices, names_here, unusable_runtimes
 from editor.devices.table import are_names
@@ -48,7 +48,8 @@ def start_page(state: AppState, request: OpenRequest | None = None, error: str =
     data = None if request is None else {"path": request.path, "devices": request.devices,
                                          "define": dict(request.define)}
     return html.Div([
-        dcc.Store(id="request", data=data), dcc.Store(id="opened"), dcc.Store(id="uploaded"), dcc.Store(id="gone"),
+        controls.Store(id="request", data=data), controls.Store(id="opened"), controls.Store(id="uploaded"),
+        controls.Store(id="gone"),
         html.Header([html.Span([html.Span(className="logo"), html.Span("Hetero Editor", className="brand")],
                                className="home"),
                      html.Span(className="spring"),
@@ -113,7 +114,7 @@ def _recent(state: AppState) -> list[Any]:
         return [html.H2("Recent", className="heading"), problem(str(error), "Earlier work cannot be listed")]
     if not records:
         return []
-    rows = [dcc.Link([_picture(state, r), html.B(r.title),
+    rows = [controls.Link([_picture(state, r), html.B(r.title),
                       html.Span(f" {' '.join((_device_names(state, r), size_words(r.define)))} ", className="recent-devices"),
                       html.Span(f" {r.model}", className="recent-path"),
                       html.Span(r.updated[:16].replace("T", " ") + " UTC", className="recent-time")],

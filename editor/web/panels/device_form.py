@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from dash import dcc, html
+from dash import html
 
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
@@ -43,7 +43,7 @@ def device_form_panel(document: Document) -> html.Div:
         html.Div([html.Span(id="device-refused"), controls.Button("Put back what is in use", id="device-restore")],
                  className="refused"),
         html.Div(device_forms(document), id="device-forms"),
-        dcc.Store(id="device-forms-table", data=[shown(d) for d in document.devices]),
+        controls.Store(id="device-forms-table", data=[shown(d) for d in document.devices]),
         html.Div(controls.Select(id="device-add", data=choices(), width=320, value=None, placeholder="Add a device …",
                                  **{"aria-label": "Add a device"}), className="bench-controls"),
     ], className="bench")
