@@ -3,7 +3,7 @@
 (() => {
   "use strict";
 
-  const { createElement: h, useEffect } = React;
+  const { createElement: h, useEffect, useRef } = React;
 
   const MOVED = "hetero-moved";
 
@@ -11,8 +11,12 @@
 
   /** @param {Controls.AddressProps} props */
   function Address({ pathname, setProps }) {
+    const told = useRef(""); // what comes back of it is no wish to go there
     useEffect(() => {
-      const tell = () => setProps({ pathname: window.location.pathname });
+      const tell = () => {
+        told.current = window.location.pathname;
+        setProps({ pathname: told.current });
+      };
       for (const event of ["popstate", MOVED]) window.addEventListener(event, tell);
       tell();
       return () => {
@@ -20,7 +24,10 @@
       };
     }, []);
     useEffect(() => {
-      if (pathname && pathname !== window.location.pathname) window.history.pushState({}, "", pathname);
+      if (pathname && pathname !== told.current && pathname !== window.location.pathname) {
+        told.current = pathname;
+        window.history.pushState({}, "", pathname);
+      }
       return undefined;
     }, [pathname]);
     return null;
@@ -43,5 +50,6 @@
 
   /* Dash asks every component of its layout what it keeps between visits, those that are drawn later too: these keep nothing. Their
      own script replaces this (`_LATER` in `editor/web/page_files.py`). */
-  window.dash_core_components ??= { Download: {}, Graph: {}, Upload: {} };
+  const nothing = () => null;
+  window.dash_core_components ??= { Download: nothing, Graph: nothing, Upload: nothing };
 })();

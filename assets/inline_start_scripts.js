@@ -36,9 +36,12 @@
       [...waiting.content.querySelectorAll("script")].map(
         (each) =>
           new Promise((done) => {
-            document.body.append(
-              Object.assign(document.createElement("script"), { src: each.getAttribute("src"), onload: done, onerror: done }),
-            );
+            const onerror = () => {
+              delete fetched[name]; // it is asked for again
+              done(undefined);
+            };
+            const src = each.getAttribute("src");
+            document.body.append(Object.assign(document.createElement("script"), { src, onload: done, onerror }));
           }),
       ),
     );

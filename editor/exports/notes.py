@@ -12,7 +12,7 @@ from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, provider
 from editor.runtimes.registry import runtime_of
 
 _TOOLS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-_BY_ONNX_RUNTIME, _BY_OPENVINO = frozenset({"onnxruntime", "split"}), frozenset({"openvino"})
+_BY_ONNX_RUNTIME, _BY_OPENVINO, _BY_TVM = frozenset({"onnxruntime", "split"}), frozenset({"openvino"}), frozenset({"tvm"})
 """Formats by what runs their files."""
 _IN_ONE_SESSION = frozenset({"onnxruntime"})
 _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
@@ -22,7 +22,8 @@ _GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
 def export_notes(placement: Placement, form: str) -> list[str]:
     """What the files do not keep of the plan; nothing where the format is not for a runtime."""
     used = [d for d in placement.devices if placement.op_counts[d.name]]
-    return [*_unknown(used, form), *_merged(used, form), *_precisions(used, form), *(tvm_notes(used) if form == "tvm" else [])]
+    notes = [*_unknown(used, form), *_merged(used, form), *_precisions(used, form)]
+    return notes + (tvm_notes(used) if form in _BY_TVM else [])
 
 
 def _unknown(used: Sequence[Device], form: str) -> list[str]:

@@ -21,7 +21,10 @@ def chosen_costs(settings: Settings) -> str:
 
 
 def source_of_figures(graph: Graph, devices: Sequence[Device], settings: Settings) -> str:
-    """``measured`` (by profiles) or ``estimate``, on the page, in reports and on the command line alike."""
+    """``measured`` (by profiles) or ``estimate``, on the page, in reports and on the command line alike.
+
+    Only what ran is compared with the best costs that are known (`editor.execution.measure.prediction`).
+    """
     return "estimate" if chosen_costs(settings) == "estimate" else best_source(graph, devices)
 
 

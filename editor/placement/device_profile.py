@@ -162,7 +162,7 @@ def follow_renamed(graph: Graph, before: Sequence[Device], after: Sequence[Devic
     new = {d.name: d for d in after}
     for device in before:
         profile, now = load_profile(graph, device), new.get(renamed.get(device.name, ""))
-        if profile is not None and now is not None and load_profile(graph, now) is None:
+        if profile is not None and now is not None and device.planned and now.planned:
             save_profile(graph, now, profile)
 
 

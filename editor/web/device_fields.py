@@ -19,7 +19,7 @@ FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "
           "properties", "wireType", *OP_LISTS)
 """Keys of all fields; bandwidth and latency are those of the link."""
 
-_BARE = {"memory": (1e4, "16 MB"), "peakCompute": (1e6, "4 TFLOPS"), "peakDramBw": (1e6, "900 GB/s"),
+_BARE = {"memory": (1e6, "16 MB"), "peakCompute": (1e6, "4 TFLOPS"), "peakDramBw": (1e6, "900 GB/s"),
          "bandwidth": (1e6, "12 GB/s")}
 """Key -> the number below which one without a unit is surely meant in another unit, and how that is written."""
 

@@ -19,6 +19,7 @@ from editor.runtimes.base import Capability
 from editor.workspace.layouts import figures
 
 MOST_SIZES = 24
+_TOO_MANY = f"combinations of sizes; at most {MOST_SIZES} can be compared at once"
 _FORM = "sequence=128,512 batch=1,8, or in sets that go together: total=128 past=127; total=256 past=255"
 Load = Callable[[Mapping[str, int]], tuple[Graph, Sequence[Capability] | None]]
 """The model with its inputs at these sizes, and what the devices can run of it (None: the runtimes are asked)."""
@@ -60,22 +61,20 @@ def parse_sizes(text: str) -> list[dict[str, int]]:
                 raise EditorError(f"{word[:60]!r}: sizes are written as {_FORM}")
             sizes[match[1]] = [int(size) for size in match[2].split(",")]
         if sizes:
-            found += combinations(sizes, MOST_SIZES - len(found))
+            count = math.prod(len(set(each)) for each in sizes.values())
+            if count > MOST_SIZES:
+                raise EditorError(f"{count} {_TOO_MANY}")
+            found += [each for each in combinations(sizes) if each not in found]
     if not found:
         raise EditorError(f"no sizes: write them as {_FORM}")
-    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+    if len(found) > MOST_SIZES:
+        raise EditorError(f"{len(found)} {_TOO_MANY}")
+    return found
 
 
-def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SIZES) -> list[dict[str, int]]:
-    """Every combination of sizes of some dimensions.
-
-    Raises:
-        EditorError: there are more than ``most`` of them.
-    """
+def combinations(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Every combination of sizes of some dimensions."""
     different = [list(dict.fromkeys(each)) for each in sizes.values()]
-    count = math.prod(map(len, different))
-    if count > most:
-        raise EditorError(f"{count + MOST_SIZES - most} combinations of sizes; at most {MOST_SIZES} can be compared at once")
     return [dict(zip(sizes, values, strict=True)) for values in itertools.product(*different)]
 
 

@@ -18,6 +18,7 @@ from conftest import EXAMPLES, GOLDEN, ODDITIES
 import editor
 from editor.exports.colours import DEVICE_COLOURS, subgraph_colours, text_colour
 from editor.exports.dot import affinity_dot, subgraphs_dot
+from editor.exports.notes import export_notes
 from editor.exports.render import render
 from editor.graph.graph import Graph
 
@@ -209,3 +210,16 @@ def test_an_export_that_does_not_keep_the_split_says_so(mobilenet: Graph, tmp_pa
         plan.export("openvino", tmp_path / "openvino")
     with pytest.warns(UserWarning, match="it runs the ops of A on CPUExecutionProvider"):
         plan.export("split", tmp_path / "split")
+
+
+def test_split_and_tvm_say_what_they_do_with_a_device_that_they_do_not_have(mobilenet: Graph) -> None:
+    """An NPU's ops went to the processor without a word."""
+    table = [{"name": "NPU", "preset": "hailo8"}, {"name": "CPU"}]
+    placement = editor.partition(mobilenet, table).placement
+    assert placement.op_counts["NPU"] > 0
+    assert export_notes(placement, "split") == [
+        "these files are run by ONNX Runtime: it runs the ops of NPU on CPUExecutionProvider"]
+    assert export_notes(placement, "tvm") == [
+        "TVM's target for the ops of NPU is llvm, which is the processor: give the device a property `target`"]
+    chosen = editor.partition(mobilenet, [{**table[0], "properties": {"target": "cuda"}}, table[1]]).placement
+    assert export_notes(chosen, "tvm") == []

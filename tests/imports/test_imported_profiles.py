@@ -28,7 +28,7 @@ from editor.imports.layer_names import OpNames
 from editor.imports.profile_files import read_times, times_in
 from editor.kinds import Kind
 from editor.placement.costs import estimate
-from editor.placement.device_profile import basis_of, best_source, costs_of, load_profile
+from editor.placement.device_profile import basis_of, best_source, costs_of, earlier_path, forget_profile, load_profile
 from editor.web.app_state import AppState
 from editor.web.callbacks.importing import _import
 from editor.web.open_request import OpenRequest
@@ -382,6 +382,10 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         few = "op,us\n" + f"{document.graph.op_keys[int(document.graph.order[-1])]},5\n" + "elsewhere,9\n"
         message = _import(state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id)
         assert message["bad"] and "of another model? In the tab Benchmark the profile before" in message["text"]
+        forget_profile(document.graph, document.devices[0])
+        earlier_path(document.graph, document.devices[0]).unlink()
+        first = _import(state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id)
+        assert "In the tab Benchmark it can be forgotten" in first["text"], "there is nothing to put back"
         assert "choose “Costs: from a profile” to go by it" in message["text"]
         damaged = _import(state, "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(), "npu.csv", document.id)
         assert damaged["bad"] and "line 2: 'x' is not a time" in damaged["text"]

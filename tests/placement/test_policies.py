@@ -268,6 +268,18 @@ def test_stages_fit_where_a_device_without_a_limit_can_take_the_rest(sequence: i
     assert all(m.peak <= m.limit for m in plan.run_memory.devices if m.limit is not None)
 
 
+def test_a_small_device_more_does_not_push_stages_off_a_larger_one(mobilenet: Graph) -> None:
+    """All went to the CPU, nine times slower, and the larger device was said to have no room."""
+    gpu, npu = {"name": "GPU", "memory": "12 MB"}, {"name": "NPU", "memory": "1 MB"}
+    able = [Capability.everything(mobilenet)]
+    two = editor.partition(mobilenet, [gpu, {"name": "CPU"}], policy="pipeline", capabilities=able * 2)
+    three = editor.partition(mobilenet, [gpu, npu, {"name": "CPU"}], policy="pipeline", capabilities=able * 3)
+    assert two.placement.op_counts["GPU"] > 50
+    assert three.placement.assignment.objective <= 1.01 * two.placement.assignment.objective  # type: ignore[operator]
+    assert all(m.peak <= m.limit for m in three.run_memory.devices if m.limit is not None)
+    assert "on GPU" not in three.why(mobilenet.op_keys[int(mobilenet.order[-1])]).because
+
+
 def test_throughput_is_no_worse_than_the_pipeline_and_works_without_contiguous_stages(mobilenet: Graph) -> None:
     found = {}
     for policy, options in (("pipeline", {}), ("optimal", {"objective": "throughput"})):

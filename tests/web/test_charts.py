@@ -56,5 +56,7 @@ def test_only_plans_that_ran_on_a_stand_in_are_called_estimates() -> None:
     assert [trace.name for trace in figure.data if trace.type == "scatter"] == [
         "all on ORT", "planned (estimate)", "unsplit on OV"]
     assert figure.layout.annotations[0].text == "Latency, ms"
+    (bars,) = [trace for trace in figure.data if trace.type == "bar"]
+    assert set(bars.text) == {"all on ORT: 10.00", "planned: 20.00 (estimate)"}
     alone = live_figure([planned], ["ORT"], COLOURS, "light")
     assert alone.data[0].name == "this plan (estimate)" and alone.layout.annotations[0].text == "Latency, ms (estimate)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,12 @@ def test_a_planned_device_that_is_renamed_keeps_its_profile(
     save_profile(document.graph, npu, profile)
     document.set_devices([{**TABLE[0], "name": "Hailo"}, TABLE[1]], {"NPU": "Hailo"})
     assert load_profile(document.graph, document.devices[0]) == profile == load_profile(document.graph, npu)
+    newer = replace(profile, total=5e-3)
+    save_profile(document.graph, document.devices[0], newer)
+    document.set_devices(TABLE, {"Hailo": "NPU"})
+    assert load_profile(document.graph, document.devices[0]) == newer, "not the one that it had under this name before"
     with pytest.raises(EditorError):
-        document.set_devices([{**TABLE[0], "name": "CPU"}, TABLE[1]], {"Hailo": "CPU"})
+        document.set_devices([{**TABLE[0], "name": "CPU"}, TABLE[1]], {"NPU": "CPU"})
     assert load_profile(document.graph, document.devices[1]) is None, "a refused name takes no profile along"
 
 

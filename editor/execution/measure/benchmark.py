@@ -261,6 +261,7 @@ class Benchmark:
         begin, narrow, rounds = perf_counter(), 0, 0
         while narrow < _NARROW_CHECKS and any(
                 c.busy_seconds < self.seconds * (1 if rounds >= MIN_ROUNDS else _MOST_OVERTIME) for c in active):
+            self._watch.look()
             for contender in active:
                 self._check_stop()
                 self._saturate(contender, perf_counter() - begin)

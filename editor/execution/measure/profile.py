@@ -25,7 +25,7 @@ from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitte
 from editor.execution.measure.statistics import MachineWatch
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
-from editor.placement.device_profile import DeviceProfile, completed, load_profile, save_profile
+from editor.placement.device_profile import DeviceProfile, completed, load_profile, profile_path, save_profile
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value, run_to_end
 from editor.runtimes.profiling import enough_runs
@@ -106,10 +106,13 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
 
         result |= profile_there(graph, devices, seconds, threads, report)
     by_name = {d.name: d for d in devices}
+    stored: dict[Path, tuple[Device, DeviceProfile]] = {}  # devices of one provider have one profile, and one before it
     for name, profile in result.items():
         if not isinstance(profile, str):
             result[name] = whole = completed(graph, profile, load_profile(graph, by_name[name]))
-            save_profile(graph, by_name[name], whole)
+            stored[profile_path(graph, by_name[name])] = by_name[name], whole
+    for device, profile in stored.values():
+        save_profile(graph, device, profile)
     return {d.name: result[d.name] for d in devices if d.name in result}
 
 

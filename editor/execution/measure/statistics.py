@@ -107,7 +107,7 @@ def uneven(looks: Sequence[float]) -> str:
     if len(looks) < _FEWEST_LOOKS:
         return ""
     fast, slow = np.quantile(looks, [0.1, 0.9])
-    return f"the processor was up to {slow / fast:.2g} times as slow at times" if slow > _UNEVEN * fast else ""
+    return f"the processor was {slow / fast:.1f} times as slow at times" if slow > _UNEVEN * fast else ""
 
 
 class MachineWatch:

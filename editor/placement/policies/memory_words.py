@@ -84,7 +84,8 @@ def too_large(task: Task, size: Floats, limits: Floats, shrinkage: Floats, close
         least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
         lines.append(f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
                      f"{human_bytes(int(room))}: {_exact(needed - room)} too few.")
-    if held := len(constraints.pins) + len(constraints.ruled):
+    held = len(constraints.pins) + len(constraints.ruled)
+    if held and needed <= room and len(names) > 1:
         are = "is" if held == 1 else "are"
         lines.append(f"{counted(held, 'op')} {are} held by pins or rules: with fewer of them it may fit.")
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]

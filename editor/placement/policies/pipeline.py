@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from editor.errors import EditorError
+from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import processors
 from editor.placement.device_memory import weight_bytes, weight_shrinkage
@@ -18,7 +19,7 @@ from editor.placement.run_memory import run_memory
 from editor.placement.subgraphs.minimal import minimal
 from editor.text import counted, human_bytes
 
-_ROUNDS, _STEP = 8, 4
+_ROUNDS, _STEP = 6, 4
 """Of fewer weights for a device whose tensors do not fit beside them, each at least a fourth of those before."""
 _MAX_NODES = 360
 """Larger graphs are first merged into this many blocks of about equal time."""
@@ -49,7 +50,9 @@ def stages(task: Task) -> Assignment | None:
     limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     room = limits * shrinkage
-    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, room, size, processors(constraints.devices))
+    too_large = op_bytes(constraints.graph)[:, np.newaxis] > limits  # by itself, whatever else is there
+    problem = Problem.of(constraints.graph, costs, _without(constraints.allowed, too_large), placed, room, size,
+                         processors(constraints.devices))
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
         return Assignment(device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated)
@@ -57,35 +60,37 @@ def stages(task: Task) -> Assignment | None:
     if label is None:
         return None
     device[placed] = label
-    wanted = set(label.tolist())
+    left_out: tuple[str, ...] = ()
     if np.isfinite(limits).any():
-        fitting = _within(task, problem, device, limits, shrinkage)
-        device = device if fitting is None else fitting
-    full = [constraints.devices[d].name for d in sorted(wanted - set(device[placed].tolist()))]
+        device, left_out = _within(task, problem, device, limits, shrinkage)
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
-    return Assignment(device, _reasons(task, device, full), load, bound, busiest_name(problem), costs.estimated)
+    return Assignment(device, _reasons(task, device, left_out), load, bound, busiest_name(problem), costs.estimated)
 
 
-def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats) -> Ints | None:
-    """[op] device of stages whose weights and tensors fit, from stages whose weights do; None where none are found.
+def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats) -> tuple[Ints, tuple[str, ...]]:
+    """[op] device of stages whose weights and tensors fit, from stages whose weights do; and devices that were left out for it.
 
-    Devices that are over their limit get fewer weights, and those that never fit are left out.
+    Devices that are over their limit get fewer weights; where that does not help, the one with the least memory is left out,
+    and the others have all their room again. Where no stages fit, those whose weights do are given.
     """
     tried, room, allowed = device.copy(), limits * shrinkage, problem.allowed
-    for number in range(_ROUNDS * 2):
+    left_out: list[int] = []
+    for number in range(_ROUNDS * int(np.isfinite(limits).sum()) + 1):
         over = _excess(task, tried, limits)
         if (over <= 0).all():
-            return tried
-        if number < _ROUNDS:
-            room = np.where(over > 0, np.maximum(room - over * shrinkage, room / _STEP), room)
-        else:
-            allowed = _without(allowed, over > 0)
+            return tried, tuple(task.constraints.devices[d].name for d in left_out)
+        room = np.where(over > 0, np.maximum(room - over * shrinkage, room / _STEP), room)
+        if number % _ROUNDS == _ROUNDS - 1:
+            inside = [d for d in np.flatnonzero(np.isfinite(limits)).tolist() if d not in left_out]
+            left_out.append(min(inside, key=lambda d: (float(limits[d]), -d)))
+            allowed = _without(problem.allowed, np.isin(np.arange(len(limits)), left_out))
+            room = limits * shrinkage
         fewer = best_stages(replace(problem, capacity=room, allowed=allowed))
         if fewer is None:
             break
         tried[task.placed] = fewer
-    return None
+    return device, ()
 
 
 def _without(allowed: Bools, full: Bools) -> Bools:
@@ -109,15 +114,15 @@ def _no_stages(task: Task) -> str:
             "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device")
 
 
-def _reasons(task: Task, device: Ints, full: Sequence[str]) -> Callable[[int], str]:
+def _reasons(task: Task, device: Ints, left_out: Sequence[str]) -> Callable[[int], str]:
     """Op -> the stage that it is in: stages are balanced as a whole, whatever is fastest for a single op.
 
     Args:
         task: what was to be placed.
         device: [op] where it is.
-        full: devices that would have a stage, and whose memory is too small for the tensors of one.
+        left_out: devices whose memory was too small for the tensors of a stage beside its weights.
     """
-    no_room = f"; there is no room for a stage and its tensors on {' and '.join(full)}" if full else ""
+    no_room = f"; no stage was found whose tensors fit on {' and '.join(left_out)}" if left_out else ""
     stages = list(dict.fromkeys(device[task.placed].tolist()))
 
     def because(op: int) -> str:

@@ -17,6 +17,7 @@ from editor.errors import EditorError
 from editor.files import safe_stem
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
+from editor.placement.device_profile import earlier_profile
 from editor.placement.rules import parse_rules_text
 from editor.text import counted
 from editor.web.app_state import AppState
@@ -82,7 +83,9 @@ def _profile_message(document: Document, report: ProfileReport, filename: str) -
     """What a profile from elsewhere covers; figures follow it from now on, where the costs are those of profiles."""
     lines = [f"Profile of {report.device} from {filename}: {report.text}", *report.problems(6)]
     if report.share < _OF_THIS_MODEL:
-        lines.insert(1, "Is this file of another model? In the tab Benchmark the profile before it can be put back.")
+        device = next(d for d in document.devices if d.name == report.device)
+        way = "the profile before it can be put back" if earlier_profile(document.graph, device) else "it can be forgotten"
+        lines.insert(1, f"Is this file of another model? In the tab Benchmark {way}.")
     if costs_value(document) == "estimate":
         lines.append("Figures are estimates as before: choose “Costs: from a profile” to go by it." if has_profile(document)
                      else "Figures are estimates until the devices of this machine are profiled, too.")

@@ -70,10 +70,11 @@ def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[st
     rows = [(name, medians.get(name) or float(np.median([_height(s) for s in mine])))
             for (base, name), mine in by_name.items() if not base]
     unit = next((_unit(s) for mine in by_name.values() for s in mine), "ms")
+    estimated = {name for (_, name), mine in by_name.items() if mine[0]["estimated"]}
     rows.sort(key=lambda row: row[1] if unit != "ms" else -row[1])  # the best is drawn last, on top
     figure.add_trace(go.Bar(x=[value for _, value in rows], y=[name for name, _ in rows], orientation="h", showlegend=False,
                             marker={"color": [colours[name] for name, _ in rows]},
-                            text=[f"{name}: {value:.2f}" for name, value in rows],
+                            text=[f"{name}: {value:.2f}{_ESTIMATE * (name in estimated)}" for name, value in rows],
                             textposition="inside", insidetextanchor="start",
                             hovertemplate=f"%{{y}}: %{{x:.3f}} {unit}<extra></extra>"), 1, 2)
     figure.layout.annotations[1].text = f"Median{'' if medians else ' so far'}, {unit}"

@@ -43,11 +43,12 @@ def _row(document: Document, number: int) -> html.Tr | None:
         return None
     able = document.placement.constraints.able[:, number] & ~graph.op_is_constant
     keys = [graph.op_keys[op] for op in np.flatnonzero(able).tolist()]
-    actions = [_put_back(device.name, earlier, _stored(earlier_path(graph, device)))] if earlier is not None else []
+    actions = [_put_back(device.name, earlier, _stored(earlier_path(graph, device)), _total(earlier, keys))] if earlier else []
     if profile is None:
         figures = [html.Td("none now", colSpan=6, className="hint")]
     else:
-        actions.append(html.Button("×", className="mini", title=f"Forget the profile of {device.name}", **{
+        actions.append(html.Button("×", className="mini", title=f"Forget the profile of {device.name}"
+                                   f"{'; the one before it goes' if earlier else ''}", **{
             "data-forget-profile": device.name, "aria-label": f"Forget the profile of {device.name}"}))
         figures = [
             html.Td(profile.origin or "on this machine"), html.Td(_stored(profile_path(graph, device))),
@@ -65,12 +66,12 @@ def _total(profile: DeviceProfile, keys: Sequence[str]) -> str:
     return f"{human_seconds(sum(profile.seconds.get(key, 0.0) for key in keys))} for these"
 
 
-def _put_back(name: str, earlier: DeviceProfile, stored: str) -> html.Button:
+def _put_back(name: str, earlier: DeviceProfile, stored: str, total: str) -> html.Button:
     where = f"from {earlier.origin}, " if earlier.origin else ""
     noisy = ", noisy" if earlier.disturbances else ""
     return html.Button("Put back", className="tool small", **{
         "data-put-back-profile": name, "aria-label": f"Put back the earlier profile of {name}",
-        "title": f"The profile before: {where}stored {stored}, all ops {human_seconds(earlier.total)}{noisy}"})
+        "title": f"The profile before: {where}stored {stored}, {total}{noisy}"})
 
 
 def _stored(path: Path) -> str:
