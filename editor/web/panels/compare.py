@@ -49,7 +49,7 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
         return []
     example = _example_sizes(define)
     return [html.H3("Several sizes of the inputs"),
-            html.Div([controls.Field(id="sizes-list", placeholder=example, width=320, **{"aria-label": "Sizes to compare"}),
+            html.Div([controls.Field(id="sizes-list", placeholder=example, width=460, **{"aria-label": "Sizes to compare"}),
                       controls.Button("Compare sizes", id="sizes-compare"),
                       html.Span("The decisions of this plan, solved again at each size.", className="hint")],
                      className="bench-controls"),
