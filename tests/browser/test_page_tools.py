@@ -297,14 +297,7 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
 
 def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fresh: Page) -> None:
     page = fresh
-    page.click("role=tab[name=Benchmark]")
-    page.fill("#bench-seconds", "0.5")
-    page.select_option("#costs", "measured")
-    page.get_by_role("button", name="Profile now").click()
-    expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
-    expect(page.locator("#status")).to_contain_text("prediction from profile")
-    tab(page, "Compare")
-    tab(page, "Fallbacks")
+    tab(page, "Fallbacks")  # by estimates: whether a repaint saves time by a profile depends on the machine
     page.click("#hints-start")
     hint = page.locator("[data-hint]").first
     expect(hint).to_be_enabled(timeout=30_000)
@@ -314,6 +307,14 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
     page.keyboard.press("Control+z")
     wait_for_figure(page, "pins", 0)
     expect(hint).to_be_enabled()
+    page.click("role=tab[name=Benchmark]")
+    page.fill("#bench-seconds", "0.5")
+    page.select_option("#costs", "measured")
+    page.get_by_role("button", name="Profile now").click()
+    expect(page.locator("#bench-text")).to_contain_text("Profiled.", timeout=180_000)
+    expect(page.locator("#status")).to_contain_text("prediction from profile")
+    tab(page, "Fallbacks")
+    expect(page.locator("#hints-outdated")).to_be_visible()
     tab(page, "Benchmark")
     rows = page.locator("#profiles-table tbody tr")
     expect(rows).to_have_count(3)
