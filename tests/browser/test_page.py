@@ -12,7 +12,7 @@ import pytest
 from conftest import EXAMPLES, ODDITIES
 from onnx import TensorProto, helper, numpy_helper
 from pages import Server, act, figure, fills, node_at, ready, until, wait_for_figure
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 
 def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
@@ -472,3 +472,40 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     page.click("role=tab[name=Fallbacks]")
     page.click("#hints-start")
     expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"))
+
+
+def test_links_and_the_way_back_and_forward_change_the_page_and_its_address(fresh: Page, server: Server) -> None:
+    page, document = fresh, fresh.url.partition("#")[0]
+    page.get_by_role("link", name="Hetero Editor").click()
+    expect(page.locator("#start")).to_be_visible()
+    assert page.url == f"{server.url}/open"
+    page.go_back()
+    expect(page.locator("#fallbacks")).not_to_be_empty()
+    assert page.url.partition("#")[0] == document
+    page.go_forward()
+    expect(page.locator("#start")).to_be_visible()
+    page.locator(f".recent[href='{document.removeprefix(server.url)}']").click()
+    expect(page.locator("#fallbacks")).not_to_be_empty()
+    assert page.url.partition("#")[0] == document
+    page.go_back()
+    expect(page.locator("#start")).to_be_visible()
+
+
+def test_a_script_that_could_not_be_loaded_is_asked_for_again(browser: BrowserContext, fresh: Page) -> None:
+    page = browser.new_page()
+    asked: list[str] = []
+
+    def refuse_the_first(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.abort()
+        else:
+            route.continue_()
+    page.route(re.compile("/dash_ag_grid/"), refuse_the_first)
+    page.goto(fresh.url)
+    expect(page.locator("#fallbacks")).not_to_be_empty()
+    page.evaluate("heteroScripts('tables')")  # waits for the answer
+    assert len(asked) == 1
+    page.click("role=tab[name=Subgraphs]")
+    expect(page.locator("#subgraphs .ag-row").first).to_be_visible()
+    page.close()
