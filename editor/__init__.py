@@ -8,6 +8,10 @@
 Names are imported when they are first used: whoever needs one of them does not wait for all.
 """
 
+from editor import startup
+
+startup.prepare()  # before any other import
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -20,6 +20,7 @@ from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
 from editor.quantities import parse_bytes
+from editor.startup import protect_children
 
 Command = Callable[[argparse.Namespace], int]
 _UNSUPERVISED = frozenset({"plan_commands.devices", "watch_commands.watch", "worker_commands.worker",
@@ -32,6 +33,8 @@ _NO_SCHEDULER = frozenset({"worker_commands.worker"})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status: 0 done, 1 the input is at fault, 2 usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        protect_children()
     if given[:1] == ["open"]:
         from editor.web.launch import main as launch
 

@@ -128,6 +128,18 @@ def copy_atomic(source: Path, target: Path) -> Path:
     return target
 
 
+def inside(folder: Path, name: str) -> Path:
+    """The path of a file below a folder, by its name there.
+
+    Raises:
+        EditorError: the path leads out of the folder, by ``..``, as an absolute path or through a link.
+    """
+    target = folder / name
+    if ".." in target.parts or target.is_symlink() or not target.parent.resolve().is_relative_to(folder.resolve()):
+        raise EditorError(f"{name!r}: leads out of the folder {folder}")
+    return target
+
+
 def cache_folder(name: str = "") -> Path:
     """The editor's folder below the user's cache, or a folder in it; whoever writes there creates it."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -20,7 +20,6 @@ import pickle
 import resource
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from editor import limits
 from editor.errors import EditorError, LimitError
 from editor.files import file_state
+from editor.startup import python_command
 
 if TYPE_CHECKING:  # importing it would delay the start
     from multiprocessing.connection import Connection
@@ -168,7 +168,7 @@ class ChildProcess:
         root = str(Path(__file__).resolve().parents[1])
         code = f"import sys; sys.path.insert(0, {root!r}); from editor.killable import serve; serve({other.fileno()})"
         # Python's own output would go between the lines of the host's.
-        self._process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[other.fileno()], stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(python_command(code), pass_fds=[other.fileno()], stdin=subprocess.DEVNULL,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if silent else None)
         other.close()
 

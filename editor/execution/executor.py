@@ -19,8 +19,8 @@ from editor.execution.compile.step import Step
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
 from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
 from editor.execution.ort_optimized.optimized_cut import optimized_submodels
+from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph
-from editor.graph.model_file import weights_problem
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import (

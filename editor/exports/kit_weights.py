@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import IO
 
 from onnx import ModelProto, TensorProto, numpy_helper
-from onnx.external_data_helper import load_external_data_for_tensor
 
 from editor.errors import ExportError
+from editor.graph.external_data import entry_of, is_external, load_tensor
 
 _INLINE = 1024
 """Bytes up to which values stay in the model: runtimes need shapes while they load it."""
@@ -68,10 +68,8 @@ class WeightsFile:
 
     def _move(self, tensor: TensorProto) -> None:
         if tensor.data_type == TensorProto.STRING or not (tensor.name in self._places or self._is_large(tensor)):
-            if tensor.data_location == TensorProto.EXTERNAL:
-                load_external_data_for_tensor(tensor, str(self._folder))
-                tensor.data_location = TensorProto.DEFAULT
-                del tensor.external_data[:]
+            if is_external(tensor):
+                load_tensor(tensor, self._folder)
             return
         if tensor.name not in self._places:
             self._places[tensor.name] = self._write(self._values(tensor))
@@ -83,16 +81,16 @@ class WeightsFile:
 
     @staticmethod
     def _is_large(tensor: TensorProto) -> bool:
-        if tensor.data_location == TensorProto.EXTERNAL:
-            length = next((e.value for e in tensor.external_data if e.key == "length"), "")
+        if is_external(tensor):
+            length = entry_of(tensor, "length")
             return not length.isdigit() or int(length) > _INLINE
         return bool(tensor.ByteSize() > _INLINE)
 
     def _values(self, tensor: TensorProto) -> bytes:
-        if tensor.data_location == TensorProto.EXTERNAL:
+        if is_external(tensor):
             whole = TensorProto()
             whole.CopyFrom(tensor)
-            load_external_data_for_tensor(whole, str(self._folder))
+            load_tensor(whole, self._folder)
             return bytes(whole.raw_data)
         if tensor.raw_data:
             return bytes(tensor.raw_data)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from editor.errors import ExportError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.exports.stamp import stamp_model
-from editor.files import copy_atomic, write_atomic
+from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.bodies import op_reads
+from editor.graph.external_data import locations_of, weights_problem
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model, weights_problem
+from editor.graph.model_file import read_model
 
 ONNX_RUNTIME_IR = 13
 """Newest IR version that ONNX Runtime 1.31 reads."""
@@ -39,7 +39,7 @@ def copied_bytes(graph: Graph) -> int:
     Raises:
         ExportError: as ``open_copy``.
     """
-    files = {graph.folder / location for location in _locations(open_copy(graph).graph.initializer)}
+    files = [graph.folder / location for location in locations_of(open_copy(graph))]
     return sum(path.stat().st_size for path in (graph.path, *files))
 
 
@@ -86,13 +86,8 @@ def write_model(model: ModelProto, graph: Graph, path: Path, stamp: str = "") ->
         raise ExportError(f"{path}: that is the model itself; choose another folder")
     stamp_model(model, stamp)
     weights = []
-    for location in sorted(set(_locations(model.graph.initializer))):
-        source, target = graph.folder / location, path.parent / location
-        if not (target.exists() and source.samefile(target)):
-            weights.append(copy_atomic(source, target))
+    for location in locations_of(model):
+        source, beside = graph.folder / location, path.parent / location
+        if not (beside.exists() and source.samefile(beside)):
+            weights.append(copy_atomic(source, inside(path.parent, location)))
     return [write_atomic(path, model.SerializeToString(deterministic=True)), *weights]
-
-
-def _locations(tensors: Iterable[TensorProto]) -> list[str]:
-    return [entry.value for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL
-            for entry in tensor.external_data if entry.key == "location"]

@@ -6,8 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from onnx import ModelProto, TensorProto
-from onnx.external_data_helper import convert_model_to_external_data, load_external_data_for_model, write_external_data_tensors
+from onnx import ModelProto
+from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError
 from editor.execution.compile.cut import Cutter, cut, missing_types
@@ -16,6 +16,7 @@ from editor.exports.notes import export_notes
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
 from editor.files import json_text, write_atomic
+from editor.graph.external_data import load_external_data
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
 
@@ -64,9 +65,7 @@ def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) ->
     model = ModelProto()
     model.CopyFrom(source)
     stamp_model(model, stamp)
-    large = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
-    if large:
-        load_external_data_for_model(model, str(folder))
+    load_external_data(model, folder)
     if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")

@@ -14,9 +14,10 @@ from editor.files import file_state
 from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
 from editor.graph.constants import constant_ops, read_by
+from editor.graph.external_data import external_data_folder, missing_data
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
-from editor.graph.model_file import drop_weights, external_data_folder, file_sha256, missing_data, read_model
+from editor.graph.model_file import drop_weights, file_sha256, read_model
 from editor.graph.model_notes import note_on_missing, note_on_sizes
 from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain

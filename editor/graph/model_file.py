@@ -7,17 +7,17 @@ tensors from the parsed model and keeps their dims and types.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from editor import limits
 from editor.errors import ModelError
 from editor.graph.bodies import bodies_of
+from editor.graph.external_data import all_tensors, check_external_data
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
@@ -25,10 +25,6 @@ MAX_OPSET = 1000
 """Versions above it are no versions; OpenVINO would look through all of them."""
 _KEEP_TENSOR_BYTES = 8192
 _ALWAYS_ALLOWED_RANK = 8
-_MAX_LOCATION = 1024
-"""Characters of the path of external data."""
-_LINK_SECONDS = 3.0
-"""The longest that an import by another runtime keeps a second name of a data file."""
 
 _LOOKS_LIKE = (
     (b"\x1f\x8b", "gzip-compressed data; unpack it first (gunzip)"),
@@ -62,7 +58,7 @@ def read_model(path: str | Path) -> ModelProto:
     _check_values(model, path)
     _check_names(model, path)
     _check_functions(model, path)
-    _check_external_data(model, path)
+    check_external_data(model, path)
     return model
 
 
@@ -95,7 +91,7 @@ def _check_values(model: ModelProto, path: Path) -> None:
             limits.check_count(f"{path}: tensor {value.name!r}", "rank", len(dims), "dimensions")
         for name in (value.name, *(dim.dim_param for dim in dims)):
             _check_text(name, path)
-    for tensor in _tensors(model):
+    for tensor in all_tensors(model):
         if len(tensor.dims) > _ALWAYS_ALLOWED_RANK:
             limits.check_count(f"{path}: tensor {tensor.name!r}", "rank", len(tensor.dims), "dimensions")
         _check_text(tensor.name, path)
@@ -161,130 +157,6 @@ def drop_weights(model: ModelProto) -> None:
                     tensor.ClearField(field)  # type: ignore[arg-type]
 
 
-def external_data_folder(model: ModelProto, path: Path) -> Path:
-    """The folder to which the external data of a model is relative, after ``read_model``.
-
-    It is the folder of the resolved file, or the folder of the symbolic link ``path`` where the data is only there.
-    """
-    target_folder, link_folder = path.resolve().parent, path.absolute().parent.resolve()
-    if target_folder == link_folder:
-        return target_folder
-    files = [location for tensor in _external_tensors(model) if (location := _entries(tensor).get("location"))]
-    only_beside_link = files and not _links(target_folder / files[0]) and _links(link_folder / files[0])
-    return link_folder if only_beside_link else target_folder
-
-
-def missing_data(model: ModelProto, path: Path) -> list[str]:
-    """Files of weights that the model refers to and that are not there, or not whole; with how much of them there is."""
-    folder = external_data_folder(model, path)
-    ends: dict[str, int] = {}
-    for tensor in _external_tensors(model):
-        location = _entries(tensor).get("location", "")
-        ends[location] = max(ends.get(location, 0), _end_of(tensor))
-    return [problem for location, end in ends.items() if (problem := _missing_of(folder / location, location, end))]
-
-
-def weights_problem(model: ModelProto, path: Path) -> str:
-    """Says which weights of a model are not there; "" where all are."""
-    missing = missing_data(model, path)
-    if not missing:
-        return ""
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return f"the weights in {missing[0]}{others} are not here; put the file beside the model, or upload its folder"
-
-
-def _missing_of(file: Path, location: str, end: int) -> str:
-    if not _links(file):
-        return location
-    size = file.stat().st_size
-    return f"{location} (cut short: {size:,} of {end:,} bytes)" if file.is_file() and size < end else ""
-
-
-def _end_of(tensor: TensorProto) -> int:
-    """Bytes of its file that a tensor needs, from the beginning; 0 where they cannot be told."""
-    entries = _entries(tensor)
-    try:
-        offset = int(entries.get("offset") or 0)
-        return offset + int(entries["length"]) if entries.get("length") else offset
-    except ValueError:
-        return 0
-
-
-def _check_external_data(model: ModelProto, path: Path) -> None:
-    """Refuses external data outside the model's folder, and resolves the symbolic links of model caches.
-
-    Caches store a model and its data as links to files of other names in one folder. Runtimes refuse links that point
-    outside the model's folder, so such locations are replaced by their targets.
-    """
-    _check_locations(model, path)
-    folder = external_data_folder(model, path)
-    target_folder = path.resolve().parent
-    for tensor in _external_tensors(model):
-        entries = _entries(tensor)
-        location = entries.get("location", "")
-        problem, target = "", (folder / location).resolve()
-        if not location:
-            problem = "has no location"
-        elif "://" in location:
-            problem = f"points to a network address ({location})"
-        elif Path(location).is_absolute() or not (
-                target.is_relative_to(folder) or (".." not in Path(location).parts and target.is_relative_to(target_folder))):
-            problem = f"points outside the model's folder ({location})"
-        elif target == path.resolve():
-            problem = "points at the model file itself"
-        elif _stays_linked(target):  # `onnx` refuses it too
-            problem = f"is a hard link to a file that is elsewhere too ({location}); put a copy of it in its place"
-        problem = problem or _bad_numbers(entries)
-        if problem:
-            raise ModelError(f"{path}: external data of tensor {tensor.name!r} {problem}")
-        if not target.is_relative_to(folder):
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    entry.value = str(target.relative_to(target_folder))
-
-
-def _check_locations(model: ModelProto, path: Path) -> None:
-    """Refuses what no file system takes."""
-    for tensor in _external_tensors(model):
-        for location in (entry.value for entry in tensor.external_data):
-            if not isinstance(location, str) or "\0" in location or len(location) > _MAX_LOCATION:
-                raise ModelError(f"{path}: external data of tensor {tensor.name!r} has a location that is no path")
-
-
-def _stays_linked(path: Path) -> bool:
-    """Whether a file has a second name, and keeps it: another editor that imports the model gives it one for a moment."""
-    end = time.monotonic() + _LINK_SECONDS
-    while _links(path) > 1:
-        if time.monotonic() > end:
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def _links(path: Path) -> int:
-    """Number of names that a file has; 0 when it is not there."""
-    try:
-        return path.stat().st_nlink
-    except OSError:
-        return 0
-
-
-def _external_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    return (tensor for tensor in _tensors(model) if tensor.data_location == TensorProto.EXTERNAL)
-
-
-def _entries(tensor: TensorProto) -> dict[str, str]:
-    return {entry.key: entry.value for entry in tensor.external_data}
-
-
-def _bad_numbers(entries: dict[str, str]) -> str:
-    for key in ("offset", "length"):
-        value = entries.get(key, "0")
-        if not value.isascii() or not value.isdigit() or len(value) > 18:
-            return f"has the {key} {value!r}, which is not a size in bytes"
-    return ""
-
-
 def _read_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
@@ -318,16 +190,3 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
     for node in graph.node:
         for body in bodies_of(node):
             yield from _graphs(body)
-
-
-def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    for graph in _graphs(model.graph):
-        yield from graph.initializer
-        for sparse in graph.sparse_initializer:
-            yield sparse.values
-            yield sparse.indices
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto
-from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
+from editor.graph.external_data import load_external_data
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value, summarize_error
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.values import to_numpy
@@ -52,7 +52,7 @@ class LoadedModelRuntime(RuntimeDefaults):
         try:
             model = ModelProto()
             model.CopyFrom(submodel.model)
-            load_external_data_for_model(model, str(submodel.folder))
+            load_external_data(model, submodel.folder)
             return _LoadedModel(self.load(model, submodel, device), f"{submodel.label} on {device.name}: {self.title}")
         except Exception as error:  # whatever a runtime raises is its reason
             raise ExecutionError(f"{submodel.label} on {device.name}: {self.title}: {summarize_error(error)}") from error

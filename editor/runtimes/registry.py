@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions
 
 from editor import killable
 from editor.devices.device import Device
@@ -20,6 +20,7 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
 from editor.runtimes.base import API_VERSION, Capability, Runtime
+from editor.startup import installed_folders
 
 ENTRY_POINTS = "hetero_editor.runtimes"
 STAND_IN = "CPU"
@@ -62,7 +63,7 @@ def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
     """Runtimes of other packages by name, and those that cannot be loaded."""
     found: dict[str, Runtime] = {}
     failed: list[UnusableRuntime] = []
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+    for point in _entry_points():
         try:
             runtime = _load(point)
         except Exception as error:  # noqa: BLE001  # code of others may raise anything while it is imported
@@ -73,6 +74,15 @@ def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
         else:
             found[runtime.name] = runtime
     return found, tuple(failed)
+
+
+def _entry_points() -> list[EntryPoint]:
+    """The entry points of installed distributions, by name; what lies in the current folder is not installed."""
+    by_name: dict[str, EntryPoint] = {}
+    for distribution in distributions(path=[*installed_folders()]):
+        for point in distribution.entry_points.select(group=ENTRY_POINTS):
+            by_name.setdefault(f"{distribution.name} {point.name}", point)
+    return sorted(by_name.values(), key=lambda p: p.name)
 
 
 def _load(point: EntryPoint) -> Runtime:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from onnx import ModelProto
-from onnx.checker import ValidationError
-from onnx.external_data_helper import load_external_data_for_model
 
 from editor.devices.device import Device
 from editor.errors import ModelError
+from editor.graph.external_data import load_external_data
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
-from editor.runtimes.base import summarize_error
 from editor.runtimes.probe import MAX_IR_VERSION
 
 _PREFIX = "op"
@@ -27,10 +25,7 @@ def whole_model(graph: Graph) -> bytes:
     constants = int(graph.tensor_bytes[graph.tensor_is_constant].clip(min=0).sum())
     if max(constants, model.ByteSize()) > _MOST_BYTES:
         raise ModelError(f"{graph.path.name} is too large for that")
-    try:
-        load_external_data_for_model(model, str(graph.folder))
-    except (OSError, ValidationError) as error:
-        raise ModelError(f"the weights of {graph.path.name} cannot be read: {summarize_error(error)}") from error
+    load_external_data(model, graph.folder)
     for op, node in enumerate(model.graph.node):
         node.name = f"{_PREFIX}{op}"
     for value in model.graph.input:

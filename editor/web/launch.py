@@ -21,6 +21,7 @@ from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
 from editor.runtimes.machines.connection import connection_of, use
+from editor.startup import protect_children, python_command
 from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK
 from editor.workspace.folders import folder_of
@@ -42,6 +43,7 @@ def _port(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the command line and serves; returns the exit status."""
+    protect_children()
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
     parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
     parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; default: the "
@@ -130,7 +132,7 @@ def open_window(address: str) -> None:
     if find_spec("webview") is not None:
         # A window must be run by the main thread of its process, and the server has ours.
         code = f"import webview; webview.create_window('Hetero Editor', {address!r}, width=1440, height=900); webview.start()"
-        commands.insert(0, [sys.executable, "-c", code])
+        commands.insert(0, python_command(code))
     for command in commands:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -25,8 +25,9 @@ from editor.devices.table import load_devices
 from editor.errors import DeviceTableError, EditorError, ExecutionError
 from editor.execution.machines.dataflow import Program, Stage, Values, for_wire, message_of, run_program, value_of
 from editor.execution.machines.narrowing import Narrow
-from editor.execution.machines.weight_store import WeightStore
+from editor.execution.machines.weight_store import WeightStore, check_name
 from editor.execution.measure.profile import profile_here
+from editor.graph.external_data import locations_of
 from editor.graph.loading import load_model
 from editor.runtimes.base import CompileOptions, SubModel
 from editor.runtimes.machines.connection import Failed, Lost, call
@@ -154,6 +155,8 @@ class Host:
     def _stage(self, stage: Mapping[str, Any], options: CompileOptions) -> Stage:
         device = self._device(stage["device"])
         model = ModelProto.FromString(stage["skeleton"])
+        for location in locations_of(model):
+            check_name(location)
         submodel = SubModel(model, tuple(stage["inputs"]), tuple(stage["outputs"]), self.store.folder, stage["label"])
         executable = runtime_of(device.runtime).compile(submodel, device, options)
         return Stage(stage["id"], device, submodel.inputs, submodel.outputs, stage["send"], stage["wire_type"], executable)

@@ -37,7 +37,7 @@ class WeightStore:
             ExecutionError: together they exceed the limit, or a name is no hash.
         """
         for name in sizes:
-            _check(name)
+            check_name(name)
         total = sum(sizes.values())
         if total > self.limit:
             raise ExecutionError(f"the weights take {human_bytes(total)}, its cache holds {human_bytes(self.limit)} "
@@ -59,7 +59,7 @@ class WeightStore:
         Raises:
             ExecutionError: the data has another hash, or the disk is full.
         """
-        _check(name)
+        check_name(name)
         if hashlib.sha256(data).hexdigest() != name:
             raise ExecutionError(f"the weights {name[:12]} arrived damaged")
         with self._lock:
@@ -94,6 +94,7 @@ class WeightStore:
                 path.unlink(missing_ok=True)
 
 
-def _check(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raises ``ExecutionError`` where a name is not a SHA-256: it could be a path."""
     if not _NAME.fullmatch(name):
-        raise ExecutionError(f"{name[:80]!r} is no SHA-256")
+        raise ExecutionError(f"{name[:80]!r} is not a SHA-256")

@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from editor.errors import ExecutionError
 from editor.files import file_state
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 from editor.runtimes.machines.connection import call
 
 MIN_BYTES = 8192
@@ -57,11 +58,14 @@ def pack(model: ModelProto, folder: Path) -> Parcel:
     skeleton.CopyFrom(model)
     weights: dict[str, Weight] = {}
     for tensor in skeleton.graph.initializer:
-        external = tensor.data_location == TensorProto.EXTERNAL
+        external = is_external(tensor)
         if (external or tensor.ByteSize() > MIN_BYTES) and tensor.data_type != TensorProto.STRING:
             name, weight = _external(tensor, folder) if external else _inside(tensor)
             weights[name] = weight
             _refer(tensor, name, weight.size)
+    for tensor in external_tensors(skeleton):  # in attributes and bodies
+        if entry_of(tensor, "location") not in weights:
+            load_tensor(tensor, folder)
     return Parcel(skeleton.SerializeToString(), weights)
 
 
@@ -79,9 +83,8 @@ def _inside(tensor: TensorProto) -> tuple[str, Weight]:
 
 
 def _external(tensor: TensorProto, folder: Path) -> tuple[str, Weight]:
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    path, offset = folder / entries["location"], int(entries.get("offset", 0))
-    length = int(entries.get("length", 0)) or path.stat().st_size - offset
+    path, offset = folder / entry_of(tensor, "location"), int(entry_of(tensor, "offset") or 0)
+    length = int(entry_of(tensor, "length") or 0) or path.stat().st_size - offset
 
     def read() -> bytes:
         with open(path, "rb") as file:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnxruntime as ort
-from onnx import TensorProto
 
 from editor.devices.device import Device
 from editor.files import file_state
+from editor.graph.external_data import locations_of
 from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.plugins import plugin_device
 from editor.runtimes.onnxruntime.providers import WRITE_CONTEXTS, index_of
@@ -25,8 +25,7 @@ def context_path(folder: Path, submodel: SubModel, model: bytes, device: Device)
     plugin = plugin_device(device.provider, index_of(device))
     if plugin is None or device.provider not in WRITE_CONTEXTS:
         return None
-    weights = sorted({_location(tensor) for tensor in submodel.model.graph.initializer
-                      if tensor.data_location == TensorProto.EXTERNAL})
+    weights = locations_of(submodel.model)
     states = [(name, file_state(submodel.folder / name)) for name in weights]
     identity = (ort.__version__, plugin, device.settings, submodel.optimized, str(submodel.folder) if weights else "", states)
     return folder / f"{hashlib.sha256(repr(identity).encode() + model).hexdigest()[:40]}.onnx"
@@ -37,7 +36,3 @@ def writing(path: Path) -> tuple[Path, Mapping[str, str]]:
     draft = path.with_name(f"{path.stem}.{os.getpid()}.onnx")
     draft.unlink(missing_ok=True)
     return draft, {"ep.context_enable": "1", "ep.context_file_path": str(draft), "ep.context_embed_mode": "1"}
-
-
-def _location(tensor: TensorProto) -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")

@@ -1,7 +1,7 @@
 """Finds the libraries of plugin execution providers: those of installed packages, and local builds.
 
 No package of an execution provider has entry points. What they have in common are functions in ``__init__.py`` that give
-the path of the library and the names of its providers. So that text is looked for in the packages of ``sys.path``,
+the path of the library and the names of its providers. So that text is looked for in the installed packages,
 without importing them; asking the metadata of every distribution would take 0.2 to 0.5 s.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+
+from editor.startup import installed_folders
 
 LIBRARIES_VARIABLE = "HETERO_EDITOR_EP_LIBRARIES"
 """Environment variable: ``name=path`` of local builds, separated as in ``PATH``. No other file is loaded because a table
@@ -50,7 +51,7 @@ class PluginLibrary:
 
 def plugin_libraries() -> tuple[PluginLibrary, ...]:
     """Every library that this machine has: local builds first, then those of installed packages."""
-    return (*local_builds(), *_packages(tuple(sys.path)))
+    return (*local_builds(), *_packages(installed_folders()))
 
 
 def local_builds() -> tuple[PluginLibrary, ...]:
@@ -72,7 +73,7 @@ def _packages_in(folders: Iterable[str]) -> Iterator[PluginLibrary]:
     seen: set[str] = set()
     for folder in folders:
         try:
-            entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
             continue
         for entry in entries:

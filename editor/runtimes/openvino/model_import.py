@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import openvino as ov
-from onnx import ModelProto, TensorProto
-from onnx.external_data_helper import load_external_data_for_model
+from onnx import ModelProto
 
+from editor.files import inside
+from editor.graph.external_data import external_tensors, load_external_data, locations_of
 from editor.runtimes.base import SubModel
 
 _INLINE_BYTES = 1 << 30
@@ -32,19 +33,18 @@ def read_model(submodel: SubModel) -> Any:
     folder. So the data files get a second name, or where that cannot be (another file system), the submodel's weights
     are put into the model.
     """
-    outside = [t for t in submodel.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
-    if not outside:
+    locations = locations_of(submodel.model)
+    if not locations:
         return core().read_model(submodel.model.SerializeToString())
-    locations = {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
-        sources = {folder / location: (submodel.folder / location).resolve() for location in locations}
+        sources = {inside(folder, location): (submodel.folder / location).resolve() for location in locations}
         if not all(_link(source, target) for target, source in sources.items()):
-            size = sum(prod(t.dims) * 8 for t in outside)
+            size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
             if size <= _INLINE_BYTES:
                 model = ModelProto()
                 model.CopyFrom(submodel.model)
-                load_external_data_for_model(model, str(submodel.folder))
+                load_external_data(model, submodel.folder)
                 return core().read_model(model.SerializeToString())
             for target, source in sources.items():
                 target.unlink(missing_ok=True)

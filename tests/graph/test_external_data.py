@@ -1,0 +1,229 @@
+"""External data of hostile models: nothing outside the model's folder, the cache and OUT is written, removed or linked."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
+
+import editor
+from editor.errors import EditorError
+from editor.exports.model_copy import write_model
+from editor.graph.external_data import all_tensors, external_tensors, locations_of
+from editor.graph.model_file import read_model
+from editor.runtimes.base import SubModel
+from editor.runtimes.openvino.model_import import read_model as read_openvino
+
+SIZE = 64
+PLACES = ("initializer", "attribute", "attribute list", "sparse values", "sparse indices", "sparse attribute", "body",
+          "function", "function default", "training", "wrong attribute type")
+
+
+def refer(tensor: TensorProto, *entries: tuple[str, str]) -> TensorProto:
+    """Moves the data of a tensor to a file, by these entries."""
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in entries:
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
+def weight() -> TensorProto:
+    return numpy_helper.from_array(np.arange(SIZE, dtype=np.float32), "w")
+
+
+def model_with(place: str, *entries: tuple[str, str]) -> ModelProto:
+    """y = x + w, with a tensor of external data at some place of the model."""
+    tensor = refer(weight(), *entries)
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, [SIZE])], [info("y", TensorProto.FLOAT, [SIZE])],
+                              [tensor if place == "initializer" else weight()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("f", 1)], ir_version=8)
+    sparse = onnx.SparseTensorProto(dims=[SIZE], values=weight(), indices=helper.make_tensor("i", TensorProto.INT64, [0], []))
+    if place.startswith("sparse"):
+        (sparse.indices if place == "sparse indices" else sparse.values).CopyFrom(tensor)
+    body = helper.make_graph([helper.make_node("Identity", ["b"], ["z"])], "body", [], [info("z", TensorProto.FLOAT, [SIZE])])
+    constant = helper.make_node("Constant", [], ["c"], value=tensor)
+    if place == "attribute":
+        model.graph.node.insert(0, constant)
+    elif place == "attribute list":
+        model.graph.node[0].attribute.append(AttributeProto(name="l", type=AttributeProto.TENSORS, tensors=[tensor]))
+    elif place == "sparse attribute":
+        model.graph.node[0].attribute.append(AttributeProto(name="s", type=AttributeProto.SPARSE_TENSOR, sparse_tensor=sparse))
+    elif place.startswith("sparse"):
+        model.graph.sparse_initializer.append(sparse)
+    elif place == "body":
+        body.initializer.append(tensor)
+        body.initializer[0].name = "b"
+        model.graph.node[0].attribute.append(helper.make_attribute("g", body))
+    elif place == "function":
+        model.functions.append(helper.make_function("f", "F", [], ["c"], [constant], [helper.make_opsetid("", 17)]))
+    elif place == "function default":
+        function = helper.make_function("f", "F", ["a"], ["a"], [], [helper.make_opsetid("", 17)])
+        function.attribute_proto.append(AttributeProto(name="d", type=AttributeProto.TENSOR, t=tensor))
+        model.functions.append(function)
+    elif place == "training":
+        model.training_info.add().algorithm.initializer.append(tensor)
+    elif place == "wrong attribute type":
+        model.graph.node[0].attribute.append(AttributeProto(name="t", type=AttributeProto.FLOAT, f=1.0, t=tensor))
+    return model
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_tensor_of_a_model_is_checked(place: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model_with(place, ("location", "w.bin")), path)
+    (tmp_path / "w.bin").write_bytes(bytes(4 * SIZE))
+    assert locations_of(read_model(path)) == ["w.bin"]
+    onnx.save(model_with(place, ("location", "../secret")), path)
+    with pytest.raises(editor.ModelError, match="outside the model's folder"):
+        read_model(path)
+
+
+REFUSED = {
+    "two locations": [("location", "/etc/passwd"), ("location", "w.bin")],
+    "two equal locations": [("location", "w.bin"), ("location", "w.bin")],
+    "two offsets": [("location", "w.bin"), ("offset", "0"), ("offset", "8")],
+    "an unknown key": [("location", "w.bin"), ("prepacked_0", "x|0|8")],
+    "a way out and back": [("location", "../{name}/w.bin")],
+    "a way through a folder": [("location", "sub/../w.bin")],
+    "an absolute path inside": [("location", "{folder}/w.bin")],
+    "an absolute path outside": [("location", "/etc/hostname")],
+    "a link outside": [("location", "link.bin")],
+    "a folder link outside": [("location", "linked/w.bin")],
+    "a folder": [("location", "sub")],
+    "a FIFO": [("location", "fifo")],
+    "a device": [("location", "null")],
+    "a socket": [("location", "socket")],
+    "the model itself": [("location", "m.onnx")],
+    "an address in memory": [("location", "*/_ORT_MEM_ADDR_/*"), ("offset", "4096"), ("length", "8")],
+    "a program": [("location", "numpy.py")],
+    "no location": [("offset", "0")],
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_locations_that_are_not_a_file_below_the_model_are_refused(case: str, tmp_path: Path) -> None:
+    import socket
+
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    for path in (folder / "w.bin", folder / "numpy.py", tmp_path / "w.bin"):
+        path.write_bytes(bytes(4 * SIZE))
+    (folder / "link.bin").symlink_to(tmp_path / "w.bin")
+    (folder / "linked").symlink_to(tmp_path)
+    os.mkfifo(folder / "fifo")
+    if os.geteuid() == 0:
+        os.mknod(folder / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    else:
+        (folder / "null").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(folder / "socket"))
+        entries = [(key, value.format(name=folder.name, folder=folder)) for key, value in REFUSED[case]]
+        onnx.save(model_with("initializer", *entries), folder / "m.onnx")
+        with pytest.raises(editor.ModelError, match="external data of tensor 'w'"):
+            editor.load_model(folder / "m.onnx")
+
+
+def test_locations_are_kept_in_their_shortest_form(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "w.bin").write_bytes(bytes(4 * SIZE))
+    onnx.save(model_with("initializer", ("checksum", "0"), ("length", "256"), ("location", ".//sub/./w.bin")),
+              tmp_path / "m.onnx")
+    (tensor,) = external_tensors(read_model(tmp_path / "m.onnx"))
+    assert [(e.key, e.value) for e in tensor.external_data] == [("location", "sub/w.bin"), ("length", "256")]
+
+
+def tree(root: Path, without: tuple[Path, ...]) -> dict[str, tuple[object, ...]]:
+    """Every file below a folder, except in some folders: kind, content, number of names, time of the last change."""
+    found: dict[str, tuple[object, ...]] = {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if Path(folder, f) not in without]
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            state = path.lstat()
+            content = path.read_bytes() if stat.S_ISREG(state.st_mode) else b""
+            times = () if stat.S_ISDIR(state.st_mode) and Path(folder, name) in {w.parent for w in without} else (state.st_mtime_ns,)
+            found[str(path)] = (state.st_mode, state.st_ino, state.st_nlink if not path.is_dir() else 0, content, *times)
+    return found
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """A home with files that hostile models aim at, the model's folder, OUT and a folder for temporary files."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        root = Path(folder)
+        for name in ("a/b", "out", "tmp", ".ssh", ".config/autostart"):
+            (root / name).mkdir(parents=True)
+        for name in ("secret", "a/secret", ".ssh/authorized_keys", "a/b/w.bin"):
+            (root / name).write_bytes(bytes(range(256)))
+        patch.setattr(tempfile, "tempdir", str(root / "tmp"))
+        yield root
+
+
+parts = st.sampled_from(["..", ".", "a", "b", "w.bin", "secret", ".ssh", "authorized_keys", "new", "x.desktop", "", "//", "/"])
+locations = st.one_of(st.lists(parts, min_size=1, max_size=6).map("/".join),
+                      st.sampled_from(["secret", ".ssh/authorized_keys", "a/b/w.bin", "new"]).map("{root}/".__add__),
+                      st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12))
+entries = st.lists(st.tuples(st.sampled_from(["location", "location", "offset", "length", "basepath"]), locations | st.just("8")),
+                   max_size=3)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(PLACES), locations, entries, st.booleans())
+def test_nothing_outside_is_touched_whatever_the_locations(home: Path, place: str, location: str,
+                                                           more: list[tuple[str, str]], huge: bool) -> None:
+    """From reading to exports; and where a hostile part reaches a writer by another way, the writer refuses it."""
+    model_folder, out = home / "a/b", home / "out"
+    given_entries = [(key, value.replace("{root}", str(home))) for key, value in [("location", location), *more]]
+    outside = (model_folder, out, home / "tmp")
+    path = model_folder / "m.onnx"
+    model = model_with(place, *given_entries)
+    if huge:  # too large to be put into the model: the import copies files
+        for tensor in external_tensors(model):
+            tensor.dims[:] = [1 << 40]
+    path.write_bytes(model.SerializeToString())
+    before = tree(home, outside)
+    try:
+        plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO.CPU,CPU")
+        for form in ("openvino", "onnxruntime", "onnx", "split", "tvm"):
+            try:
+                plan.export(form, out)
+            except EditorError:
+                pass
+        plan.run({"x": np.zeros(SIZE, np.float32)})
+    except EditorError:
+        pass
+    graph = editor.load_model(model_folder / "plain.onnx") if (model_folder / "plain.onnx").exists() else _plain(model_folder)
+    for writer in (lambda: write_model(model, graph, out / "copy.onnx"),
+                   lambda: read_openvino(SubModel(model, ("x",), ("y",), model_folder, "it"))):
+        try:
+            writer()
+        except Exception:  # noqa: BLE001  # runtimes raise what they like; what they did is looked at below
+            pass
+    assert tree(home, outside) == before
+    assert not list((home / "tmp").glob("hetero-openvino*")), "the import leaves nothing behind"
+
+
+def _plain(folder: Path) -> editor.Graph:
+    onnx.save(model_with("initializer", ("location", "w.bin")), folder / "plain.onnx")
+    return editor.load_model(folder / "plain.onnx")
+
+
+def test_a_tensor_that_is_not_external_has_no_entries(tmp_path: Path) -> None:
+    model = model_with("initializer", ("location", "/etc/passwd"))
+    for tensor in all_tensors(model):
+        tensor.data_location = TensorProto.DEFAULT
+        tensor.raw_data = bytes(4 * SIZE)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert not any(tensor.external_data for tensor in all_tensors(read_model(tmp_path / "m.onnx")))
