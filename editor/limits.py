@@ -18,6 +18,8 @@ from editor.errors import EditorError, LimitError
 from editor.quantities import parse_bytes
 
 PREFIX = "HETERO_LIMIT_"
+TRUST_VARIABLE = "HETERO_EDITOR_TRUST"
+"""Environment variable: "1" passes every property of a device table on. ``--trust`` sets it, for child processes too."""
 _BASE_BYTES = 3 << 29
 _BYTES_PER_BYTE = 32
 """Memory for a model without a limit that somebody chose: 1.5 GiB, and 32 bytes for each of its file.
@@ -139,6 +141,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--limit-seconds", metavar="S", help="to read a model and to ask the devices about it; default: 30")
     group.add_argument("--limit-memory", metavar="SIZE", help="such as 8GiB; default: half of the machine, at most 1.5 GiB "
                        "and 32 times the size of the file")
+    group.add_argument("--trust", action="store_true", help="pass all properties of device tables and plans to the runtimes, "
+                       "those too that name files or load code")
 
 
 def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
@@ -170,12 +174,19 @@ def size_in_bytes(name: str, text: str) -> int:
     return int(number)
 
 
+def is_trusted() -> bool:
+    """Whether the person trusts strangers' device tables and plans with every property."""
+    return os.environ.get(TRUST_VARIABLE) == "1"
+
+
 def from_options(options: Mapping[str, object]) -> None:
     """Makes the options of the command line hold, in this process and in those that it starts.
 
     Raises:
         EditorError: one is not a number above 0.
     """
+    if options.get("trust"):
+        os.environ[TRUST_VARIABLE] = "1"
     for name in ("seconds", "memory"):
         if options.get(f"limit_{name}"):
             os.environ[PREFIX + name.upper()] = str(options[f"limit_{name}"])

@@ -4,8 +4,6 @@
 scripts switch telemetry off by themselves.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from editor.devices.device import Link
+from editor.devices.properties import Property
 from editor.text import human_bytes
 
 
@@ -103,6 +104,12 @@ class DeviceSource(Protocol):
     """The part of the runtime protocol that discovery uses."""
 
     name: str
+
+    title: str
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """The properties that it takes from device tables for a provider; "": for any."""
+        ...
 
     def unusable(self) -> Sequence[UnusableRuntime]:
         """Parts of it that are installed but cannot be used, with the reason."""
@@ -232,6 +239,16 @@ def set_available_devices(devices: Sequence[AvailableDevice], unusable: Sequence
     for source in sources():
         _devices[source.name] = tuple(d for d in devices if d.runtime == source.name)
         _unusable_parts[source.name] = ()
+
+
+def known_properties(runtime: str, provider: str) -> tuple[str, list[Property]]:
+    """The title of a runtime and the properties that it takes from device tables.
+
+    A device that this machine lacks may belong to any runtime, so ``runtime`` "" is for what any of them takes.
+    """
+    found = [source for source in sources() if runtime in ("", source.name)]
+    title = found[0].title if runtime and found else "the editor"
+    return title, [each for source in found for each in source.properties(provider if runtime else "")]
 
 
 def is_present(runtime: str, provider: str) -> bool:

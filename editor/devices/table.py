@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 import yaml
 
 from editor.devices.device import Device, Link
-from editor.devices.discovery import Target, names_here, unusable_runtimes
+from editor.devices.discovery import Target, known_properties, names_here, unusable_runtimes
 from editor.devices.names import known_names, resolve, resolve_library
 from editor.devices.presets import preset, preset_names
+from editor.devices.properties import property_problem
 from editor.devices.published import Published
 from editor.devices.published_keys import KEYS as _PUBLISHED_KEYS
 from editor.devices.published_keys import published_of
@@ -199,7 +200,7 @@ class _Entry:
             codegen=self.text("codegen", target.runtime or backend.lower()), title=target.title, slowdown=target.slowdown,
             machine=target.machine,
             supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
-            properties={str(k): _plain(v) for k, v in properties.items()}, memory=self._size() or target.memory,
+            properties=self._properties(properties, target), memory=self._size() or target.memory,
             peak_compute=self._rate("peakCompute", parse_work_per_second, "1e13 or 10 TFLOPS"),
             peak_dram_bw=self._rate("peakDramBw", parse_bytes_per_second, "4e11 or 400 GB/s"), link=self._link() or target.link,
             wire_type=self._wire_type(),
@@ -219,6 +220,14 @@ class _Entry:
             self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}{_unusable()}")
             raise AssertionError  # fail() always raises
         return target
+
+    def _properties(self, given: Mapping[object, object], target: Target) -> dict[str, str]:
+        properties = {str(k): _plain(v) for k, v in given.items()}
+        owner, known = known_properties("" if target.machine else target.runtime, target.provider) if properties else ("", [])
+        for name, value in properties.items():
+            if problem := property_problem(name, value, known, owner):
+                self.fail(problem)
+        return properties
 
     def _parameters(self) -> dict[str, str]:
         block = self.entry.get("parameters")

@@ -17,6 +17,7 @@ from onnx import GraphProto, ModelProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
+from editor.devices.properties import Property
 from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
@@ -253,6 +254,13 @@ class Runtime(Protocol):
 
     def resolve_library(self, library: str, provider: str) -> Target | None:
         """The device of a local build that a table names; None when the runtime loads no libraries."""
+        ...
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """The properties that it takes from device tables, which may come from strangers, for a provider; "": for any.
+
+        None of them may name a file or a folder, or load code.
+        """
         ...
 
     def unusable(self) -> Sequence[UnusableRuntime]:

@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import Target, UnusableRuntime
+from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import API_VERSION, Capability, KernelTime, MemoryOverhead, MemorySpace, Runtime, SubModel, Value
 from editor.runtimes.values import to_numpy
@@ -25,6 +26,10 @@ class RuntimeDefaults:
     def resolve_library(self, library: str, provider: str) -> Target | None:
         """No libraries."""
         return None
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """None."""
+        return ()
 
     def unusable(self) -> Sequence[UnusableRuntime]:
         """Nothing."""

@@ -11,6 +11,7 @@ from onnx import ModelProto
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, is_present
 from editor.devices.hardware import cpu_name
+from editor.devices.properties import Property
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run, contiguous
 
@@ -27,6 +28,10 @@ class Tvm(LoadedModelRuntime):
         """The CPU, where TVM is installed."""
         version = importlib.metadata.version(_PACKAGE)  # PackageNotFoundError is an ImportError
         return [AvailableDevice("TVM", self.name, _TARGET, version, cpu_name(), self.title)]
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """The target to compile for."""
+        return (Property("target", "text", "TVM's target, such as llvm -mcpu=skylake or cuda"),)
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """``TVM``."""

@@ -25,6 +25,9 @@ import time
 
 import numpy
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
+sys.modules["openvino_telemetry"] = None  # openvino then imports without telemetry
+
 HERE = pathlib.Path(__file__).resolve().parent
 LEAST_RUNS, MOST_RUNS, PROFILED_RUNS, TRIES = 5, 300, 12, 2
 NUMPY_TYPES = {"float32": "f4", "float64": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",

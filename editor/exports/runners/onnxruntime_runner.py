@@ -7,10 +7,13 @@ elsewhere in silence, so look at what this prints. Exit status 1: some op is not
 
 import collections
 import json
+import os
 import pathlib
 import sys
 
 import onnx
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
 import onnxruntime
 
 HERE = pathlib.Path(__file__).resolve().parent

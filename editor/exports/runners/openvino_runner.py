@@ -7,7 +7,9 @@ As a module: ``compiled = compile_model()``.
 import collections
 import json
 import pathlib
+import sys
 
+sys.modules["openvino_telemetry"] = None  # openvino then imports without telemetry
 import openvino
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -5,10 +5,13 @@ As a module: ``outputs = Split().run(inputs)`` with dicts of numpy arrays. Needs
 """
 
 import json
+import os
 import pathlib
 import sys
 
 import numpy
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before onnxruntime is imported
 import onnxruntime
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -17,6 +17,7 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.onnxruntime.cuda_streams import cuda_stream
 from editor.runtimes.onnxruntime.plugins import ep_device, plugin_device
+from editor.runtimes.onnxruntime.properties import NOT_PASSED
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, DEPEND_ON_NEIGHBOURS, SELECTS_BY_UNIT, TENSORRT, index_of
 
 RECORD = {"session.record_ep_graph_assignment_info": "1"}
@@ -47,7 +48,7 @@ def create_session(model: bytes | str, options: ort.SessionOptions, device: Devi
 def _created(model: bytes | str, options: ort.SessionOptions, device: Device, kept: Path | None, requests: int) -> Any:
     if device.provider == CPU:
         return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
-    settings = {k: v for k, v in device.properties.items() if "." not in k and k != "device_id"}
+    settings = {k: v for k, v in device.properties.items() if "." not in k and k not in NOT_PASSED}
     plugin = plugin_device(device.provider, index_of(device))
     if plugin is not None:
         options.add_provider_for_devices([ep_device(plugin)], {**dict(plugin.settings), **settings})

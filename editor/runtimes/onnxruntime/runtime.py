@@ -6,11 +6,13 @@ The library is imported when it is first needed: names can be resolved without i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from onnx import ModelProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
+from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     CompileOptions,
@@ -25,6 +27,7 @@ from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
 from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
+from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
 _CPU_OVERHEAD = MemoryOverhead(weight_copies=1.09, tensor_copies=1.13, bytes_per_op=7_400)
@@ -45,6 +48,12 @@ class OnnxRuntime(RuntimeDefaults):
         from editor.runtimes.onnxruntime.device_list import available
 
         return available()
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """Options of the provider and of sessions."""
+        if not provider:
+            return list(dict.fromkeys(chain.from_iterable(BY_PROVIDER.values())))
+        return BY_PROVIDER.get(provider, EVERY_PROVIDER)
 
     def unusable(self) -> Sequence[UnusableRuntime]:
         """Plugins that are installed but cannot be used."""

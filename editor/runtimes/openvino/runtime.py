@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, is_present
+from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     Capability,
@@ -25,6 +26,7 @@ SubModel,
     Value,
 )
 from editor.runtimes.defaults import RuntimeDefaults
+from editor.runtimes.openvino.properties import PROPERTIES
 
 NAME = "openvino"
 _OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
@@ -49,6 +51,10 @@ class OpenVino(RuntimeDefaults):
         return [AvailableDevice(f"OpenVINO.{name}", NAME, name, version, str(core().get_property(name, "FULL_DEVICE_NAME")),
                                 self.title)
                 for name in core().available_devices]
+
+    def properties(self, provider: str) -> Sequence[Property]:
+        """The same for all devices; a device refuses those that it lacks."""
+        return PROPERTIES
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """``OpenVINO``, ``OpenVINO.GPU``; ``GPU``, ``NPU`` and the like where it has them."""
