@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import secrets
 import shutil
-import tempfile
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from editor.errors import EditorError, ExportError
 
@@ -39,6 +44,7 @@ def _finite(data: Any) -> Any:
     return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
+_COPY_BYTES = 8 << 20
 MAX_TEXT_BYTES = 64 << 20
 """Of a plan, a file of rules or affinities, or a sidecar."""
 
@@ -85,28 +91,88 @@ def parse_json(text: str) -> Any:
 def write_atomic(path: Path, content: str | bytes, private: bool = False) -> Path:
     """Writes to a temporary file in the same folder, then renames it; returns the path.
 
-    A ``private`` file can be read by its owner only.
+    A device, a pipe and the like is written to as it is, since a renamed file would take its place. A ``private`` file can
+    be read by its owner only.
 
     Raises:
-        ExportError: the folder cannot be created or written to.
+        ExportError: the folder cannot be created or written to, or the path is a folder or a socket.
     """
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     try:
+        if _is_special(path):
+            _write_in_place(path, data)
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
-            if not private:  # mkstemp made it so
-                umask = os.umask(0)
-                os.umask(umask)
-                os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(path, private) as file:
+            file.write(data)
     except OSError as error:
         raise ExportError(f"{path}: cannot be written ({error.strerror or error})") from error
     return path
+
+
+@contextmanager
+def replacing(path: Path, private: bool = False) -> Iterator[BinaryIO]:
+    """A new file that takes the place of ``path`` when the block ends without an error, and is removed otherwise.
+
+    Raises:
+        OSError: the folder cannot be written to, the disk is full, or something else than a file is at the path.
+    """
+    if _is_special(path):
+        raise OSError(f"it is {_kind_of(path)}, not a file")
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}")
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600 if private else 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+_OPEN_FILE = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
+_SYSTEM_FOLDERS = (Path("/dev"), Path("/proc"))
+"""A link there stands for a device or an open file (/dev/stdout), even where that is redirected to a regular file."""
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path is something that must not be replaced by a file; a link to a regular file is replaced itself."""
+    try:
+        if path.is_symlink() and any(path.parent.resolve().is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
+            return True
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # not there, or in a folder that is not
+        return False
+
+
+def _kind_of(path: Path) -> str:
+    mode = path.stat().st_mode
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _open_special(path: Path) -> int:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(f"it is {_kind_of(path)} that no program reads") from None
+        raise
+    os.set_blocking(handle, True)
+    return handle
+
+
+def _write_in_place(path: Path, data: bytes) -> None:
+    """Writes to a device or a pipe; one that nobody reads is refused rather than waited for."""
+    if path.is_dir():
+        raise OSError("it is a folder")
+    if open_file := _OPEN_FILE.fullmatch(os.path.abspath(path)):  # noqa: PTH100  # opened anew, it would be written over
+        sys.stdout.flush()
+        handle = os.dup(int(open_file[1] or {"stdout": 1, "stderr": 2}[open_file[2]]))
+    else:
+        handle = _open_special(path)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
 
 
 def copy_atomic(source: Path, target: Path) -> Path:
@@ -119,10 +185,8 @@ def copy_atomic(source: Path, target: Path) -> Path:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".copying.") as folder:
-            temporary = Path(folder) / "file"
-            shutil.copyfile(source, temporary)
-            os.replace(temporary, target)
+        with open(source, "rb") as given, replacing(target) as file:
+            shutil.copyfileobj(given, file, _COPY_BYTES)
     except OSError as error:
         raise ExportError(f"{target}: cannot be written ({error.strerror or error})") from error
     return target

@@ -138,8 +138,8 @@ def test_the_page_imports_no_module_of_the_current_folder(started_app: str, stra
 
 def test_the_path_of_a_person_s_own_program_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("value = 1")
-    code = ("import sys; sys.path.append({root!r}); before = list(sys.path); import editor; assert sys.path == before; import mine;"
-            "import os; assert 'PYTHONSAFEPATH' not in os.environ").format(root=str(ROOT))
+    code = (f"import sys; sys.path.append({str(ROOT)!r}); before = list(sys.path); import editor; assert sys.path == before; import mine;"
+            "import os; assert 'PYTHONSAFEPATH' not in os.environ")
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True)
 
 

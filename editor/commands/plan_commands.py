@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -147,12 +148,9 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
     odd = [name for name, value in outputs.items() if not isinstance(value, np.ndarray) or value.dtype.kind == "O"]
     if odd:
         raise ExportError(f"{path}: output {odd[0]!r} is no numeric tensor and has no place in an .npz file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            np.savez(file, **outputs)
-    except OSError as error:
-        raise ExportError(f"{path}: cannot be written ({error.strerror})") from error
+    packed = io.BytesIO()
+    np.savez(packed, **outputs)
+    write_atomic(path, packed.getvalue())
 
 
 def _show_progress(done: int, total: int, sizes: str) -> None:

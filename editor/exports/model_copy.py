@@ -6,14 +6,14 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from editor.errors import ExportError
+from editor.errors import ExportError, ModelError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.exports.stamp import stamp_model
 from editor.files import copy_atomic, inside, write_atomic
 from editor.graph.bodies import op_reads
 from editor.graph.external_data import locations_of, weights_problem
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model
+from editor.graph.model_file import read_again
 
 ONNX_RUNTIME_IR = 13
 """Newest IR version that ONNX Runtime 1.31 reads."""
@@ -23,12 +23,12 @@ def open_copy(graph: Graph) -> ModelProto:
     """Reads the model file, without external weights.
 
     Raises:
-        ExportError: the file cannot be read, or its weights are not there.
+        ExportError: the file is gone or changed since it was opened, or its weights are missing.
     """
     try:
-        model = read_model(graph.path)
-    except Exception as error:
-        raise ExportError(f"{graph.path}: cannot be read again: {error}") from error
+        model = read_again(graph)
+    except ModelError as error:
+        raise ExportError(str(error)) from error
     check_weights(model, graph)
     return model
 

@@ -17,7 +17,7 @@ from editor.graph.constants import constant_ops, read_by
 from editor.graph.external_data import external_data_folder, missing_data
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
-from editor.graph.model_file import drop_weights, file_sha256, read_model
+from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.model_notes import note_on_missing, note_on_sizes
 from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
@@ -41,25 +41,25 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
     """
     path, define = Path(path), dict(define or {})
     size = (file_state(path) or (0, 0))[1]
-    model = read_model(path) if size <= PLAIN_BYTES and not killable.is_killable() else None
-    if model is not None and is_plain(model):
-        return _graph_of(model, path, define)
+    if size <= PLAIN_BYTES and not killable.is_killable():
+        model, sha256 = read_with_hash(path)
+        if is_plain(model):
+            return _graph_of(model, sha256, path, define)
     return killable.run_limited(killable.READING, path, False, _load, path, define)
 
 
 def _load(path: Path, define: Mapping[str, int]) -> Graph:
-    return _graph_of(read_model(path), path, define)
+    return _graph_of(*read_with_hash(path), path, define)
 
 
-def _graph_of(model: ModelProto, path: Path, define: Mapping[str, int]) -> Graph:
+def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
     missing = missing_data(model, path)
     drop_weights(model)
     try:
         unbound = bind_symbols(model, define)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    builder = _Builder(model, path)
-    return builder.graph(define, unbound, missing)
+    return _Builder(model, path).graph(define, sha256, unbound, missing)
 
 
 class _Builder:
@@ -74,7 +74,7 @@ class _Builder:
         self.kinds: list[int] = []
         self.producer: list[int] = []
 
-    def graph(self, define: Mapping[str, int], unbound: tuple[str, ...], missing: Sequence[str]) -> Graph:
+    def graph(self, define: Mapping[str, int], sha256: str, unbound: tuple[str, ...], missing: Sequence[str]) -> Graph:
         """Builds the graph; ``missing`` are files of weights that are not there."""
         proto = self.model.graph
         inputs, overridable_names = self._add_inputs_and_initializers()
@@ -103,7 +103,7 @@ class _Builder:
         notes = (note, note_on_missing(missing), note_on_sizes(proto, dict(zip(self.names, shapes, strict=True))))
         return Graph(
             name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
-            sha256=file_sha256(self.path), define=dict(define), unbound=unbound,
+            sha256=sha256, define=dict(define), unbound=unbound,
             opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=tuple(filter(None, notes)),
             op_keys=keys, op_names=tuple(n.name for n in proto.node), op_modules=tuple(_intern(map(module_of, proto.node))),
             op_types=op_types, op_domains=domains,

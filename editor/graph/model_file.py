@@ -18,6 +18,7 @@ from editor import limits
 from editor.errors import ModelError
 from editor.graph.bodies import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
+from editor.graph.graph import Graph
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
@@ -44,6 +45,11 @@ def read_model(path: str | Path) -> ModelProto:
     Raises:
         ModelError: the file is missing, not an ONNX model, damaged, or refers to files outside its folder.
     """
+    return read_with_hash(path)[0]
+
+
+def read_with_hash(path: str | Path) -> tuple[ModelProto, str]:
+    """As ``read_model``, with the SHA-256 of the bytes that were parsed."""
     path = Path(path)
     data = _read_bytes(path)
     try:
@@ -59,7 +65,31 @@ def read_model(path: str | Path) -> ModelProto:
     _check_names(model, path)
     _check_functions(model, path)
     check_external_data(model, path)
+    return model, hashlib.sha256(data).hexdigest()
+
+
+def read_again(graph: Graph) -> ModelProto:
+    """Parses the file of a graph once more, for what the graph does not hold.
+
+    Raises:
+        ModelError: it is not the file that the graph was made from: it is gone, or has changed.
+    """
+    model, sha256 = read_with_hash(graph.path)
+    if sha256 != graph.sha256:
+        before, now = len(graph), len(model.graph.node)
+        raise _changed(graph.path, f"it had {before} ops, and has {now} now" if before != now else f"it still has {now} ops")
     return model
+
+
+def check_same(graph: Graph, sha256: str) -> Graph:
+    """Returns a graph that was read once more; raises ``ModelError`` where the file is not what it was."""
+    if graph.sha256 != sha256:
+        raise _changed(graph.path, f"it has {len(graph)} ops now")
+    return graph
+
+
+def _changed(path: Path, how: str) -> ModelError:
+    return ModelError(f"{path}: the file changed since it was opened ({how}); open it again")
 
 
 def _check_opsets(model: ModelProto, path: Path) -> None:

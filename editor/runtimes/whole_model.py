@@ -8,7 +8,7 @@ from editor.devices.device import Device
 from editor.errors import ModelError
 from editor.graph.external_data import load_external_data
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model
+from editor.graph.model_file import read_again
 from editor.runtimes.probe import MAX_IR_VERSION
 
 _PREFIX = "op"
@@ -21,7 +21,7 @@ def whole_model(graph: Graph) -> bytes:
     Raises:
         ModelError: it is too large for a copy in memory, or its weights cannot be read.
     """
-    model = read_model(graph.path)  # which refuses weights in files outside the folder of the model
+    model = read_again(graph)  # which refuses weights in files outside the folder of the model
     constants = int(graph.tensor_bytes[graph.tensor_is_constant].clip(min=0).sum())
     if max(constants, model.ByteSize()) > _MOST_BYTES:
         raise ModelError(f"{graph.path.name} is too large for that")

@@ -23,6 +23,7 @@ from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.figures import BenchmarkResult
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
+from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.killable import READING, section_of
 from editor.placement.device_profile import best_source, costs_of
@@ -232,7 +233,7 @@ class AppState:
             Cancelled: it was told to stop.
         """
         document = self.document(document_id)
-        graph = self._load(document.graph.path, {**document.graph.define, **define})
+        graph = check_same(self._load(document.graph.path, {**document.graph.define, **define}), document.graph.sha256)
         if dict(graph.define) == dict(document.graph.define):
             return document
         settings = with_known_costs(document.placement.settings, best_source(graph, document.devices))
@@ -254,7 +255,7 @@ class AppState:
         wanted = parse_sizes(text)
 
         def load(define: Mapping[str, int]) -> tuple[Graph, list[Capability]]:
-            graph = self._load(document.graph.path, define)
+            graph = check_same(self._load(document.graph.path, define), document.graph.sha256)
             answers = self._ask(graph, [dict(d.entry) for d in document.devices])
             return graph, [answers[d.name] for d in document.devices]
         def progress(done: int, total: int, sizes: str) -> None:
@@ -403,8 +404,8 @@ class AppState:
             op_flops(graph)
         answers = early.capabilities(graph, entries, _longest()) if early is not None else None
         if answers is None:
-            answers = self._wait("asking the devices about", tasks.ask_capabilities, str(graph.path), dict(graph.define),
-                                 entries)
+            answers = self._wait("asking the devices about", tasks.ask_capabilities, str(graph.path), graph.sha256,
+                                 dict(graph.define), entries)
         return {d.name: a for d, a in zip(table, answers, strict=True)}
 
     def _keep(self, document: Document) -> Document:

@@ -20,6 +20,7 @@ from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.kept import moved_ops, placed_as
@@ -331,14 +332,17 @@ class Plan:
 
         sets = sizes if not isinstance(sizes, Mapping) else combinations(
             {name: [size] if isinstance(size, int) else size for name, size in sizes.items()})
-        return at_sizes(self.placement, sets, lambda define: (load_model(self.graph.path, define), None), progress)
+
+        def load(define: Mapping[str, int]) -> tuple[Graph, None]:
+            return check_same(load_model(self.graph.path, define), self.graph.sha256), None
+        return at_sizes(self.placement, sets, load, progress)
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
         from editor.execution.jobs.recipe import Recipe
 
-        return Recipe(str(self.graph.path.absolute()), dict(self.graph.define), [dict(d.entry) for d in self.devices],
-                      self.settings, self.affinity)
+        return Recipe(str(self.graph.path.absolute()), self.graph.sha256, dict(self.graph.define),
+                      [dict(d.entry) for d in self.devices], self.settings, self.affinity)
 
 
 def partition(graph: Graph | str | Path, devices: Spec | Sequence[Device], policy: str = "priority",

@@ -21,6 +21,7 @@ from pages import free_port
 import editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import JobService
+from editor.graph.model_file import file_sha256
 from editor.placement.placement import Settings
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
@@ -58,7 +59,7 @@ def fail(channel: Any) -> None:
 
 
 def test_results_and_events_arrive(service: JobService) -> None:
-    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    recipe = tasks.Recipe(MODEL, file_sha256(MODEL), {}, [{"name": "CPU"}], Settings())
     job = service.submit(tasks.benchmark, {"plan": recipe}, 0.4, "latency", 1)
     (result,) = job.result(120)
     assert result.plan == "plan" and result.runs >= 5
@@ -110,7 +111,7 @@ def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
 
 
 def test_any_running_job_can_be_cancelled(service: JobService) -> None:
-    recipe = tasks.Recipe(MODEL, {}, [{"name": "CPU"}], Settings())
+    recipe = tasks.Recipe(MODEL, file_sha256(MODEL), {}, [{"name": "CPU"}], Settings())
     polite = service.submit(tasks.benchmark, {"plan": recipe}, 60.0, "latency", 1)
     stubborn = service.submit(hang)
     time.sleep(1.5)

@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from editor.errors import ExecutionError
+from editor.errors import ExecutionError, ModelError
 from editor.execution.compile.constant_folding import fold_constants
 from editor.execution.compile.shape_values import shape_values
 from editor.graph.bodies import op_reads
 from editor.graph.constants import read_by
 from editor.graph.fixed_sizes import node_of
 from editor.graph.graph import Graph, TensorKind
-from editor.graph.model_file import file_sha256, read_model
+from editor.graph.model_file import read_again
 from editor.graph.shapes import bind_symbols
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
@@ -59,11 +59,12 @@ class Cutter:
             overridden: initializers that each run may replace.
 
         Raises:
-            ExecutionError: the file changed since it was loaded.
+            ExecutionError: the file is gone, or changed since it was loaded.
         """
-        if file_sha256(graph.path) != graph.sha256:
-            raise ExecutionError(f"{graph.path}: the file changed since it was opened; open it again")
-        source = read_model(graph.path)
+        try:
+            source = read_again(graph)
+        except ModelError as error:
+            raise ExecutionError(str(error)) from error
         bind_symbols(source, graph.define)
         tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}

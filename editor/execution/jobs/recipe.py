@@ -8,6 +8,7 @@ from typing import Any
 
 from editor.devices.table import load_devices
 from editor.graph.graph import Graph
+from editor.graph.model_file import check_same
 from editor.placement.kept import placed_as
 from editor.placement.placement import Placement, Settings, solve
 
@@ -17,6 +18,8 @@ class Recipe:
     """Everything a worker needs to have the same placement."""
 
     model: str
+    sha256: str
+    """Of the model file that the plan was made for; ``model`` must still be the same."""
     define: Mapping[str, int]
     devices: Sequence[Mapping[str, Any]]
     settings: Settings
@@ -29,5 +32,5 @@ class Recipe:
         Raises:
             EditorError: the devices of this machine cannot run it.
         """
-        solved = solve(graph, load_devices(self.devices), self.settings)
+        solved = solve(check_same(graph, self.sha256), load_devices(self.devices), self.settings)
         return placed_as(solved, self.affinity, "the plan has it there")

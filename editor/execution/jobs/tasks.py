@@ -24,6 +24,7 @@ from editor.execution.measure.tune import tune as find_fastest
 from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
+from editor.graph.model_file import check_same
 from editor.placement.device_profile import DeviceProfile, load_profile
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
@@ -51,10 +52,10 @@ def _graph(model: str, define: Mapping[str, int]) -> Graph:
     return load_model(model, define)
 
 
-def ask_capabilities(channel: Channel, model: str, define: Mapping[str, int],
+def ask_capabilities(channel: Channel, model: str, sha256: str, define: Mapping[str, int],
                      entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
     """[device] the ops of a model that it can run, and the reasons for the others."""
-    graph = _graph(model, define)
+    graph = check_same(_graph(model, define), sha256)
     answers = []
     for i, device in enumerate(load_devices(entries)):
         channel.emit({"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)})
@@ -111,7 +112,7 @@ def _with_memory(channel: Channel, result: BenchmarkResult, recipe: Recipe, thre
 
 def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
-    graph = load_graph(channel, recipe.model, recipe.define)
+    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
 
     def report(text: str, done: int, total: int) -> None:
         if channel.stopped():
@@ -124,7 +125,7 @@ def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) 
 
 def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
-    graph = load_graph(channel, recipe.model, recipe.define)
+    graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
     devices = load_devices(recipe.devices)
     with _alone(channel):
         if any(load_profile(graph, d) is None for d in devices if not d.planned):

@@ -18,7 +18,7 @@ from editor.execution.inputs import random_inputs
 from editor.execution.machines.link_speed import measure_wires
 from editor.execution.measure.profile import scaled
 from editor.graph.graph import Graph
-from editor.graph.model_file import read_model
+from editor.graph.model_file import read_again
 from editor.placement.device_profile import DeviceProfile, profile_of
 from editor.placement.wires import wire_costs
 from editor.runtimes.machines.connection import call, calls
@@ -89,7 +89,7 @@ def from_here(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
 def _profiles(graph: Graph, machine: str, devices: Sequence[Device], seconds: float,
               threads: int) -> dict[str, DeviceProfile | str]:
     here, address = calls(), directory.machine(machine).address
-    parcel = pack(read_model(graph.path), graph.folder)
+    parcel = pack(read_again(graph), graph.folder)
     here.wait(send_weights(here.pool, machine, address, parcel.weights))
     reply = here.wait(call(here.pool, machine, address, "hetero_profile", skeleton=parcel.skeleton, define=dict(graph.define),
                            devices=[device_entry(d) for d in devices], seconds=seconds, threads=threads))
