@@ -21,6 +21,7 @@ from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
 from editor.quantities import parse_bytes
 from editor.startup import protect_children
+from editor.version import VERSION
 
 Command = Callable[[argparse.Namespace], int]
 _UNSUPERVISED = frozenset({"plan_commands.devices", "watch_commands.watch", "worker_commands.worker",
@@ -87,6 +88,7 @@ def _command(name: str) -> Command:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m editor", description="Split an ONNX model over devices. "
                                      "`open [MODEL|PLAN]` starts the editor in a browser.")
+    parser.add_argument("--version", action="version", version=f"hetero-editor {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan_commands(commands)
     _add_measure_commands(commands)

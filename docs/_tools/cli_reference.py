@@ -27,12 +27,12 @@ def commands() -> str:
 
     os.environ["COLUMNS"] = "100"
     parser = _parser()
-    parser.prog = "editor"
+    parser.prog = "hetero-editor"
     action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     lines = {choice.dest: choice.help for choice in action._choices_actions}
     parts = [_section("open", "start the editor in a browser", _help_of_open())]
     for name, command in action.choices.items():
-        command.prog = f"editor {name}"
+        command.prog = f"hetero-editor {name}"
         parts.append(_section(name, lines.get(name) or "", command.format_help()))
     return "\n".join(parts)
 
@@ -45,7 +45,7 @@ def _help_of_open() -> str:
     from editor.web.launch import main
 
     out, before = io.StringIO(), sys.argv
-    sys.argv = ["editor open"]
+    sys.argv = ["hetero-editor open"]
     try:
         with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
             main(["--help"])

@@ -71,7 +71,7 @@ def _prepare(folder: Path, cache: Path) -> dict[str, str]:
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     tools = folder / ".bin"
     tools.mkdir()
-    for name, module in (("editor", " -m editor"), ("python", "")):
+    for name, module in (("hetero-editor", " -m editor"), ("python", "")):
         _write_script(tools / name, f'exec "{sys.executable}"{module} "$@"')
     return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "110",
             "XDG_CACHE_HOME": str(cache), "XDG_DATA_HOME": str(folder / ".data")}

@@ -23,7 +23,7 @@ _LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "au
             "embed": "src"}
 _LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "modulepreload", "dns-prefetch", "manifest"}
 _EXTERNAL = re.compile(r"\s*(?:https?:)?//")
-_MEASURES = re.compile(r"^editor (devices|bench|profile|tune)\b|--costs measured|run\.py|profile\.json")
+_MEASURES = re.compile(r"^hetero-editor (devices|bench|profile|tune)\b|--costs measured|run\.py|profile\.json")
 """Commands whose output differs from machine to machine; they also take long."""
 
 
@@ -71,7 +71,7 @@ def test_every_command_is_in_the_reference(site: Path) -> None:
     commands = re.findall(r"^    ([a-z-]+)\b", help_text, re.M)
     assert "partition" in commands
     for command in commands:
-        assert f"usage: editor {command} " in page
+        assert f"usage: hetero-editor {command} " in page
 
 
 def test_the_api_page_documents_the_public_names(site: Path) -> None:

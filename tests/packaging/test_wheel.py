@@ -52,7 +52,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _run(installed: Path, folder: Path, *arguments: str) -> str:
-    done = subprocess.run([installed / "editor", *arguments], check=False, cwd=folder, env=_environment(folder), text=True,
+    done = subprocess.run([installed / "hetero-editor", *arguments], check=False, cwd=folder, env=_environment(folder), text=True,
                           capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -95,7 +95,7 @@ def test_the_types_of_the_api_are_published(installed: Path) -> None:
 def address(installed: Path, tmp_path: Path) -> Iterator[str]:
     """A server of the installed editor."""
     port = free_port()
-    process = subprocess.Popen([installed / "editor", "open", "--no-browser", "--no-token", "--port", str(port), "--workspace",
+    process = subprocess.Popen([installed / "hetero-editor", "open", "--no-browser", "--no-token", "--port", str(port), "--workspace",
                                 str(tmp_path / "workspace")], cwd=tmp_path, env=_environment(tmp_path),
                                stdout=subprocess.PIPE, text=True)
     try:
@@ -125,3 +125,9 @@ def _get(url: str, seconds: float) -> str:
             if time.monotonic() > end:
                 raise
             time.sleep(0.2)
+
+
+def test_the_command_is_not_what_debian_starts_to_edit_files(installed: Path) -> None:
+    """Debian's `git commit`, `crontab -e` and `visudo` start a program called `editor`, found by PATH."""
+    assert (installed / "hetero-editor").is_file()
+    assert not [name for name in ("editor", "vi", "nano", "pager") if (installed / name).exists()]
