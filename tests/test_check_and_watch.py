@@ -70,7 +70,7 @@ def test_check_import_and_watch_on_the_command_line(mobilenet: Graph, tmp_path: 
 
 def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph, tmp_path: Path) -> None:
     job = yaml.safe_load((EXAMPLES / "ci" / "hetero-check.yml").read_text())
-    steps = [shlex.split(s["run"])[1:] for s in job["jobs"]["check"]["steps"] if s.get("run", "").startswith("editor ")]
+    steps = [shlex.split(s["run"])[1:] for s in job["jobs"]["check"]["steps"] if s.get("run", "").startswith("hetero-editor ")]
     assert [s[0] for s in steps] == ["partition", "check", "export"]
     (tmp_path / "model.onnx").write_bytes(mobilenet.path.read_bytes())
     slow, fast = ([{"name": "A", "backendName": "CPU", **more}, {"name": "B", "backendName": "CPU"}]
