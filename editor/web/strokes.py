@@ -93,10 +93,10 @@ def _label(state: AppState, document: Document, stroke: m.Label) -> None:
 
 
 def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None:
-    """Policy and options; options that the page has no list for stay as they are."""
+    """Policy and options; options that the page has no list for stay as they are, except the budget of a search."""
     policy, _, objective = stroke["policy"].partition(":")
     options = {k: v for k, v in document.placement.settings.policy_options.items()
-               if k not in ("objective", "costs", "codegen")}
+               if k not in ("objective", "costs", "codegen", "search")}
     if objective:
         options["objective"] = objective
     if stroke["codegen"] == "subgraph":

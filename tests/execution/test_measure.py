@@ -23,9 +23,10 @@ from editor.execution.jobs.service import Channel, JobService
 from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_needed_by
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tolerances import compare, precision_of
-from editor.execution.measure.tune import Tuned, tune
+from editor.execution.measure.tune import Tuned, adoptable, candidates, tune
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, basis_of, costs_of, load_profile, ops_without_figure
+from editor.placement.kept import moved_ops
 from editor.placement.placement import Settings, solve
 from editor.runtimes.onnxruntime.evaluate import optimized_graph
 from editor.runtimes.onnxruntime.lineage import lineage
@@ -399,3 +400,21 @@ def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobile
     assert sum(stored.seconds.values()) == pytest.approx(stored.total)
     assert max(stored.fused.values()) < len(stored.kernels)
     assert "ops excluded now keep their figures" in stored.check
+
+
+def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Graph) -> None:
+    """A search of 15 s was stored with the plan: each stroke and each load took as long."""
+    table = [{"name": name, "backendName": "NPU", "peakCompute": peak, "nonSupportedNodes": refused}
+             for name, peak, refused in (("A", 1e13, "Clip"), ("B", 1e12, "Gemm"), ("C", 1e11, ""))]
+    present = editor.partition(mobilenet, table).placement
+    measured = candidates(present, "estimate", search=0.3)
+    assert any("search" in plan.settings.policy_options for plan in measured.values())
+    for name, plan in measured.items():
+        settings = adoptable(plan)
+        assert "search" not in settings.policy_options, name
+        again = solve(mobilenet, present.devices, settings)
+        assert not moved_ops(again, plan.affinity), "what was measured is what is adopted"
+    far = solve(mobilenet, present.devices, Settings(policy_options={"first": "C"}))  # as a long search may have found it
+    far = replace(far, settings=Settings("optimal", {"search": 9}))
+    settings = adoptable(far)
+    assert not moved_ops(solve(mobilenet, present.devices, settings), far.affinity) and settings.pins

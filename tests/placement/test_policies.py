@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
+from editor.placement.policies import optimal as optimal_policy
 from editor.placement.policies.chain import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
@@ -372,3 +374,19 @@ def test_figures_are_of_the_subgraphs_that_a_plan_has(tmp_path: Path, policy: st
         assert many.assignment.objective == pytest.approx(reached)
 
 
+
+
+def test_a_search_for_throughput_takes_its_budget_once(mobilenet: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It searched for the least latency with the whole budget first, and then with the whole budget for throughput."""
+    budgets: list[float] = []
+    real = optimal_policy.improve
+
+    def counted(problem: Any, label: Any, objective: Any, seconds: float, *more: Any) -> Any:
+        budgets.append(seconds)
+        return real(problem, label, objective, 0.01, *more)
+    monkeypatch.setattr(optimal_policy, "improve", counted)
+    table = [{"name": name, "backendName": "NPU", "peakCompute": 1e12} for name in "ABC"]
+    for objective in ("throughput", "latency"):
+        budgets.clear()
+        editor.partition(mobilenet, table, policy="optimal", policy_options={"objective": objective, "search": 4})
+        assert budgets and sum(budgets) <= 4.0

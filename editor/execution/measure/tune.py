@@ -14,6 +14,7 @@ from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
+from editor.placement.kept import pinned_as
 from editor.placement.placement import Placement, Settings, solve
 from editor.placement.throughput import predicted_rate
 
@@ -32,7 +33,7 @@ class Tuned:
 
     results: tuple[BenchmarkResult, ...]
     settings: Mapping[str, Settings]
-    """candidate name -> its settings"""
+    """candidate name -> the decisions that lead to it"""
 
     mode: str = "latency"
 
@@ -136,4 +137,17 @@ def tune(present: Placement, seconds: float = 4.0, mode: str = "latency",
         ranked = sorted(results, key=lambda r: r.total.median)
     else:
         ranked = sorted(results, key=lambda r: -r.throughput)
-    return Tuned(tuple(ranked), {name: plan.settings for name, plan in plans.items()}, mode)
+    return Tuned(tuple(ranked), {name: adoptable(plan) for name, plan in plans.items()}, mode)
+
+
+def adoptable(candidate: Placement) -> Settings:
+    """Decisions that lead to a candidate at once, without the long search that found it.
+
+    Ops that a short search would put elsewhere are pinned, so that the adopted plan is the one that was measured.
+    """
+    options = {name: value for name, value in candidate.settings.policy_options.items() if name != "search"}
+    if len(options) == len(candidate.settings.policy_options):
+        return candidate.settings
+    short = solve(candidate.graph, candidate.devices, replace(candidate.settings, policy_options=options),
+                  candidate.constraints.capabilities)
+    return pinned_as(short, candidate.affinity).settings

@@ -23,6 +23,8 @@ from editor.placement.policies.task import Assignment, Task, reasons
 
 _SPLIT_MARGIN = 1.05
 """By profiled costs, a split must beat a single device by this factor."""
+_FIRST_SHARE = 0.25
+"""The part of the budget for the placement of least latency, from which the search for throughput starts."""
 SEARCH_SECONDS = 0.5
 """Budget of the search where the options give none: short enough for every stroke in the page."""
 _MAX_SEARCH_SECONDS = 600
@@ -47,17 +49,21 @@ def optimal(task: Task) -> Assignment:
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
         raise EditorError(f"unknown objective {objective!r}; choose one of: {', '.join(OBJECTIVES)}")
-    latency = _least_latency(task)
-    return latency if objective == "latency" else _least_busy(task, latency)
+    seconds = search_seconds(task.options)
+    if objective == "latency":
+        return _least_latency(task, seconds)
+    searches = len(task.constraints.devices) > 2
+    first = seconds * _FIRST_SHARE if searches else 0.0
+    return _least_busy(task, _least_latency(task, first), seconds - first)
 
 
-def _least_latency(task: Task) -> Assignment:
+def _least_latency(task: Task, seconds: float) -> Assignment:
     costs, placed, graph = task.costs(), task.placed, task.constraints.graph
     problem = Problem.of(graph, costs, task.constraints.allowed, placed)
     best, best_price, best_value = None, None, float("inf")
     exact = costs.wires is None or costs.wires.is_exact  # else `problem` has mean costs of wires, and proves nothing
     bound = lower_bound(problem, costs) if exact else 0.0
-    for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound)):
+    for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound, seconds)):
         device = device_of_all_ops(task, placed, label)
         full = price(graph, costs, device, placed)
         # Profiles measure whole runs on one device, so the predicted cost of a split is too low (winner's curse).
@@ -77,7 +83,7 @@ def _least_latency(task: Task) -> Assignment:
                       "latency", costs.estimated)
 
 
-def _least_busy(task: Task, start: Assignment) -> Assignment:
+def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
     """Least load of the busiest processor: the best known placement, improved by large neighbourhood search.
 
     The search knows no launches; of what it found and what it started from, the load with launches decides.
@@ -96,7 +102,7 @@ def _least_busy(task: Task, start: Assignment) -> Assignment:
     found = Improved(known[first], value, busiest_bound(problem))
     if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
-        found = improve(problem, found.label, BUSIEST, search_seconds(task.options), bound, task.should_stop)
+        found = improve(problem, found.label, BUSIEST, seconds, bound, task.should_stop)
     bound = found.bound + costs.least_launch  # what is busiest was launched once, at least
     found = _least_with_launches(task, problem, costs, [found.label, *known])
     if (alone := _fastest_alone(problem, costs)) is not None:
@@ -130,12 +136,11 @@ def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:
     return float(np.nanmin(seconds)), np.full(len(problem), int(np.nanargmin(seconds)), np.int64)
 
 
-def _searched(task: Task, problem: Problem, costs: Costs, bound: float) -> Iterable[Ints]:
+def _searched(task: Task, problem: Problem, costs: Costs, bound: float, seconds: float) -> Iterable[Ints]:
     """Placements on three and more devices that large neighbourhood search finds; cuts are exact for two.
 
     Launch overhead is approximated by a price on every transfer, as for the cuts.
     """
-    seconds = search_seconds(task.options)
     if problem.time.shape[1] <= 2 or not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
         return
     launch = costs.most_per_subgraph
