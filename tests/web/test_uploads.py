@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import select
 import socket
@@ -255,6 +256,71 @@ def test_connections_that_say_nothing_or_stop_are_closed(impatient: int, sent: b
         assert b" 408 " in answer
     elif sent.endswith(b"\r\n\r\n"):
         assert b" 200 " in answer
+
+
+def answer_to(port: int, *pieces: bytes) -> bytes:
+    """All that a server sends until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(20)
+        with contextlib.suppress(ConnectionError):  # it may close while more is sent
+            for piece in pieces:
+                connection.sendall(piece)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(1000):
+                answer += part
+    return answer
+
+
+_CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+
+
+@pytest.mark.parametrize("pieces", [
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000 + b"\r\n\r\n"],
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", *[b"a" * 1000] * 100],
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA", *[b"a" * 1000] * 100],
+    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: b\r\n"] * 200, b"\r\n"],
+    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: " + b"b" * 1000 + b"\r\n"] * 70],
+    [b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"], [b"GET /?", *[b"a" * 1000] * 100],
+    [_CHUNKED, b"0\r\n", *[b"a: b\r\n"] * 200, b"\r\n"], [_CHUNKED, b"0\r\na: ", *[b"a" * 1000] * 100],
+    [_CHUNKED, b"1;", *[b"a" * 1000] * 100], [b"\r\n" * 1000] * 50,
+    [b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000]],
+    ids=["one long field", "in pieces", "long name", "many fields", "many long fields", "long path", "long query",
+         "many trailers", "a long trailer", "a long extension of a chunk", "empty lines", "a second request"])
+def test_a_head_that_is_too_large_is_answered_at_once_and_closed(impatient: int, pieces: list[bytes]) -> None:
+    assert b"HTTP/1.1 431 " in answer_to(impatient, *pieces)
+
+
+def test_a_head_within_the_limits_is_answered(impatient: int) -> None:
+    fields = b"".join(b"a%d: %s\r\n" % (n, b"b" * 600) for n in range(90))
+    last = b"Host: x\r\nConnection: close\r\n\r\n"
+    assert b" 200 " in answer_to(impatient, b"GET / HTTP/1.1\r\n" + fields + last)
+    assert b" 200 " in answer_to(impatient, b"GET /?" + b"a" * 60_000 + b" HTTP/1.1\r\n" + last)
+    body = b"".join(b"%x\r\n%s\r\n" % (100_000, bytes(100_000)) for _ in range(20))
+    closing = _CHUNKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+    assert b" 200 " in answer_to(impatient, closing, body, b"0\r\nafter: this\r\n\r\n")
+
+
+def test_a_connection_that_sends_requests_without_end_is_closed(impatient: int) -> None:
+    with socket.create_connection(("127.0.0.1", impatient)) as connection:
+        connection.settimeout(20)
+        end = time.monotonic() + 20
+        with pytest.raises(ConnectionError):
+            while time.monotonic() < end:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+
+
+def test_one_connection_takes_no_memory_and_others_are_served(running: Server) -> None:
+    assert running.process is not None
+    process = psutil.Process(running.process.pid)
+    urllib.request.urlopen(running.url).read()
+    before = process.memory_info().rss
+    small = b"".join(b"a%d: b\r\n" % n for n in range(10_000))
+    for piece in (b"a" * 1_000_000, small):
+        answer = answer_to(running.port, b"GET / HTTP/1.1\r\nHost: x\r\nb: ", *[piece] * 50)
+        assert answer.startswith(b"HTTP/1.1 431 ") or not answer, "the answer is lost where the client only sends"
+    assert urllib.request.urlopen(running.url, timeout=20).status == 200
+    assert process.memory_info().rss - before < 30e6
 
 
 def test_messages_do_not_name_the_place_of_an_uploaded_file(tmp_path: Path) -> None:
