@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from editor.errors import EditorError
+from editor.text import is_utf8
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -22,7 +23,7 @@ def folder_of(url: str | None) -> Path:
     """The folder of a workspace that is given as a folder or as the URL of a database; it may not exist.
 
     Raises:
-        EditorError: the text is neither, or the name has a line break.
+        EditorError: the text is neither, or a folder has a name that jobs cannot use.
     """
     folder = default_folder()
     if url and "://" not in url:
@@ -35,8 +36,10 @@ def folder_of(url: str | None) -> Path:
         except (exc.ArgumentError, ValueError) as error:
             raise EditorError(f"{url!r} is neither a folder nor the URL of a database") from error
         folder = folder if file is None else file.parent
-    if "\n" in str(folder):
-        raise EditorError(f"the workspace {str(folder)!r} has a line break in its name; name another folder (--workspace)")
+    absolute = str(folder.absolute())
+    if "\n" in absolute or not is_utf8(absolute):
+        what = "a line break in its name" if "\n" in absolute else "a name that is not UTF-8"
+        raise EditorError(f"the workspace {absolute!r} has {what}; name another folder (--workspace)")
     return folder
 
 
