@@ -129,10 +129,10 @@ def answer_to_strokes(server: Server, bodies: list[dict[str, Any]], message: dic
         return str(answer.read().decode())
 
 
-@pytest.mark.parametrize("kind", [[], {}, [["undo"]], 1, None, True, "nothing", "rules"])
-def test_a_stroke_of_an_odd_kind_is_a_message(server: Server, bodies: list[dict[str, Any]], kind: Any) -> None:
+@pytest.mark.parametrize(("kind", "op"), [([], 5), ({}, 6), ([["undo"]], 7), (1, 8), (None, 9), ("nothing", 10), ("rules", 11)])
+def test_a_stroke_of_an_odd_kind_is_a_message(server: Server, bodies: list[dict[str, Any]], kind: Any, op: int) -> None:
     """Also after a change of another tab, which some kinds may not take back."""
-    for number, do in enumerate(({"do": "unpin", "ops": [1]}, {"do": kind})):
+    for number, do in enumerate(({"do": "paint", "ops": [op], "device": 0, "force": False}, {"do": kind})):
         message = {"page": f"{number} of {kind}", "seen": 0, "strokes": [{**do, "sequence": 1}]}
         said = answer_to_strokes(server, bodies, message)
     assert "The page sent" in said and "failed" not in said
@@ -180,6 +180,8 @@ def test_odd_states_of_the_page_are_answered(server: Server, bodies: list[dict[s
         parts = [each for each in (*made["inputs"], *made["state"]) if isinstance(each, dict) and each["id"] == wanted]
         if parts:
             parts[0]["value"] = changed
+            if wanted.startswith("bench"):
+                made["inputs"][0]["value"] = 1  # the button is pressed
             statuses.append(post(server, json.dumps(made).encode()))
     assert statuses and all(status in (200, 204, 400) for status in statuses)
 
