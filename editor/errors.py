@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from editor.text import as_utf8
+
 _LONGEST, _END = 8_000, 1_000
 """Characters of a message, and of its end, where a longer one is cut: it repeats names of the input."""
 
@@ -16,7 +18,7 @@ class EditorError(Exception):
     """Base class: the input, not the program, is at fault."""
 
     def __str__(self) -> str:
-        text = super().__str__()
+        text = as_utf8(super().__str__())  # it may name a file
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST - _END]} … {text[-_END:]}"
 
 

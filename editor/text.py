@@ -27,6 +27,16 @@ def human_seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be stored and sent; a file name of other bytes, or half a character of JSON, cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def as_utf8(text: str) -> str:
+    """A text with escapes in place of what is not valid Unicode: it can be shown and sent."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def shortened(text: str, length: int) -> str:
     """A text cut to a length, with an ellipsis."""
     return text if len(text) <= length else text[:length - 1] + "…"

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from editor.text import is_utf8
+
 MAX_TEXT = 16 << 20
 """Characters of a document."""
 MAX_NODES = 1_000_000
@@ -63,6 +65,8 @@ def _check_size(root: yaml.Node) -> None:
             return known
         sizes[id(node)] = -1
         children: list[yaml.Node] = []
+        if isinstance(node, yaml.ScalarNode) and not is_utf8(node.value):
+            raise YamlError("a text is not valid Unicode", node.start_mark.line + 1)
         if isinstance(node, yaml.SequenceNode):
             children = node.value
         elif isinstance(node, yaml.MappingNode):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto
+from onnx.external_data_helper import uses_external_data
 
 from editor import killable
 from editor.errors import ModelError
@@ -24,6 +25,7 @@ from editor.graph.plain_models import PLAIN_BYTES, is_plain
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.static_values import is_static
 from editor.graph.types import Shape, byte_size, element_name
+from editor.text import is_utf8
 
 
 def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Graph:
@@ -54,6 +56,8 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
     missing = missing_data(model, path)
+    if any(map(uses_external_data, model.graph.initializer)) and not is_utf8(str(external_data_folder(model, path))):
+        raise ModelError(f"{path}: ONNX cannot read weights from a folder whose name is not UTF-8; rename the folder")
     drop_weights(model)
     try:
         unbound = bind_symbols(model, define)

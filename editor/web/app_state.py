@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import sys
@@ -30,7 +31,7 @@ from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pinned_as
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
-from editor.text import human_seconds
+from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.open_request import OpenRequest
@@ -354,6 +355,8 @@ class AppState:
 
     def _open_plan(self, path: Path) -> Document:
         document = plan_file.read(path)
+        if not is_utf8(json.dumps(document, ensure_ascii=False)):
+            raise PlanError(f"{path}: a name in it, perhaps of its model, is not UTF-8; use the command line")
         self._check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
         settings = with_costs_of_here(graph, devices, settings, path)
@@ -382,6 +385,7 @@ class AppState:
     def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
         if not str(path).strip() or str(path) == ".":
             raise ModelError("Name an .onnx file first.")
+        _check_utf8(str(path))
         asked = (str(path.absolute()), dict(define))
         early = self._head_start
         graph = early.graph(*asked, _longest()) if early is not None else None
@@ -417,6 +421,12 @@ class AppState:
             return document
 
 
+def _check_utf8(path: str) -> None:
+    """Raises ``ModelError`` for a path that the page, the database and the jobs could not name."""
+    if not is_utf8(path):
+        raise ModelError(f"{path}: the name of the file or of a folder is not UTF-8; rename it, or use the command line")
+
+
 def _local_path(text: str) -> Path:
     """A path that a person typed.
 
@@ -426,6 +436,7 @@ def _local_path(text: str) -> Path:
     try:
         if "\0" in text:
             raise ValueError("a path has no NUL")
+        _check_utf8(text)
         return Path(text).expanduser()
     except (ValueError, RuntimeError) as error:
         raise ModelError(f"{text!r} is no path: {error}") from error

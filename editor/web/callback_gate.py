@@ -12,6 +12,8 @@ from dash import Dash
 from dash._utils import split_callback_id, stringify_id
 
 from editor.errors import EditorError
+from editor.files import parse_json
+from editor.text import is_utf8
 from editor.web.security import Receive, Scope, Send
 from editor.web.validation import require_value
 
@@ -109,9 +111,12 @@ class CallbackGate:
 
 def _parsed(text: bytes | str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise EditorError("it is not JSON") from error
+        value = parse_json(text if isinstance(text, str) else text.decode("utf-8"))
+    except ValueError as error:
+        raise EditorError(f"it is not JSON ({error})") from error
+    if not is_utf8(json.dumps(value, ensure_ascii=False)):
+        raise EditorError("a text in it is not valid Unicode")
+    return value
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from editor.execution.jobs.service import JobService
 from editor.resources import resource_dir
 from editor.runtimes.machines.connection import connection_of, use
 from editor.startup import protect_children, python_command
+from editor.text import is_utf8
 from editor.web.open_request import OpenRequest
 from editor.web.security import LOOPBACK
 from editor.workspace.folders import folder_of
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits.from_options(vars(options))
         if options.scheduler:
             use(connection_of(options))
+        folder = folder_of(options.workspace)
     except EditorError as error:
         parser.error(str(error))
 
@@ -80,9 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"--define {text!r} is not NAME=NUMBER")
         define[name] = int(value)
     devices = options.devices or default_devices(options.model)
+    named = (str(Path(options.model or ".").absolute()), devices, *define)
+    unusable = next((text for text in named if not is_utf8(text)), None)
+    if unusable is not None:
+        parser.error(f"{unusable!r} is not UTF-8: the page cannot show it; rename the file or folder, or start elsewhere")
     start = OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True) if options.model else None
     warnings.filterwarnings("ignore", category=UserWarning, module="editor.workspace")  # notes of exports stand in the page
-    jobs = JobService(options.scheduler, folder_of(options.workspace))
+    jobs = JobService(options.scheduler, folder)
     early = None
     if start is not None and not start.path.endswith(".json"):
         early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)

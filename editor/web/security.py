@@ -13,6 +13,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ONCE = ("host", "origin", "content-length", "content-type")
+"""Headers of which a second one could make this check and the application go by different values."""
 _POLICY = ("default-src 'self'; script-src 'self'%s; style-src 'self' 'unsafe-inline'; "
            "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
            "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
@@ -36,42 +38,40 @@ class Guard:
         """None: any name, because the token protects."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or answers it with 403 or 429."""
+        """Passes a request on, or answers it with 400 or 403."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        reason = self._refuse(headers)
-        if reason:
-            await self._answer(scope, send, 403, reason)
+        refusal = self._refuse(headers, [name.decode("latin-1") for name, _ in scope["headers"]])
+        if refusal:
+            await self._answer(scope, send, *refusal)
             return
         if self.access is None or self.access.session_is_open(self._cookie_of(headers)):
             await self.app(scope, receive, self._with_headers(send))
             return
         await self._begin_session(self.access, headers, scope, receive, send)
 
-    def _refuse(self, headers: dict[str, str]) -> str:
+    def _refuse(self, headers: dict[str, str], names: list[str]) -> tuple[int, str] | None:
+        twice = next((name for name in _ONCE if names.count(name) > 1), "")
+        if twice:
+            return 400, f"A request has one {twice} header."
         host = headers.get("host", "")
         if self.hosts is not None and _host_name(host) not in self.hosts:
-            return "This server answers only to its own name (127.0.0.1 or localhost)."
+            return 403, "This server answers only to its own name (127.0.0.1 or localhost)."
         origin = headers.get("origin")
-        if origin and origin != "null" and _netloc(origin) != host:
-            return "Requests from other sites are refused."
         if origin == "null":
-            return "Requests from nowhere are refused."
-        return ""
+            return 403, "Requests with a null origin are refused."
+        if origin and _netloc(origin) != host:
+            return 403, "Requests from other sites are refused."
+        return None
 
     async def _begin_session(self, access: Access, headers: dict[str, str], scope: Scope, receive: Receive,
                              send: Send) -> None:
         """Lets in who brings the token; a browser is sent on to the address without it, which it may keep."""
-        address = (scope.get("client") or ("",))[0]
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        token, cookie = query.pop("token", [""])[0], self._cookie_of(headers)
-        wait = access.wait(address) if token or cookie else 0
-        if wait:
-            await self._answer(scope, send, 429, f"Too many wrong tokens. Try again in {wait} s.",
-                               (b"retry-after", b"%d" % wait))
-        elif token and access.accepts(token):
+        token = query.pop("token", [""])[0]
+        if token and access.accepts(token):
             new = (b"set-cookie", f"{self.cookie}={access.session}; HttpOnly; SameSite=Strict; Path=/".encode())
             if scope["type"] == "http" and scope.get("method") == "GET" and "text/html" in headers.get("accept", ""):
                 # One slash: an address that begins with two would lead to another host.
@@ -81,8 +81,6 @@ class Guard:
             else:
                 await self.app(scope, receive, self._with_headers(send, new))
         else:
-            if token or cookie:
-                access.note_wrong(address, token or cookie)
             await self._answer(scope, send, 403, "Open the address with its token, as printed where the server was started.")
 
     async def _answer(self, scope: Scope, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 from dash import Dash, html
+from dash.exceptions import DependencyException
 from fastapi import HTTPException
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from plotly.io.json import to_json_plotly
@@ -144,6 +145,8 @@ def create_app(state: AppState) -> Dash:
 
     async def answer_standing(document: str = "") -> Response:
         return JSONResponse(await standing.of(document))
+
+    app.server.add_exception_handler(DependencyException, lambda *_: Response("There is no such file.", 404))
 
     # FastAPI's own pages about its routes load scripts from other hosts.
     app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]

@@ -126,6 +126,6 @@ class Pages:
 
 def _sequence(stroke: Mapping[str, Any]) -> int:
     number = stroke.get("sequence")
-    if not isinstance(number, int) or isinstance(number, bool):
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2 ** 53:
         raise EditorError("The page sent a stroke without a sequence number. Reload the page.")
     return number

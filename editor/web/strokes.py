@@ -24,17 +24,26 @@ Outcome = Refusal | list[int] | None
 """What was refused, or ops to select, or nothing."""
 
 
+def check_kind(stroke: Mapping[str, Any]) -> str:
+    """The kind of a stroke, after a check that it has the fields of its kind.
+
+    Raises:
+        EditorError: the kind is unknown, or a field is missing or of another type.
+    """
+    name = stroke.get("do")
+    if not isinstance(name, str) or name not in HANDLERS:
+        raise EditorError(f"The page sent a stroke that the server does not know: {name!r}. {RELOAD}")
+    require(stroke, HANDLERS[name][0], f"the stroke {name!r}")
+    return name
+
+
 def apply(state: AppState, document: Document, stroke: Mapping[str, Any]) -> Outcome:
     """Applies one stroke.
 
     Raises:
         EditorError: the stroke is unknown, malformed, or cannot be done; the document is as before.
     """
-    name = str(stroke.get("do"))
-    if name not in HANDLERS:
-        raise EditorError(f"The page sent a stroke that the server does not know: {name!r}. {RELOAD}")
-    expected, handler = HANDLERS[name]
-    require(stroke, expected, f"the stroke {name!r}")
+    handler = HANDLERS[check_kind(stroke)][1]
     count, devices = len(document.graph), len(document.devices)
     ops, device = [*stroke.get("ops", ()), *stroke.get("first", ())], stroke.get("device")
     if any(not 0 <= op < count for op in ops) or not (device is None or 0 <= device < devices):

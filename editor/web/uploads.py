@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
+import lzma
 import re
 import shutil
 import stat
+import struct
 import time
 import zipfile
+import zlib
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from editor.errors import EditorError
-from editor.files import safe_stem
-from editor.text import human_bytes
+from editor.text import human_bytes, is_utf8
 
 MAX_BYTES = 16 << 30
 MAX_FILES = 10_000
 _FREE_BYTES = 512 << 20
 """Room that uploads leave on the disk."""
 _CHUNK = 1 << 20
+_THREADS = 4
+"""That write files: the event loop must not wait for a disk."""
+_MOST_PARTS, _LONGEST_PART = 20, 255
+"""Folders in each other, and bytes of a name: what file systems take."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError, RuntimeError, EOFError,
+               OSError, ValueError, MemoryError)
+"""What ``zipfile`` and the decompressors raise for damaged data; OSError is bzip2's."""
 _UPLOAD_ID = re.compile(r"[a-z0-9]{8,40}")
 _OLD_SECONDS = 24 * 3600
+
+
+@dataclass
+class _Incoming:
+    """What an upload has written so far: counted here, because a walk over its files for each of them would be quadratic."""
+
+    bytes: int = 0
+    names: set[Path] = field(default_factory=set)
+    """Of files and folders, relative."""
+    writing: int = 0
+    """Files that are coming in now."""
 
 
 class Uploads:
@@ -30,10 +55,12 @@ class Uploads:
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder, self._incoming, self._max_bytes = folder, folder / "incoming", max_bytes
-        if self._incoming.is_dir():
-            for old in self._incoming.iterdir():
-                if time.time() - old.stat().st_mtime > _OLD_SECONDS:
-                    shutil.rmtree(old, ignore_errors=True)
+        self._uploads: dict[str, _Incoming] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
+        for old in self._incoming.iterdir() if self._incoming.is_dir() else ():
+            with contextlib.suppress(OSError):  # another server may be removing it
+                if time.time() - old.lstat().st_mtime > _OLD_SECONDS:
+                    _remove(old)
 
     def shown(self, text: str) -> str:
         """A message without the places of uploaded files, which mean nothing to whoever uploaded them."""
@@ -50,23 +77,41 @@ class Uploads:
         Raises:
             EditorError: the name is not usable, a limit is exceeded, or the disk is full; the upload is removed.
         """
-        folder = self._folder_of(upload)
+        folder, loop = self._folder_of(upload), asyncio.get_running_loop()
+        incoming = self._uploads.get(upload)
+        if incoming is None:
+            incoming = self._uploads.setdefault(upload, await loop.run_in_executor(self._threads, _found, folder))
+        incoming.writing += 1
         try:
-            path = folder / safe_path(name)
-            self._make_room(folder, path)
-            with path.open("wb") as file:
-                room = self._room(folder)
+            path = safe_path(name)
+            incoming.names.update((path, *path.parents[:-1]))
+            if len(incoming.names) > MAX_FILES:
+                raise EditorError(f"an upload may have {MAX_FILES:,} files; open the model by its path")
+            file, before, free = await loop.run_in_executor(self._threads, self._open, folder, path)
+            with file:
+                incoming.bytes -= before
+                waiting = bytearray()
                 async for chunk in chunks:
-                    room -= len(chunk)
-                    if room < 0:
+                    incoming.bytes += len(chunk)
+                    free -= len(chunk)
+                    if free < 0 or incoming.bytes > self._max_bytes:
                         raise EditorError(self._too_large())
-                    file.write(chunk)
+                    waiting += chunk
+                    if len(waiting) >= _CHUNK:
+                        await loop.run_in_executor(self._threads, file.write, bytes(waiting))
+                        waiting.clear()
+                await loop.run_in_executor(self._threads, file.write, bytes(waiting))
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            await loop.run_in_executor(self._threads, self._drop, upload)
             raise EditorError(f"the upload of {name!r} cannot be stored: {error.strerror or error}") from error
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+        except Exception:
+            await loop.run_in_executor(self._threads, self._drop, upload)
             raise
+        except BaseException:  # the server ends
+            self._drop(upload)
+            raise
+        finally:
+            incoming.writing -= 1
 
     def finish(self, upload: str) -> Path:
         """The model or plan of a complete upload, after unpacking it where it is a zip file.
@@ -74,7 +119,9 @@ class Uploads:
         Raises:
             EditorError: there is no model, or more than one; the upload is removed.
         """
-        folder = self._folder_of(upload)
+        folder, incoming = self._folder_of(upload), self._uploads.get(upload)
+        if incoming is not None and incoming.writing:
+            raise EditorError("the upload is not complete: files of it are still coming in")
         try:
             files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
             if len(files) == 1 and files[0].suffix.lower() == ".zip":
@@ -92,63 +139,97 @@ class Uploads:
         except OSError as error:
             raise EditorError(f"the upload cannot be stored: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._drop(upload)
+
+    def _drop(self, upload: str) -> None:
+        self._uploads.pop(upload, None)
+        shutil.rmtree(self._folder_of(upload), ignore_errors=True)
 
     def _folder_of(self, upload: str) -> Path:
         if not _UPLOAD_ID.fullmatch(upload):
             raise EditorError("The page sent an upload without a name; reload the page.")
         return self._incoming / upload
 
-    def _make_room(self, folder: Path, path: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if sum(1 for _ in folder.rglob("*")) >= MAX_FILES:
-            raise EditorError(f"an upload may have {MAX_FILES:,} files; open the model by its path")
-
-    def _room(self, folder: Path) -> int:
-        """Bytes that may still be written."""
-        used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        free = shutil.disk_usage(folder).free - _FREE_BYTES
-        if free <= 0:
-            raise EditorError("the disk of the workspace is full")
-        return min(self._max_bytes - used, free)
+    def _open(self, folder: Path, path: Path) -> tuple[IO[bytes], int, int]:
+        """A file of an upload to write to, the bytes that it had before, and those that the disk has room for."""
+        target = folder / path
+        for parent in (folder, target.parent):
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        before = target.stat().st_size if target.exists() else 0
+        return target.open("wb"), before, _free(folder) + before
 
     def _too_large(self) -> str:
         return f"an upload may have {human_bytes(self._max_bytes)}, and must fit on the disk; open the model by its path"
 
     def _unpack(self, archive: Path, folder: Path) -> None:
         """Extracts a zip file under the same limits; sizes are counted, for its table may lie."""
-        room = self._room(folder)
+        room = min(self._max_bytes, _free(folder))
         try:
-            with zipfile.ZipFile(archive) as opened:
-                entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-                if len(entries) > MAX_FILES:
-                    raise EditorError(f"the zip file has {len(entries):,} files; {MAX_FILES:,} are allowed")
-                for entry in entries:
-                    if stat.S_ISLNK(entry.external_attr >> 16):
-                        raise EditorError(f"{entry.filename!r} in the zip file is a link; pack the file itself")
-                    path = folder / safe_path(entry.filename)
-                    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                    with opened.open(entry) as source, path.open("wb") as target:
-                        for chunk in _chunks(source):
-                            room -= len(chunk)
-                            if room < 0:
-                                raise EditorError(self._too_large())
-                            target.write(chunk)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+            opened = zipfile.ZipFile(archive)
+        except _ZIP_FAULTS as error:
             raise EditorError(f"the zip file cannot be read: {error}") from error
+        with opened:
+            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            if len(entries) > MAX_FILES:
+                raise EditorError(f"the zip file has {len(entries):,} files; {MAX_FILES:,} are allowed")
+            for entry in entries:
+                if stat.S_ISLNK(entry.external_attr >> 16):
+                    raise EditorError(f"{entry.filename!r} in the zip file is a link; pack the file itself")
+                path = folder / safe_path(entry.filename)
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with path.open("wb") as target:
+                    for chunk in _unpacked(opened, entry):
+                        room -= len(chunk)
+                        if room < 0:
+                            raise EditorError(self._too_large())
+                        target.write(chunk)
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """The content of a file in a zip file.
+
+    Raises:
+        EditorError: it is damaged, encrypted, or of an unknown method.
+    """
+    try:
+        with archive.open(entry) as source:
+            yield from _chunks(source)
+    except _ZIP_FAULTS as error:
+        raise EditorError(f"the zip file cannot be read: {entry.filename!r}: {error}") from error
+
+
+def _found(folder: Path) -> _Incoming:
+    """What an earlier server has received of an upload."""
+    paths = list(folder.rglob("*"))
+    return _Incoming(sum(path.stat().st_size for path in paths if path.is_file()), {path.relative_to(folder) for path in paths})
+
+
+def _free(folder: Path) -> int:
+    """Bytes that may be written to the disk of a folder."""
+    free = shutil.disk_usage(folder).free - _FREE_BYTES
+    if free <= 0:
+        raise EditorError("the disk of the workspace is full")
+    return free
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
 
 
 def safe_path(name: str) -> Path:
-    """A path below a folder: no parents, no drive, no hidden names.
+    """A path below a folder, of the same names: a model refers to the files of its weights by them.
 
     Raises:
-        EditorError: nothing is left of the name, or it leads out of its folder.
+        EditorError: the name is empty, leads out of its folder, or has a part that is too long or has control characters.
     """
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part.strip("/") not in ("", ".")]
-    if not parts or ".." in parts or any("\0" in part or len(part.encode()) > 200 for part in parts) or len(parts) > 20:
+    if not parts or len(parts) > _MOST_PARTS or not is_utf8(name) or any(
+            part == ".." or _CONTROL.search(part) or len(part.encode()) > _LONGEST_PART for part in parts):
         raise EditorError(f"the name {name[:80]!r} cannot be used for an uploaded file")
-    return Path(*parts[:-1], safe_stem(parts[-1]))
+    return Path(*parts)
 
 
 def _the_model(files: list[Path], folder: Path) -> Path:

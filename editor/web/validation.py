@@ -10,6 +10,8 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 from editor.errors import EditorError
 
 RELOAD = "Reload the page."
+_LARGEST = 2 ** 53
+"""A page has no larger whole numbers, and a database none above 2 ** 63."""
 
 
 def require(value: object, expected: type, what: str) -> None:
@@ -63,6 +65,11 @@ def _fault(value: object, expected: Any) -> str:
             return "a list is missing"
         (each,) = get_args(expected)
         return next((fault for one in value if (fault := _fault(one, each))), "")
+    if origin is dict and isinstance(value, dict):
+        _, each = get_args(expected)
+        return next((fault for one in value.values() if (fault := _fault(one, each))), "")
+    if expected is int and isinstance(value, int) and abs(value) > _LARGEST:
+        return f"the number {str(value)[:20]}… is too large"
     plain = origin or expected
     right = isinstance(value, plain) and not (plain is int and isinstance(value, bool))
     return "" if right else f"{str(value)[:40]!r} is of another type"

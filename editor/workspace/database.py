@@ -9,12 +9,16 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from editor.errors import EditorError, WorkspaceError
-from editor.workspace.folders import folder_of, make_private
+from editor.errors import WorkspaceError
+from editor.workspace.folders import file_of, folder_of, make_private
 from editor.workspace.schema import SCHEMA, metadata, steps_applied
 
 LOCK_SECONDS = 2
 """Longest wait for another program that uses the same SQLite file."""
+_SCHEMA_SECONDS = 10
+"""Longest wait for another server that creates or updates the tables."""
+_SCHEMA_LOCK = 0x68657465726F
+"""The key of PostgreSQL's advisory lock for that: an arbitrary number."""
 _TURN_SECONDS = 5
 """Longest wait of a thread for the others of this process, of whom one may wait for another program."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -46,20 +50,18 @@ class Database:
         """
         self.folder = folder_of(place)
         if place is None or "://" not in place:
-            place = f"sqlite:///{make_private(self.folder) / 'workspace.db'}"
-        elif _is_file(place):
-            make_private(self.folder)
-        try:
-            self.url = sa.make_url(place)
-        except sa.exc.ArgumentError as error:
-            raise EditorError(f"{place!r} is neither a folder nor the URL of a database") from error
+            file: Path | None = make_private(self.folder) / "workspace.db"
+            self.url = sa.URL.create("sqlite", database=str(file))  # as text, a name with "?" or "%" would be another file
+        else:
+            self.url = sa.make_url(place)  # ``folder_of`` has parsed it
+            file = file_of(self.url)
+            if file is not None:
+                make_private(self.folder)
         self.name = self.url.render_as_string(hide_password=True)
         try:
-            if _is_file(place):
-                file = Path(place.removeprefix("sqlite:///"))
-                if not file.exists():
-                    file.touch(mode=0o600)
-            self._turns: AbstractContextManager[None] = _Turns() if self.url.drivername == "sqlite" else nullcontext()
+            if file is not None and not file.exists():
+                file.touch(mode=0o600)
+            self._turns: AbstractContextManager[None] = _Turns() if _is_sqlite(self.url) else nullcontext()
             self._engine = _engine(self.url)
         except (sa.exc.SQLAlchemyError, ImportError, OSError) as error:
             raise WorkspaceError(f"The workspace {self.name} cannot be opened: {_first_line(error)}.") from error
@@ -118,12 +120,12 @@ class _Turns:
         self._lock.release()
 
 
-def _is_file(place: str) -> bool:
-    return place.startswith("sqlite:///") and place != "sqlite:///:memory:"
+def _is_sqlite(url: sa.URL) -> bool:
+    return url.get_backend_name() == "sqlite"
 
 
 def _engine(url: sa.URL) -> sa.Engine:
-    if url.drivername == "sqlite":
+    if _is_sqlite(url):
         return sa.create_engine(url, connect_args={"timeout": LOCK_SECONDS})
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+pg8000")
@@ -131,38 +133,64 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 
 def _update_schema(engine: sa.Engine, name: str) -> None:
-    """Creates the tables of a new workspace, or applies the steps that an older one lacks.
+    """Creates the tables of a new workspace, or applies the steps that an older one lacks."""
+    with engine.connect() as connection:
+        _set_patience(connection, _SCHEMA_SECONDS)
+        try:
+            if _stamp(connection) != SCHEMA:
+                connection.rollback()  # ends the look, so that the next one is at what others have committed since
+                with connection.begin():
+                    _lock_schema(connection)
+                    if _stamp(connection) != SCHEMA:
+                        _apply_steps(connection, name)
+        finally:
+            connection.rollback()
+            _set_patience(connection, LOCK_SECONDS)
 
-    Alembic is imported only where there is something to do: it costs a start 0.2 s.
-    """
-    tables = sa.inspect(engine).get_table_names()
-    if "alembic_version" in tables:
-        with engine.connect() as connection:
-            stamp = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-        if stamp == SCHEMA:
-            return
+
+def _apply_steps(connection: sa.Connection, name: str) -> None:
+    """Alembic is imported only where there is something to do: it costs a start 0.2 s."""
+    tables = sa.inspect(connection).get_table_names()
     if "documents" not in tables:
-        with engine.begin() as connection:
-            metadata.create_all(connection)
-            if connection.execute(sa.select(steps_applied)).first() is None:
-                connection.execute(steps_applied.insert().values(version_num=SCHEMA))
+        metadata.create_all(connection)
+        if connection.execute(sa.select(steps_applied)).first() is None:
+            connection.execute(steps_applied.insert().values(version_num=SCHEMA))
         return
     from alembic import command
     from alembic.config import Config
     from alembic.util.exc import CommandError
 
     config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        if "alembic_version" not in tables:
-            columns = {column["name"] for column in sa.inspect(connection).get_columns("documents")}
-            command.stamp(config, _WITH_VERSION if "version" in columns else _FIRST_SCHEMA)
-        try:
-            command.upgrade(config, SCHEMA)
-        except CommandError as error:
-            raise WorkspaceError(f"The workspace {name} was written by a newer version of Hetero Editor. Install that "
-                                 "version, or name another workspace (--workspace).") from error
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    if "alembic_version" not in tables:
+        columns = {column["name"] for column in sa.inspect(connection).get_columns("documents")}
+        command.stamp(config, _WITH_VERSION if "version" in columns else _FIRST_SCHEMA)
+    try:
+        command.upgrade(config, SCHEMA)
+    except CommandError as error:
+        raise WorkspaceError(f"The workspace {name} was written by a newer version of Hetero Editor. Install that "
+                             "version, or name another workspace (--workspace).") from error
+
+
+def _stamp(connection: sa.Connection) -> str | None:
+    """The newest step that was applied to a database; None for one without Alembic's table."""
+    if not sa.inspect(connection).has_table(steps_applied.name):
+        return None
+    return connection.execute(sa.select(steps_applied.c.version_num)).scalar()
+
+
+def _set_patience(connection: sa.Connection, seconds: int) -> None:
+    if _is_sqlite(connection.engine.url):
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {seconds * 1000}")
+
+
+def _lock_schema(connection: sa.Connection) -> None:
+    """Waits until no other server changes the tables, and keeps others from doing so until the transaction ends."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
 
 
 def _first_line(error: BaseException) -> str:

@@ -105,6 +105,87 @@ def test_malformed_bodies_are_answered_with_400(server: Server, bodies: list[dic
     assert sum(status == 400 for status in seen.values()) > len(seen) / 2
 
 
+@pytest.mark.parametrize("text", [json.dumps("caf\udce9/m.onnx").encode(), '"caf\udce9"'.encode("utf-8", "surrogatepass"),
+                                  b'"caf\xe9"'], ids=["escaped", "encoded", "latin-1"])
+def test_a_text_that_is_not_unicode_is_answered_with_400(server: Server, bodies: list[dict[str, Any]], text: bytes) -> None:
+    """A path of such a text ended the process for jobs; others became internal errors."""
+    for body in bodies:
+        for part in ("inputs", "state"):
+            for number in range(len(body[part])):
+                made = copy.deepcopy(body)
+                made[part][number] = {**made[part][number][0], "value": "HERE"} if isinstance(made[part][number], list) else {
+                    **made[part][number], "value": "HERE"}
+                assert post(server, json.dumps(made).encode().replace(b'"HERE"', text)) == 400
+    with urllib.request.urlopen(server.url + "/_page?path=/d/caf%ED%B3%A9", timeout=60) as answer:
+        assert answer.status == 200
+    assert urllib.request.urlopen(server.url + "/_standing?document=%ED%B3%A9%E9", timeout=60).status == 200
+
+
+def answer_to_strokes(server: Server, bodies: list[dict[str, Any]], message: dict[str, Any]) -> str:
+    body = next(copy.deepcopy(each) for each in bodies if each["output"].startswith("..view.data"))
+    body["inputs"][0]["value"] = message
+    request = urllib.request.Request(server.url + CALLBACKS, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.parametrize(("kind", "op"), [([], 5), ({}, 6), ([["undo"]], 7), (1, 8), (None, 9), ("nothing", 10), ("rules", 11)])
+def test_a_stroke_of_an_odd_kind_is_a_message(server: Server, bodies: list[dict[str, Any]], kind: Any, op: int) -> None:
+    """Also after a change of another tab, which some kinds may not take back."""
+    for number, do in enumerate(({"do": "paint", "ops": [op], "device": 0, "force": False}, {"do": kind})):
+        message = {"page": f"{number} of {kind}", "seen": 0, "strokes": [{**do, "sequence": 1}]}
+        said = answer_to_strokes(server, bodies, message)
+    assert "The page sent" in said and "failed" not in said
+
+
+@pytest.mark.parametrize("number", [2 ** 63, -2 ** 70, 10 ** 400], ids=["large", "small", "huge"])
+@pytest.mark.parametrize("field", ["seen", "sequence", "step", "ops"])
+def test_numbers_that_no_database_holds_are_messages(server: Server, bodies: list[dict[str, Any]], field: str,
+                                                     number: int) -> None:
+    stroke: dict[str, Any] = {"do": "step", "step": 1} if field == "step" else {"do": "unpin", "ops": [1]}
+    stroke["sequence"] = 1
+    message: dict[str, Any] = {"page": "huge", "seen": 0, "strokes": [stroke]}
+    (message if field == "seen" else stroke)[field] = [number] if field == "ops" else number
+    said = answer_to_strokes(server, bodies, message)
+    assert "The page sent" in said and "failed" not in said
+
+
+@pytest.mark.parametrize("path", ["os/__init__.py", "dash/nothing.js", "nothing/x.js", "os/%00", "dash/..%2f..%2fetc/passwd"])
+def test_a_file_that_is_none_of_the_components_is_not_found(server: Server, path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(f"{server.url}/_dash-component-suites/{path}", timeout=60)
+    assert error.value.code == 404
+
+
+@pytest.mark.parametrize(("identity", "value"), [
+    ({"type": "example", "number": 99}, 1), ({"type": "example", "number": "x"}, 1), ({"type": "example", "number": -1}, 1),
+    ({"type": "export", "what": 5}, 1), ({"type": "export", "what": "nothing"}, 1), ({"type": "export", "what": "kit:99"}, 1)])
+def test_a_button_that_no_page_has_is_answered(server: Server, bodies: list[dict[str, Any]], identity: dict[str, Any],
+                                               value: int) -> None:
+    body = next(copy.deepcopy(each) for each in bodies if isinstance(each["inputs"][0], list)
+                and each["inputs"][0][0]["id"]["type"] == identity["type"])
+    body["inputs"][0] = [{"id": identity, "property": "n_clicks", "value": value}]
+    body["changedPropIds"] = [json.dumps(identity, sort_keys=True, separators=(",", ":")) + ".n_clicks"]
+    assert post(server, json.dumps(body).encode()) in (200, 204, 400)
+
+
+@pytest.mark.parametrize(("wanted", "changed"), [
+    ("detail", {"mode": "nothing", "open": []}), ("detail", {}), ("detail", {"mode": "blocks", "open": [10 ** 6, -5]}),
+    ("bench-seconds", "x"), ("bench-seconds", -1), ("bench-requests", [1]), ("bench-mode", "x"),
+    ("device-forms-table", [{}]), ("request", {"path": "/x.onnx", "devices": "HETERO:CPU", "define": {"n": []}})])
+def test_odd_states_of_the_page_are_answered(server: Server, bodies: list[dict[str, Any]], wanted: str, changed: Any) -> None:
+    statuses = []
+    for body in bodies:
+        made = copy.deepcopy(body)
+        parts = [each for each in (*made["inputs"], *made["state"]) if isinstance(each, dict) and each["id"] == wanted]
+        if parts:
+            parts[0]["value"] = changed
+            if wanted.startswith("bench"):
+                made["inputs"][0]["value"] = 1  # the button is pressed
+            statuses.append(post(server, json.dumps(made).encode()))
+    assert statuses and all(status in (200, 204, 400) for status in statuses)
+
+
 @pytest.mark.parametrize("query", [
     "", "path=", "path=/d/", "path=/d/none", "path=/d/%00", "path=//d/../../etc/passwd", "path=%ff", "path=/d/" + "x" * 5000,
     "path=/d/a&path=/d/b", "path=/elsewhere"])

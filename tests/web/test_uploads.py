@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
+import os
+import random
 import select
 import socket
 import stat
@@ -28,6 +31,7 @@ from pages import Server
 
 import editor
 from editor.errors import EditorError
+from editor.graph.model_file import missing_data, read_model
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.request_limits import MAX_BODY
@@ -43,15 +47,16 @@ def put(uploads: Uploads, name: str, content: bytes, upload: str = "abcdef0123")
     asyncio.run(uploads.receive(upload, name, chunks(content[:7], content[7:])))
 
 
-def model_with_weights(folder: Path) -> dict[str, bytes]:
+def model_with_weights(folder: Path, location: str = "net.onnx.data") -> dict[str, bytes]:
     """File names and contents of a model whose weights lie beside it."""
     weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
     value = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g",
                               [value("x", 1, [1, 64])], [value("y", 1, [1, 64])], [weights])
+    (folder / location).parent.mkdir(exist_ok=True)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx",
-              save_as_external_data=True, location="net.onnx.data", size_threshold=0)
-    return {name: (folder / name).read_bytes() for name in ("net.onnx", "net.onnx.data")}
+              save_as_external_data=True, location=location, size_threshold=0)
+    return {name: (folder / name).read_bytes() for name in ("net.onnx", location)}
 
 
 def test_a_folder_with_weights_is_a_model_that_opens(tmp_path: Path) -> None:
@@ -113,6 +118,90 @@ def test_a_hostile_zip_file_is_a_message_and_leaves_nothing(tmp_path: Path, cont
     with pytest.raises(EditorError, match=fault):
         uploads.finish("abcdef0123")
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_zip_file_is_a_message_wherever_it_is_damaged(tmp_path: Path, method: int) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("net.onnx", random.Random(0).randbytes(300) + bytes(300))
+        archive.writestr("net.data", b"weights")
+    whole, uploads, said = packed.getvalue(), Uploads(tmp_path / "uploads"), set()
+    for place in range(len(whole)):
+        for changed in (whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1:], whole[:place] + whole[place + 1:]):
+            put(uploads, "a.zip", changed)
+            try:
+                uploads.finish("abcdef0123")
+            except EditorError as error:
+                said.add(str(error).split(":")[0])
+    assert "the zip file cannot be read" in said
+    assert not any("stored" in text for text in said), "the disk is not at fault"
+    assert not list((tmp_path / "uploads" / "incoming").iterdir())
+
+
+def test_what_killed_servers_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    incoming = tmp_path / "incoming"
+    (incoming / "oldfolder1" / "deep").mkdir(parents=True)
+    for name in ("oldfolder1/deep/net.onnx", "oldupload1.zip", "newupload1.zip"):
+        (incoming / name).write_bytes(b"content")
+    (incoming / "oldlink001").symlink_to(tmp_path / "nowhere")
+    for path in incoming.iterdir():
+        if path.name.startswith("old"):
+            os.utime(path, (0, 0), follow_symlinks=False)
+    Uploads(tmp_path)
+    assert [path.name for path in incoming.iterdir()] == ["newupload1.zip"]
+
+
+WEIGHTS = ("encoder.layers.0:weight", ".weights", ".hidden/w", "w" * 255, "ä" * 127, "a b?*|<>\"", "trailing. ", "~",
+           "-w")
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_files_of_weights_keep_the_names_that_the_model_has_for_them(tmp_path: Path, name: str, packed: bool) -> None:
+    uploads, model = Uploads(tmp_path / "uploads"), model_with_weights(tmp_path, name)
+    if packed:
+        put(uploads, "a.zip", zip_of(*model.items()))
+    else:
+        for file, content in model.items():
+            put(uploads, file, content)
+    path = uploads.finish("abcdef0123")
+    assert not missing_data(read_model(path), path) and (path.parent / name).read_bytes() == model[name]
+
+
+def test_a_model_with_a_long_name_is_found(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path)
+    put(uploads, f"{'m' * 200}.onnx", b"content")
+    assert uploads.finish("abcdef0123").name == f"{'m' * 200}.onnx"
+
+
+def test_an_upload_is_counted_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editor.web.uploads.MAX_FILES", 5)
+    uploads = Uploads(tmp_path, max_bytes=1000)
+    for _ in range(20):
+        put(uploads, "a/net.onnx", bytes(900))  # the same file again
+    put(uploads, "a/b/c", bytes(100))
+    with pytest.raises(EditorError, match="may have"):
+        put(Uploads(tmp_path, max_bytes=1000), "d", b"1")  # a server that was started meanwhile
+    assert not list((tmp_path / "incoming").iterdir())
+    uploads = Uploads(tmp_path, max_bytes=1000)
+    for name in ("a/1", "a/2", "b/1"):
+        put(uploads, name, b"")
+    with pytest.raises(EditorError, match="5 files"):
+        put(uploads, "b/2", b"")
+    put(uploads, "b/2", b"")  # another upload of that name
+
+
+def test_an_upload_whose_files_still_come_in_is_not_finished(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"first"
+        with pytest.raises(EditorError, match="still coming in"):
+            uploads.finish("abcdef0123")
+        yield b" second"
+    asyncio.run(uploads.receive("abcdef0123", "net.onnx", slow()))
+    assert uploads.finish("abcdef0123").read_bytes() == b"first second"
 
 
 def test_an_upload_beyond_the_limit_is_a_message_and_is_removed(tmp_path: Path) -> None:
@@ -255,6 +344,71 @@ def test_connections_that_say_nothing_or_stop_are_closed(impatient: int, sent: b
         assert b" 408 " in answer
     elif sent.endswith(b"\r\n\r\n"):
         assert b" 200 " in answer
+
+
+def answer_to(port: int, *pieces: bytes) -> bytes:
+    """All that a server sends until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(20)
+        with contextlib.suppress(ConnectionError):  # it may close while more is sent
+            for piece in pieces:
+                connection.sendall(piece)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(1000):
+                answer += part
+    return answer
+
+
+_CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+
+
+@pytest.mark.parametrize("pieces", [
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000 + b"\r\n\r\n"],
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", *[b"a" * 1000] * 100],
+    [b"GET / HTTP/1.1\r\nHost: x\r\nA", *[b"a" * 1000] * 100],
+    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: b\r\n"] * 200, b"\r\n"],
+    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: " + b"b" * 1000 + b"\r\n"] * 70],
+    [b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"], [b"GET /?", *[b"a" * 1000] * 100],
+    [_CHUNKED, b"0\r\n", *[b"a: b\r\n"] * 200, b"\r\n"], [_CHUNKED, b"0\r\na: ", *[b"a" * 1000] * 100],
+    [_CHUNKED, b"1;", *[b"a" * 1000] * 100], [b"\r\n" * 1000] * 50,
+    [b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000]],
+    ids=["one long field", "in pieces", "long name", "many fields", "many long fields", "long path", "long query",
+         "many trailers", "a long trailer", "a long extension of a chunk", "empty lines", "a second request"])
+def test_a_head_that_is_too_large_is_answered_at_once_and_closed(impatient: int, pieces: list[bytes]) -> None:
+    assert b"HTTP/1.1 431 " in answer_to(impatient, *pieces)
+
+
+def test_a_head_within_the_limits_is_answered(impatient: int) -> None:
+    fields = b"".join(b"a%d: %s\r\n" % (n, b"b" * 600) for n in range(90))
+    last = b"Host: x\r\nConnection: close\r\n\r\n"
+    assert b" 200 " in answer_to(impatient, b"GET / HTTP/1.1\r\n" + fields + last)
+    assert b" 200 " in answer_to(impatient, b"GET /?" + b"a" * 60_000 + b" HTTP/1.1\r\n" + last)
+    body = b"".join(b"%x\r\n%s\r\n" % (100_000, bytes(100_000)) for _ in range(20))
+    closing = _CHUNKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+    assert b" 200 " in answer_to(impatient, closing, body, b"0\r\nafter: this\r\n\r\n")
+
+
+def test_a_connection_that_sends_requests_without_end_is_closed(impatient: int) -> None:
+    with socket.create_connection(("127.0.0.1", impatient)) as connection:
+        connection.settimeout(20)
+        end = time.monotonic() + 20
+        with pytest.raises(ConnectionError):
+            while time.monotonic() < end:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+
+
+def test_one_connection_takes_no_memory_and_others_are_served(running: Server) -> None:
+    assert running.process is not None
+    process = psutil.Process(running.process.pid)
+    urllib.request.urlopen(running.url).read()
+    before = process.memory_info().rss
+    small = b"".join(b"a%d: b\r\n" % n for n in range(10_000))
+    for piece in (b"a" * 1_000_000, small):
+        answer = answer_to(running.port, b"GET / HTTP/1.1\r\nHost: x\r\nb: ", *[piece] * 50)
+        assert answer.startswith(b"HTTP/1.1 431 ") or not answer, "the answer is lost where the client only sends"
+    assert urllib.request.urlopen(running.url, timeout=20).status == 200
+    assert process.memory_info().rss - before < 30e6
 
 
 def test_messages_do_not_name_the_place_of_an_uploaded_file(tmp_path: Path) -> None:

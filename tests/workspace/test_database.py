@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from conftest import EXAMPLES, ROOT
 from documents import documents_of_one_record, paint_at_once
 from pages import free_port
 
-from editor.errors import WorkspaceError
+from editor.errors import EditorError, WorkspaceError
 from editor.placement.placement import Settings
 from editor.workspace.decisions import first_decisions
 from editor.workspace.history import Store
@@ -65,6 +66,86 @@ def test_a_workspace_of_an_earlier_version_opens_with_its_history(tmp_path: Path
             (0, None, "open"), (1, 0, "first"), (2, 1, "second")]
         assert store.decisions("a", 2) == {"step": 2}
     store.append("a", 1, "third", {}, record.version)
+
+
+_OPENED_AT_ONCE = """
+import sys
+from editor.errors import EditorError
+from editor.workspace.history import Store
+import alembic.command  # then the processes differ by less
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    print(len(Store(sys.argv[1]).recent()))
+except EditorError as error:
+    print(error)
+"""
+
+
+def opened_at_once(place: str, processes: int = 4) -> list[str]:
+    """What each of several processes says that open a workspace at the same moment."""
+    started = [subprocess.Popen([sys.executable, "-c", _OPENED_AT_ONCE, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                text=True, cwd=ROOT) for _ in range(processes)]
+    for process in started:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return [process.communicate(timeout=60)[0].strip() for process in started]
+
+
+@pytest.mark.parametrize("with_version", [None, False, True], ids=["new", "oldest", "older"])
+def test_servers_that_open_a_workspace_at_once_all_open_it(tmp_path: Path, with_version: bool | None) -> None:
+    for attempt in range(2):  # one round would pass by chance
+        folder = tmp_path / str(attempt)
+        if with_version is not None:
+            folder.mkdir()
+            write_old_workspace(folder / "workspace.db", with_version)
+        assert opened_at_once(str(folder)) == ["0" if with_version is None else "1"] * 4
+
+
+def test_servers_that_open_a_workspace_in_postgresql_at_once_all_open_it(postgres: str) -> None:
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(postgres.replace("postgresql", "postgresql+pg8000", 1))
+    for _ in range(3):
+        with engine.begin() as connection:
+            connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+            connection.execute(sa.text("CREATE SCHEMA public"))
+        assert opened_at_once(postgres) == ["0"] * 4
+    engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["what?a", "p%20x", "a#b", "a b", "file:x?mode=memory", "ü;&=+"])
+def test_a_workspace_may_have_any_name_and_is_private(tmp_path: Path, name: str) -> None:
+    umask = os.umask(0o022)
+    try:
+        first = Store(str(tmp_path / name))
+        first.create("m", "/m.onnx", "ff", {}, decisions())
+        other = Store(str(tmp_path / f"{name}2"))
+    finally:
+        os.umask(umask)
+    assert len(Store(str(tmp_path / name)).recent()) == 1 and not other.recent()
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()) == sorted(
+        Path(each, "workspace.db") for each in (name, f"{name}2"))
+    assert stat.S_IMODE((tmp_path / name / "workspace.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+
+
+def test_the_url_of_a_file_names_that_file(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/a/my%20file.db", f"sqlite+pysqlite:///{tmp_path}/b/file.db?timeout=3"):
+        store = Store(url)
+        file = next(store.folder.iterdir())
+        assert str(file) == store._database.url.database and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("place", ["a\nb", "sqlite:///a\nb/x.db", "://", "sqlite://x:y/z"])
+def test_a_workspace_that_cannot_be_used_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EditorError, match="line break|neither a folder"):
+        Store(place)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_migrated_workspace_has_the_same_tables_as_a_new_one(tmp_path: Path) -> None:
@@ -151,7 +232,7 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 _FULL = """
 import resource, sys
-from editor.errors import WorkspaceError
+from editor.errors import EditorError, WorkspaceError
 from editor.workspace.history import Store
 store = Store(sys.argv[1])
 record = store.create("m", "/m.onnx", "ff", {}, {"n": 0})
@@ -181,7 +262,7 @@ def test_a_full_disk_is_a_message_and_what_was_stored_is_safe(tmp_path: Path) ->
 
 _READ_ONLY = """
 import os, sys
-from editor.errors import WorkspaceError
+from editor.errors import EditorError, WorkspaceError
 from editor.workspace.history import Store
 Store(sys.argv[1] + "/other").recent()  # all modules are loaded: the user may be unable to read them
 os.setuid(65534)

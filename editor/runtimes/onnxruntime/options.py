@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def session_options(folder: Path | None = None, threads: int = 0, optimize: bool
     if threads:
         options.intra_op_num_threads = threads
     if folder is not None:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fsencode(folder))
     for key, value in (entries or {}).items():
         options.add_session_config_entry(key, value)
     return options

@@ -10,6 +10,7 @@ from dash import Dash, Input, Output, State, ctx, set_props
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
+from editor.execution.jobs.service import TIME_LIMIT_SECONDS
 from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
@@ -38,7 +39,7 @@ def register(app: Dash, state: AppState) -> None:
         kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(str(ctx.triggered_id), "benchmark")
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            options = JobOptions(float(seconds or 3), mode or "latency", int(requests or 4), bool(memory))
+            options = _options(seconds, mode or "latency", requests, memory)
             benchmark = await asyncio.to_thread(state.start_job, document, kind, options)
         except EditorError as error:
             return {"job": ""}, failed(str(error))
@@ -92,6 +93,21 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         document = await asyncio.to_thread(state.document, document_id)
         return _chart(document, benchmark, scheme or "light")
+
+
+def _options(seconds: Any, mode: str, requests: Any, memory: bool) -> JobOptions:
+    """The choices of the tab Benchmark.
+
+    Raises:
+        EditorError: one of them is not possible.
+    """
+    try:
+        chosen = JobOptions(float(seconds or 3), mode, int(requests or 4), bool(memory))
+    except (TypeError, ValueError, OverflowError):
+        raise EditorError("Seconds and requests are numbers.") from None
+    if mode not in ("latency", "throughput") or not 0 < chosen.seconds <= TIME_LIMIT_SECONDS or not 0 < chosen.requests <= 1024:
+        raise EditorError(f"A run takes up to {TIME_LIMIT_SECONDS:.0f} s, with up to 1,024 requests at once.")
+    return chosen
 
 
 async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) -> None:

@@ -45,7 +45,7 @@ def register(app: Dash, state: AppState) -> None:
     @app.callback(Output("graph", "elements", allow_duplicate=True), Input("view", "data"), State("detail", "data"),
                   State("doc", "data"), prevent_initial_call=True)
     async def follow(_view: Any, detail: m.Detail, document_id: str) -> list[Element]:
-        if not ctx.triggered or detail["mode"] != "subgraphs":
+        if not ctx.triggered or _known(detail)["mode"] != "subgraphs":
             raise PreventUpdate
         return await asyncio.to_thread(lambda: shown_elements(state.document(document_id), detail))
 
@@ -58,7 +58,7 @@ def register(app: Dash, state: AppState) -> None:
 
 def _answer(state: AppState, request: m.DetailRequest, detail: m.Detail, document_id: str) -> tuple[Any, ...]:
     try:
-        document = state.document(document_id)
+        document, detail = state.document(document_id), _known(detail)
         changed, selection = changed_detail(document, request, detail)
     except EditorError as error:
         return (*[no_update] * 4, notice(str(error), bad=True))
@@ -66,6 +66,22 @@ def _answer(state: AppState, request: m.DetailRequest, detail: m.Detail, documen
     if changed == detail:
         return no_update, no_update, chosen, no_update, no_update
     return changed, shown_elements(document, changed), chosen, changed["mode"], no_update
+
+
+def _known(detail: m.Detail) -> m.Detail:
+    """What the page says is drawn.
+
+    Raises:
+        EditorError: it is malformed, or there is no such mode.
+    """
+    require(detail, m.Detail, "what is drawn")
+    _check_mode(detail["mode"])
+    return detail
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise EditorError(f"The graph cannot be drawn as {mode!r}; choose one of: {', '.join(MODES)}.")
 
 
 def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Detail) -> Change:
@@ -83,8 +99,7 @@ def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Det
 
 
 def _mode(document: Document, request: m.ModeRequest, detail: m.Detail) -> Change:
-    if request["mode"] not in MODES:
-        raise EditorError(f"The graph cannot be drawn as {request['mode']!r}; choose one of: {', '.join(MODES)}.")
+    _check_mode(request["mode"])
     return Change({**detail, "mode": request["mode"]})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
@@ -13,7 +13,19 @@ from editor.errors import EditorError
 from editor.web.app_state import AppState
 from editor.web.device_fields import shown
 from editor.web.panels.device_form import device_forms, refused_values
+from editor.web.validation import RELOAD, require
 from editor.workspace.document import Document
+
+
+class _Field(TypedDict):
+    type: str
+    index: int
+    field: str
+
+
+class _Forms(TypedDict):
+    drawn: list[dict[str, Any]]
+    ids: list[_Field]
 
 
 def register(app: Dash, state: AppState) -> None:
@@ -36,6 +48,9 @@ def _redrawn(state: AppState, document_id: str, drawn: Sequence[Mapping[str, Any
         document = state.document(document_id)
     except EditorError:
         raise PreventUpdate from None
+    require({"drawn": drawn, "ids": ids}, _Forms, "the forms of devices")
+    if len(ids) != len(values):
+        raise EditorError(f"The page sent other fields than values. {RELOAD}")
     now = [shown(d) for d in document.devices]
     in_page = {(int(f["index"]), str(f["field"])): value or None for f, value in zip(ids, values, strict=True)}
     forms = device_forms(document) if restore else _forms(document, drawn, now, in_page)
@@ -52,7 +67,7 @@ def _forms(document: Document, drawn: Sequence[Mapping[str, Any]], now: Sequence
     """
     if now == drawn:
         return no_update
-    if [each["name"] for each in now] != [each["name"] for each in drawn]:  # the headings have them too
+    if [each["name"] for each in now] != [each.get("name") for each in drawn]:  # the headings have them too
         return device_forms(document)
     typed = all(in_page.get((i, key)) == new[key] for i, (old, new) in enumerate(zip(drawn, now, strict=True))
                 for key in new if old.get(key) != new[key])

@@ -33,7 +33,7 @@ from editor.web.panels.profiles import profiles_view
 from editor.web.panels.status import status
 from editor.web.panels.tables import subgraph_rows, transfer_rows
 from editor.web.stroke_order import Answer, PageStrokes
-from editor.web.strokes import apply
+from editor.web.strokes import apply, check_kind
 from editor.web.validation import require
 from editor.web.view import Figures, colours_of, figures_of, view_of
 from editor.workspace.author import Author, acting_as
@@ -165,6 +165,7 @@ def _refreshed(document: Document) -> tuple[Figures, tuple[Ints, Ints]]:
 
 def _applied(state: AppState, document: Document, page: PageStrokes, page_id: str, stroke: Mapping[str, Any],
              others: list[Change]) -> Answer:
+    check_kind(stroke)
     refuse_unseen(stroke, others, state.server_name)
     in_form = stroke.get("do") in ("device-field", "add-device", "remove-device")
     with acting_as(Author(page_id, stroke["sequence"], page.name, state.server_name)):
@@ -202,7 +203,7 @@ def _notice(state: AppState, document: Document, answers: list[Answer], others: 
 def _no_change(document: Document, message: Strokes, before: Ints, subgraphs: Ints) -> Any:
     """Says so where another policy, or other costs, place every op as before: nothing else on the page would tell."""
     same_cut = np.array_equal(subgraphs, document.placement.division.subgraph_of_op)
-    last = message["strokes"][-1]["do"] if message["strokes"] else ""
+    last = message["strokes"][-1].get("do") if message["strokes"] else ""
     if last != "automatic" or not np.array_equal(before, document.placement.assignment.device):
         return None
     return notice("Every op stays on its device." if same_cut else "Every op stays on its device; the subgraphs are others.")
@@ -210,7 +211,7 @@ def _no_change(document: Document, message: Strokes, before: Ints, subgraphs: In
 
 def _lost_profile(document: Document, message: Strokes, before: Figures) -> Any:
     """Says so where a change of a device leaves figures without the profile that they came from."""
-    last = message["strokes"][-1]["do"] if message["strokes"] else ""
+    last = message["strokes"][-1].get("do") if message["strokes"] else ""
     if last not in ("device-field", "add-device") or before["basis"] == figures_of(document)["basis"]:
         return None
     names = [d.name for d in document.devices if not d.planned and load_profile(document.graph, d) is None]

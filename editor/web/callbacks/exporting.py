@@ -36,7 +36,7 @@ def register(app: Dash, state: AppState) -> None:
         # a form of a device that is drawn anew has a button that nobody has pressed
         if not isinstance(ctx.triggered_id, dict) or not any(each["value"] for each in ctx.triggered):
             raise PreventUpdate
-        what = ctx.triggered_id["what"]
+        what = str(ctx.triggered_id.get("what"))
         try:
             document = await asyncio.to_thread(state.document, document_id)
             with state.works.begin(document_id, "Writing files", can_end=False) as work:
@@ -45,6 +45,9 @@ def register(app: Dash, state: AppState) -> None:
             return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
+        except OSError as error:  # the model's files are gone, or the disk for temporary files is full
+            return no_update, notice(f"The files cannot be written: {error.filename or 'disk'}: {error.strerror or error}.",
+                                     bad=True)
 
 
 MAX_DOWNLOAD_BYTES = 256 << 20

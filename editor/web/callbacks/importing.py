@@ -19,7 +19,7 @@ from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.device_profile import earlier_profile
 from editor.placement.rules import parse_rules_text
-from editor.text import counted
+from editor.text import as_utf8, counted
 from editor.web.app_state import AppState
 from editor.web.messages import Message, Rules, Simple
 from editor.web.panels.notice import notice
@@ -56,6 +56,7 @@ def register(app: Dash, state: AppState) -> None:
         if not contents:
             raise PreventUpdate
         message = await asyncio.to_thread(_import, state, contents, filename or "affinities.json", document_id)
+        message["text"] = as_utf8(message["text"])  # it repeats names of the file
         stroke: Simple = {"do": "show", "message": message}
         return stroke, None
 

@@ -17,7 +17,7 @@ from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
 from editor.web.panels.notice import notice
 from editor.web.panels.parts import problem
-from editor.web.validation import require
+from editor.web.validation import RELOAD, require
 from editor.workspace.document import Document
 
 
@@ -41,7 +41,10 @@ def register(app: Dash, state: AppState) -> None:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         if isinstance(trigger, dict):
-            example = EXAMPLES[trigger["number"]]
+            number = trigger.get("number")
+            if not isinstance(number, int) or not 0 <= number < len(EXAMPLES):
+                raise EditorError(f"There is no such example. {RELOAD}")
+            example = EXAMPLES[number]
             return {"path": str(state.examples / "models" / example.file),
                     "devices": str(state.examples / "devices" / example.devices), "define": example.define}
         devices = resolve_spec((spec or "").strip(), state.examples)
