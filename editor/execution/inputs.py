@@ -139,6 +139,8 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     Every graph input is required; initializers that are declared as inputs are optional. These must have
     the shape of their default, because all shapes of the plan depend on it.
     """
+    if not isinstance(values, Mapping):
+        raise ExecutionError(f"inputs must be a mapping of names to arrays, not {type(values).__name__}")
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
     missing = [name for name in expected if name not in values]
     if missing:
