@@ -6,7 +6,6 @@ Only the parser is here, and nothing that takes time to import: each command's f
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import warnings
@@ -15,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from editor import limits, supervisor
+from editor import limits, supervisor, terminal
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
@@ -36,22 +35,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         protect_children()
+        if not terminal.protect() and given[:1] != ["open"]:
+            print("error: standard output is closed; > /dev/null discards what is printed", file=sys.stderr)
+            return 1
     if given[:1] == ["open"]:
         from editor.web.launch import main as launch
 
         return launch(given[1:])
-    options = _parser().parse_args(given)
     if arguments is None:
         warnings.showwarning = _print_warning  # type: ignore[assignment]  # mypy wants all of its optional parameters by name
     try:
-        limits.from_options(vars(options))
-        if options.command not in _NO_SCHEDULER and options.scheduler:
-            _use_scheduler(options)
-        if arguments is None and options.command not in _UNSUPERVISED and (status := supervisor.fork()) is not None:
-            return status
-        status = _command(options.command)(options)
-        sys.stdout.flush()
-        return status
+        try:
+            return _run(_parser().parse_args(given), supervised=arguments is None)
+        finally:
+            sys.stdout.flush()
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -59,8 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `| head` closed the pipe; nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _run(options: argparse.Namespace, supervised: bool) -> int:
+    limits.from_options(vars(options))
+    if options.command not in _NO_SCHEDULER and options.scheduler:
+        _use_scheduler(options)
+    if supervised and options.command not in _UNSUPERVISED and (status := supervisor.fork()) is not None:
+        return status
+    return _command(options.command)(options)
 
 
 def _print_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:

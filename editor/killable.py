@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from editor import limits
+from editor import limits, terminal
 from editor.errors import EditorError, LimitError
 from editor.files import file_state
 from editor.startup import python_command
@@ -259,6 +259,7 @@ def serve(descriptor: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the owner, who kills this process where necessary
     set_expendable()
+    terminal.protect()
     pipe: Connection[Any, Any] = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
         while True:

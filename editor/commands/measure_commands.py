@@ -18,6 +18,7 @@ from editor.files import json_text, write_atomic
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
+from editor.terminal import printable, unprotected
 from editor.text import counted, human_seconds
 from editor.workspace.plan import Plan
 
@@ -138,13 +139,13 @@ def _run_job(options: argparse.Namespace, function: Callable[..., Any], *argumen
 
 def _follow(job: Job) -> Any:
     """Waits for a job with a progress bar on a terminal."""
-    with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=sys.stderr,
+    with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=unprotected(sys.stderr),
               disable=not sys.stderr.isatty(), leave=False) as bar:
         seen = 0
         try:
             while not job.done:
                 for event in job.events[seen:]:
-                    bar.set_description_str(event.get("text", "measuring")[:48])
+                    bar.set_description_str(printable(event.get("text", "measuring")[:48]))
                     bar.n = int(100 * event.get("progress", 0))
                 seen = len(job.events)
                 bar.refresh()

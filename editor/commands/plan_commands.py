@@ -25,6 +25,7 @@ from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.rules import load_rules
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
+from editor.terminal import printable, unprotected
 from editor.text import counted, human_bytes, human_seconds
 from editor.workspace.sizes import names_of, parse_sizes, words
 
@@ -154,7 +155,7 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
 
 
 def _show_progress(done: int, total: int, sizes: str) -> None:
-    print(f"{_CLEAR_LINE}{done + 1} of {total}: {sizes}", end="", file=sys.stderr, flush=True)
+    print(f"{_CLEAR_LINE}{done + 1} of {total}: {printable(sizes)}", end="", file=unprotected(sys.stderr), flush=True)
 
 
 def _over(size: int, limit: int | None) -> str:
@@ -168,7 +169,7 @@ def sizes(options: argparse.Namespace) -> int:
     names = names_of(wanted)
     rows = plan.at_sizes(wanted, _show_progress if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
-        print(_CLEAR_LINE, end="", file=sys.stderr)
+        print(_CLEAR_LINE, end="", file=unprotected(sys.stderr))
     table = [["sizes", "latency", "kind", "subgraphs", "moved", "other devices",
               *(f"{d.name}: ops, memory" for d in plan.devices)]]
     for row in rows:

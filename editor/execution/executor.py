@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from threading import Semaphore
+from threading import Lock, Semaphore
 from time import perf_counter, process_time
 from typing import Any
 
@@ -93,7 +93,11 @@ class _Arrival:
 
 
 class CompiledPlan:
-    """The compiled sub-models of a plan. One instance serves one thread; see ``clone``."""
+    """The compiled sub-models of a plan.
+
+    Runs from several threads take turns: buffers are used by one run at a time. Threads that compute at the same time need a
+    ``clone`` each.
+    """
 
     def __init__(self, graph: Graph, steps: list[Step], constants: Mapping[str, Value], subgraph_count: int,
                  recompile: Compile, overridden: Overridden = frozenset(), limits: RunLimits | None = None) -> None:
@@ -109,35 +113,42 @@ class CompiledPlan:
         self._packed = False
         self._expected = expected_arrays(graph, overridden)
         self._fixed: FixedRun | None = None
+        self._turn = Lock()
+        """Held by the run that uses the buffers."""
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
-        """Runs the plan once.
+        """Runs the plan once. Several threads may call this; their runs take turns.
 
         Args:
             inputs: a value for every graph input, by name, and optionally for initializers that the model
                 declares as inputs. Sub-models are recompiled when the set of these initializers changes.
 
         Returns:
-            The graph outputs by name, as numpy arrays (lists for sequences).
+            The graph outputs by name, as numpy arrays of their own (lists for sequences): later runs do not change them.
 
         Raises:
             ExecutionError: an input has the wrong type or shape, or a runtime failed; the message names the subgraph.
         """
-        if not self._packed or not self._fits(inputs):
-            inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
-            check_inputs(self.graph, inputs)
-            variant = self._variant_for(inputs)
-            return variant.run(inputs) if variant is not self else self._results(self._execute(inputs)[0])
-        if self._fixed is not None:
-            try:
-                return self._fixed.run(inputs)
-            except Exception:  # noqa: BLE001  # a data-dependent shape or a failed kernel: the slower path reports it
-                self._fixed = None
-        return self._results(self._execute(inputs)[0])
+        with self._turn:
+            if not self._packed or not self._fits(inputs):
+                inputs = self._checked(inputs)
+                variant = self._variant_for(inputs)
+                return variant.run(inputs) if variant is not self else self._results(self._execute(inputs)[0])
+            if self._fixed is not None:
+                try:
+                    return self._fixed.run(inputs)
+                except Exception:  # noqa: BLE001  # a data-dependent shape or a failed kernel: the slower path reports it
+                    self._fixed = None
+            return self._results(self._execute(inputs)[0])
+
+    def _checked(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The inputs, numpy scalars as arrays; raises ``ExecutionError`` where they do not fit the model."""
+        check_inputs(self.graph, inputs)
+        return {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
 
     def _fits(self, inputs: Mapping[str, Value]) -> bool:
         """Whether all inputs match exactly; False requires the full check."""
-        if len(inputs) != len(self._expected):
+        if not isinstance(inputs, Mapping) or len(inputs) != len(self._expected):
             return False
         for name, (dtype, shape) in self._expected.items():
             value = inputs.get(name)
@@ -147,29 +158,40 @@ class CompiledPlan:
 
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """Like ``run``, with the time of every subgraph and transfer."""
-        variant = self._variant_for(inputs)
-        values, times = variant._execute(inputs, timed=True)
-        return variant._results(values), times
+        with self._turn:
+            if not self._fits(inputs):
+                inputs = self._checked(inputs)
+            variant = self._variant_for(inputs)
+            if variant is not self:
+                return variant.run_timed(inputs)
+            values, times = self._execute(inputs, timed=True)
+            return self._results(values), times
 
     def _variant_for(self, inputs: Mapping[str, Value]) -> CompiledPlan:
         """The plan, compiled with these initializers as inputs."""
         overridden = overridden_initializers(self.graph, inputs)
         if overridden == self.overridden:
             return self
-        if overridden != self._variant.overridden:
-            self._variant = self._recompile(overridden)
-        return self._variant
+        variant = self._variant
+        if overridden != variant.overridden:
+            variant = self._variant = self._recompile(overridden)
+        return variant
 
     def clone(self) -> CompiledPlan:
         """Another instance for another thread; compiled code and weights are shared."""
-        steps = [Step(s.id, s.submodel, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
+        with self._turn:
+            steps = [Step(s.id, s.submodel, s.device, s.runs_on, s.executable.clone()) for s in self.steps]
         return CompiledPlan(self.graph, steps, self._constants, self.subgraph_count, self._recompile, self.overridden,
                             self.limits)
 
     def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
         """Runs the plan once; returns the named boundary tensors and outputs as numpy arrays."""
-        values, _ = self._variant_for(inputs)._execute(inputs, names)
-        return {name: values[name] for name in names if name in values}
+        with self._turn:
+            variant = self._variant_for(inputs)
+            if variant is not self:
+                return variant.capture(inputs, names)
+            values, _ = self._execute(inputs, names)
+            return {name: values[name] for name in names if name in values}
 
     def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:

@@ -35,13 +35,32 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Value]:
         ExecutionError: the type or shape of an input is unknown or not supported.
     """
     rng = np.random.default_rng(seed)
-    return {graph.tensor_names[t]: _random(graph, t, rng) for t in graph.inputs.tolist()}
+    left, values = limits.half_of_machine(), {}
+    for tensor in graph.inputs.tolist():
+        left -= _random_bytes(graph, tensor)
+        if left < 0:
+            raise _too_large(graph, tensor)
+        try:
+            values[graph.tensor_names[tensor]] = _random(graph, tensor, rng)
+        except (MemoryError, ValueError) as error:  # numpy refuses 0 x 2^62, too
+            raise _too_large(graph, tensor) from error
+    return values
+
+
+def _random_bytes(graph: Graph, tensor: int) -> int:
+    """Bytes of a random value; numpy counts dimensions of size 0 as 1, and makes numbers of 8 bytes first."""
+    return 8 * prod(d or 1 for d in graph.tensor_shapes[tensor] or () if isinstance(d, int))
+
+
+def _too_large(graph: Graph, tensor: int) -> ExecutionError:
+    return ExecutionError(f"{graph.path}: input {graph.tensor_names[tensor]!r} of the shape {graph.shape_label(tensor)} "
+                          f"({graph.tensor_types[tensor]}) needs more memory than there is; use a model with smaller inputs")
 
 
 def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
     name, kind, shape = graph.tensor_names[tensor], graph.tensor_types[tensor], graph.tensor_shapes[tensor]
     dtype = numpy_dtype(kind)
-    if dtype is None or shape is None or any(not isinstance(d, int) for d in shape):
+    if dtype is None or shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
         raise ExecutionError(f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
                              f"shape {graph.shape_label(tensor)}); give inputs in an .npz file")
     size = tuple(int(d) for d in shape)
@@ -139,6 +158,8 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     Every graph input is required; initializers that are declared as inputs are optional. These must have
     the shape of their default, because all shapes of the plan depend on it.
     """
+    if not isinstance(values, Mapping):
+        raise ExecutionError(f"inputs must be a mapping of names to arrays, not {type(values).__name__}")
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
     missing = [name for name in expected if name not in values]
     if missing:

@@ -43,7 +43,7 @@ def _value(info: ValueInfoProto, model: ModelProto) -> npt.NDArray[Any] | None:
     if not info.type.HasField("tensor_type") or not kind.HasField("shape") or kind.elem_type == TensorProto.STRING:
         return None
     shape = [d.dim_value if d.HasField("dim_value") else _SIZE for d in kind.shape.dim]
-    if prod(shape) > _MAX_ELEMENTS:
+    if min(shape, default=0) < 0 or prod(d or 1 for d in shape) > _MAX_ELEMENTS:  # numpy refuses 0 x 2^62, too
         return None
     try:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))

@@ -51,6 +51,8 @@ def to_numpy(value: Value) -> Value:
     except UnicodeDecodeError as error:
         raise ExecutionError(f"a string of the model is not UTF-8 and cannot be read: byte 0x{error.object[error.start]:02x} "
                              f"at position {error.start}") from error
+    except ValueError as error:  # 0 x 2^62 elements, which a runtime takes and numpy does not
+        raise ExecutionError(f"a value of the model cannot be read: {error}") from error
 
 
 def nbytes(value: Value) -> int:

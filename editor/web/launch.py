@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from editor import limits
+from editor import limits, terminal
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
@@ -45,6 +45,8 @@ def _port(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Reads the command line and serves; returns the exit status."""
     protect_children()
+    if arguments is None:
+        terminal.protect()
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
     parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
     parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; default: the "

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from editor.devices.device import Device
@@ -60,6 +60,8 @@ class Plan:
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
+        self._compiled_plan: CompiledPlan | None = None
+        self._compiling = Lock()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
@@ -201,11 +203,14 @@ class Plan:
         save_profile(self.graph, chosen, profile)
         return Plan(solve(self.graph, self.devices, self.settings, self.placement.constraints.capabilities)), report
 
-    @cached_property
+    @property
     def _compiled(self) -> CompiledPlan:
         from editor.execution.executor import compile_placement
 
-        return compile_placement(self.placement)
+        with self._compiling:
+            if self._compiled_plan is None:
+                self._compiled_plan = compile_placement(self.placement)
+            return self._compiled_plan
 
     def compile(self, threads: int = 0, requests: int = 1) -> CompiledPlan:
         """Cuts and compiles every subgraph in this process.
@@ -226,7 +231,14 @@ class Plan:
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Any]:
         """Runs once; compiles on first use. Returns output name -> numpy array.
 
-        ``inputs`` may also replace initializers that the model declares as inputs.
+        Several threads may call this: their runs take turns, and each gets the results of its own inputs, in arrays that later
+        runs do not change. Threads that compute at the same time each need a clone, ``plan.compile(requests=4).clone()``.
+
+        Args:
+            inputs: a value for every graph input, by name; also for initializers that the model declares as inputs.
+
+        Raises:
+            ExecutionError: an input does not fit the model, or a runtime failed.
         """
         return self._compiled.run(inputs)
 

@@ -32,8 +32,8 @@ from editor.execution.executor import (
     compile_placement,
     compile_whole,
     constant_outputs,
+    owned,
 )
-from editor.execution.inputs import check_inputs
 from editor.execution.machines.dataflow import (
     Program,
     Spent,
@@ -203,8 +203,7 @@ class MachinesPlan(CompiledPlan):
     def run_timed(self, inputs: Mapping[str, Value]) -> tuple[dict[str, Any], RunTimes]:
         """Like ``run``, with the time of every subgraph and transfer."""
         if not self._fits(inputs):
-            inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in inputs.items()}
-            check_inputs(self.graph, inputs)
+            inputs = self._checked(inputs)
         variant = self._variant_for(inputs)
         if not isinstance(variant, MachinesPlan):  # no subgraph reads anything: there is nothing to run elsewhere
             return variant.run_timed(inputs)
@@ -265,7 +264,7 @@ class MachinesPlan(CompiledPlan):
         for reply in replies.values():
             results |= {name: _writable(value) for name, value in reply["outputs"].items()}
         known = {**self._constants, **inputs}
-        results |= {name: known[name] for name in wanted if name not in results and name in known}
+        results |= {name: owned(known[name]) for name in wanted if name not in results and name in known}
         return results, self._times(total, {_HERE: (spent, values.arrived), **{
             machine: (Spent(r["seconds"], r["cpu"], r["sent"]), r["arrived"]) for machine, r in replies.items()}})
 

@@ -92,7 +92,10 @@ def _to_numpy(value: Any) -> Value:
 def _host_view(value: Any) -> npt.NDArray[Any] | None:
     if not is_array(value) or value.device_name().lower() != HOST.kind:
         return None
-    array: npt.NDArray[Any] = value.numpy()
+    try:
+        array: npt.NDArray[Any] = value.numpy()
+    except ValueError:  # 0 x 2^62 elements
+        return None
     return array if array.ctypes.data == value.data_ptr() else None
 
 
