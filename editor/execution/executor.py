@@ -16,19 +16,16 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compile.step import Step
+from editor.execution.fixed_run import FixedRun
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
-from editor.execution.ort_optimized.buffers import FixedRun, allocate_after_run, allocate_before_run
-from editor.execution.ort_optimized.optimized_cut import optimized_submodels
 from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import (
     AsynchronousExecutable,
-    BoundExecutable,
     CompileOptions,
     MemorySpace,
-    OutputShapeMismatch,
     SubModel,
     Value,
     run_to_end,
@@ -110,7 +107,7 @@ class CompiledPlan:
         self._outputs = [graph.tensor_names[t] for t in graph.outputs.tolist()]
         self._arrivals, self._dead = _data_flow(steps, set(self._outputs))
         self._sizes: dict[str, tuple[Value, int]] = {}
-        self._packed = False
+        self._has_run = False
         self._expected = expected_arrays(graph, overridden)
         self._fixed: FixedRun | None = None
         self._turn = Lock()
@@ -130,7 +127,7 @@ class CompiledPlan:
             ExecutionError: an input has the wrong type or shape, or a runtime failed; the message names the subgraph.
         """
         with self._turn:
-            if not self._packed or not self._fits(inputs):
+            if not self._has_run or not self._fits(inputs):
                 inputs = self._checked(inputs)
                 variant = self._variant_for(inputs)
                 return variant.run(inputs) if variant is not self else self._results(self._execute(inputs)[0])
@@ -195,24 +192,11 @@ class CompiledPlan:
 
     def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:
-        """Runs the steps; where an output has an unexpected shape, once more without shared buffers."""
-        try:
-            return self._execute_once(inputs, keep, timed)
-        except OutputShapeMismatch as mismatch:
-            log.info("boundary tensors no longer share buffers: %s", mismatch)
-            for step in self.steps:
-                if isinstance(step.executable, BoundExecutable):
-                    step.executable.bind_output_buffers({})
-            self._packed, self._fixed = True, None
-            return self._execute_once(inputs, keep, timed)
-
-    def _execute_once(self, inputs: Mapping[str, Value], keep: Collection[str],
-                      timed: bool) -> tuple[dict[str, Value], RunTimes]:
+        """Runs the steps; ``keep`` are tensors to copy before a later step writes over them."""
         values: dict[str, Value] = {**self._constants, **inputs}
         spent, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         transfers: list[TransferTime] = []
         kept: dict[str, Any] = {}
-        allocated = not self._packed and allocate_before_run(self.steps, self._outputs)
         begin = perf_counter()
         for step, arrivals, dead in zip(self.steps, self._arrivals, self._dead, strict=True):
             arguments = [values[name] for name in step.submodel.inputs]
@@ -239,15 +223,13 @@ class CompiledPlan:
                     results = step.executable.run(arguments)
             values.update(zip(step.submodel.outputs, results, strict=True))
             if keep:  # copied now, because a later tensor may share this buffer
-                lasting = set(keep).intersection(step.submodel.outputs) - step.submodel.internal
+                lasting = set(keep).intersection(step.submodel.outputs)
                 kept |= {name: owned(values[name]) for name in lasting}
             for name in dead:
                 del values[name]
         times = RunTimes(perf_counter() - begin, tuple(spent), tuple(cpu), tuple(transfers))
-        if not self._packed:
-            self._packed = True
-            if not allocated:
-                allocate_after_run(self.steps, self._outputs)
+        if not self._has_run:
+            self._has_run = True
             self._fixed = FixedRun.of(self.steps, self._outputs)
         return {**values, **kept}, times
 
@@ -299,8 +281,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
         placement: the placement to compile.
         threads: threads per subgraph; 0 leaves the choice to the runtime.
         progress: called before each subgraph.
-        as_cut: cut the original graph even where the graph optimized by ONNX Runtime could be cut, so that the
-            boundary tensors are those of the placement.
+        as_cut: cut a plan of one subgraph, too, so that its boundary tensors are those of the placement.
         overridden: initializers that become inputs of the sub-models that read them; every run must provide them.
         requests: runs in flight at the same time, each on a clone.
         keep_weights: leave the weights in the sub-models of the steps, for profilers, which compile them once more.
@@ -325,7 +306,7 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
             executable = runtime.compile(submodel, runs_on, options)
         except ExecutionError:  # runtimes check constants more strictly than input values
             plain = cutter.submodel(placement, subgraph)
-            if submodel.optimized or plain.inputs == submodel.inputs:
+            if plain.inputs == submodel.inputs:
                 raise
             submodel, executable = plain, runtime.compile(plain, runs_on, options)
         return Step(subgraph.id, submodel if keep_weights else submodel.without_weights(), device, runs_on, executable)
@@ -344,12 +325,6 @@ def compile_placement(placement: Placement, threads: int = 0, progress: Progress
     if not as_cut and len(placement.subgraphs) == 1:
         whole = replace(cutter.whole(), label="subgraph 0")  # uncut, so the runtime optimizes the original model
         steps = steps_of([whole]) if whole.outputs else None
-    elif not as_cut:
-        optimized = optimized_submodels(placement, cutter)
-        try:
-            steps = steps_of(optimized) if optimized else None
-        except ExecutionError as error:
-            log.info("the optimized graph cannot be cut here: %s", error)
     if steps is None:
         unknown = missing_types(placement)
         if unknown:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,6 @@ from onnx import GraphProto, ModelProto
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, UnusableRuntime
 from editor.devices.properties import Property
-from editor.errors import ExecutionError
 from editor.graph.graph import Bools, Graph
 
 API_VERSION = 1
@@ -75,18 +74,6 @@ class SubModel:
     """External data of ``model`` is relative to this folder."""
     label: str
     """For messages: "subgraph 3" or "the unsplit model"."""
-    optimized: bool = False
-    """Whether ONNX Runtime has optimized this graph already and must run it unchanged."""
-    in_place: tuple[tuple[str, str], ...] = ()
-    """(operand, result) of kernels that save a copy when both share a buffer; the operand has no later readers."""
-    internal: frozenset[str] = frozenset()
-    """Internal tensors exposed as outputs so that the executor chooses their buffers."""
-    internal_tensor_count: int | None = None
-    """Number of internal tensors that the runtime allocates, where known."""
-    model_names: Mapping[str, str] = field(default_factory=dict)
-    """Name in the optimized graph -> name in the model, for renamed tensors"""
-    absorbed_ops: tuple[int, ...] = ()
-    """Ops of other subgraphs that its kernels compute."""
 
     @property
     def signature(self) -> Signature:
@@ -165,10 +152,6 @@ class KernelTime:
     seconds: float
 
 
-class OutputShapeMismatch(ExecutionError):
-    """Outputs do not fit their buffers; other tensors in this memory may already be overwritten."""
-
-
 class Executable(Protocol):
     """A compiled sub-model. One instance serves one thread at a time; ``clone`` shares the weights."""
 
@@ -185,7 +168,7 @@ class Executable(Protocol):
 class BoundExecutable(Protocol):
     """An executable whose inputs and outputs can be bound to fixed memory, so that a run is a single call.
 
-    Optional: an executable that has these methods gets buffers chosen by the executor.
+    Optional: a plan of such executables in one memory runs by one call per subgraph.
     """
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
@@ -198,13 +181,6 @@ class BoundExecutable(Protocol):
 
     def fixed_outputs(self) -> Sequence[Value]:
         """Outputs in memory that every further run writes to; empty before the first run or where it may move."""
-        ...
-
-    def bind_output_buffers(self, buffers: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Writes these outputs into given host memory from the next run on.
-
-        Without buffers the runtime chooses again. A run whose outputs do not fit raises ``OutputShapeMismatch``.
-        """
         ...
 
     def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
@@ -326,10 +302,6 @@ class Runtime(Protocol):
 
     def precision_note(self, device: Device) -> str:
         """That the runtime is told to keep float32, what it would compute in by itself, and how to choose that; else ""."""
-        ...
-
-    def runs_optimized_graphs(self, device: Device) -> bool:
-        """Sub-models may be cut from the graph that the runtime has optimized (``execution.ort_optimized``)."""
         ...
 
 

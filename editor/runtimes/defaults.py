@@ -85,7 +85,3 @@ class RuntimeDefaults:
     def precision_note(self, device: Device) -> str:
         """It is told nothing."""
         return ""
-
-    def runs_optimized_graphs(self, device: Device) -> bool:
-        """No."""
-        return False

@@ -10,6 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from conftest import EXAMPLES, ODDITIES, ROOT
 
@@ -28,7 +29,6 @@ from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, basis_of, costs_of, load_profile, ops_without_figure
 from editor.placement.kept import moved_ops
 from editor.placement.placement import Settings, solve
-from editor.runtimes.onnxruntime.evaluate import optimized_graph
 from editor.runtimes.onnxruntime.lineage import lineage
 from editor.runtimes.onnxruntime.values import to_ort
 from editor.runtimes.openvino.values import to_openvino
@@ -60,41 +60,13 @@ def test_clones_do_not_share_buffers(mobilenet: Graph) -> None:
     assert np.max(gaps) < 1e-5, gaps
 
 
-@pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
-def test_transfers_of_the_optimized_graph_have_the_names_of_the_model(name: str) -> None:
-    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
-    keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
-    plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 5 % 2})
-    compiled, inputs = compile_placement(plan.placement), random_inputs(graph)
-    crossing = {made for step in compiled.steps for made in step.submodel.inputs}
-    names = {made: said for step in compiled.steps for made, said in step.submodel.model_names.items() if made in crossing}
-    assert names, "or there is nothing to see"
-    found = compiled.capture(inputs, list(names))
-    wanted = list(dict.fromkeys(names.values()))
-    expected = compile_whole(graph, plan.devices[0], extra_outputs=wanted).capture(inputs, wanted)
-    for made, said in names.items():  # in another order, and blocks may end in zeros
-        ours, model = (np.sort(v[v != 0], axis=None) for v in (found[made], expected[said]))
-        np.testing.assert_allclose(ours, model, rtol=1e-4, atol=1e-5, err_msg=f"{made} is not {said}")
-    result = plan.benchmark(seconds=0.1)
-    assert result.transfers and all(t.tensor in graph.tensor_index for t in result.transfers)
-
-
-def test_kernels_across_a_cut_are_reported_and_planned_devices_have_none(mobilenet: Graph) -> None:
-    """ONNX Runtime sums within the convolution before; a device that is not here would not share a kernel with it."""
+def test_a_plan_on_a_stand_in_is_not_compared_and_its_transfers_are_those_of_the_plan(mobilenet: Graph) -> None:
     adds = {mobilenet.op_keys[op]: "B" for op, kind in enumerate(mobilenet.op_types) if kind == "Add"}
-    plan = editor.partition(mobilenet, TWINS, pins=adds)
-    result = plan.benchmark(seconds=0.1)
-    sums = [s for s in result.subgraphs if s.device == "B"]
-    assert len(sums) == len(adds)
-    for s in sums:
-        (convolution,) = s.absorbed_ops
-        assert convolution.startswith("node_Conv_") and convolution.endswith(f" of subgraph {s.id - 1}")
-        assert f"subgraph{s.id} computes, fused with its own: {convolution}\n" in result.text()
     planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
     result = planned.benchmark(seconds=0.1)
     assert "on stand-ins" in result.comparison_with_prediction and "%" not in result.comparison_with_prediction
     assert not result.surprise, "how fast a stand-in is says nothing of the device"
-    assert result.estimated and not any(s.absorbed_ops for s in result.subgraphs)
+    assert result.estimated
     at = {s.id: s.device for s in planned.placement.subgraphs}
     crossing = {(b.tensor, b.source, t) for b in planned.placement.division.boundaries for t in b.targets
                 if at[t] != at[b.source]}
@@ -133,10 +105,14 @@ def test_openvino_accepts_read_only_arrays() -> None:
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
-def test_every_kernel_has_its_ops_and_no_op_has_two_kernels(name: str) -> None:
+def test_every_kernel_has_its_ops_and_no_op_has_two_kernels(name: str, tmp_path: Path) -> None:
     define = {"batch": 1, "sequence": 8} if "whisper" in name else {}
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", define)
-    kernels = lineage(graph, optimized_graph(Cutter.open(graph).whole()))
+    submodel = Cutter.open(graph).whole()
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(submodel.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    kernels = lineage(graph, onnx.load(tmp_path / "optimized.onnx", load_external_data=False))
     ops = [op for k in kernels for op in k.ops]
     assert len(ops) == len(set(ops))
     computing = [op for op in range(len(graph)) if graph.op_types[op] in ("Conv", "MatMul", "Gemm", "Softmax")
@@ -144,20 +120,18 @@ def test_every_kernel_has_its_ops_and_no_op_has_two_kernels(name: str) -> None:
     assert set(computing) <= set(ops), [graph.display_name(op) for op in set(computing) - set(ops)]
 
 
-def test_cutting_the_optimized_graph_changes_no_result(mobilenet: Graph) -> None:
+def test_cutting_changes_no_result(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 7 % 2})
     inputs = random_inputs(mobilenet)
     whole = compile_whole(mobilenet, plan.devices[0]).run(inputs)
     for as_cut in (False, True):
         compiled = compile_placement(plan.placement, as_cut=as_cut)
-        for _ in range(3):  # first run, first with packed buffers, with fixed ones
+        for _ in range(3):  # the first run, and those with fixed buffers
             found = compiled.run(inputs)
             assert compare("whole", whole, found).max_relative < 1e-5
         other = {name: value * 2 for name, value in inputs.items()}
         assert compare("", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)).max_relative < 1e-5
-    nodes = [n.domain for s in compile_placement(plan.placement).steps for n in s.submodel.model.graph.node]
-    assert "com.microsoft.nchwc" in nodes or "com.microsoft" in nodes
 
 
 def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
@@ -358,7 +332,7 @@ def test_backend_cases_pass_split(tmp_path: Path) -> None:
             assert "openvino alone, unsplit" in results["test_mish_expanded"]["detail"]
 
 
-def test_the_optimized_graph_is_cut_for_models_with_external_weights(mobilenet: Graph, tmp_path: Path) -> None:
+def test_models_with_external_weights_are_cut(mobilenet: Graph, tmp_path: Path) -> None:
     model = onnx.load(mobilenet.path)
     path = tmp_path / "outside.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
@@ -366,7 +340,6 @@ def test_the_optimized_graph_is_cut_for_models_with_external_weights(mobilenet: 
     keys = [graph.op_keys[op] for op in graph.order if not graph.op_is_constant[op]]
     plan = editor.partition(graph, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 9 % 2})
     compiled = compile_placement(plan.placement)
-    assert all(step.submodel.optimized for step in compiled.steps)
     inputs = random_inputs(graph)
     whole = compile_whole(graph, plan.devices[0]).run(inputs)
     for _ in range(3):

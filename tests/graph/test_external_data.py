@@ -24,6 +24,7 @@ from editor.graph.model_file import read_model
 from editor.runtimes.base import SubModel
 from editor.runtimes.openvino.model_import import read_model as read_openvino
 
+
 @pytest.mark.parametrize("place", PLACES)
 def test_every_tensor_of_a_model_is_checked(place: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"

@@ -62,9 +62,8 @@ def subgraph_figures(placement: Placement, contender: Contender, mean_total: flo
         spent = [t.subgraphs[subgraph.id] for t in contender.times]
         runs_on = step.runs_on.description + (" as stand-in" if step.device.planned else "")
         first = next(graph.key_index[k] for k in subgraph.ops if subgraph_of_op[graph.key_index[k]] >= 0)
-        absorbed = tuple(f"{graph.display_name(op)} of subgraph {subgraph_of_op[op]}" for op in step.submodel.absorbed_ops)
         figures.append(SubgraphFigures(
-            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first), absorbed,
+            subgraph.id, subgraph.device, runs_on, step.device.planned, subgraph.size, graph.display_name(first),
             Spread.of(spent, contender.turns), float(np.median([t.cpu[subgraph.id] for t in contender.times])),
             float(np.mean(spent)) / mean_total if mean_total else 0.0))
     return tuple(figures)
@@ -75,7 +74,6 @@ def transfer_figures(placement: Placement, contender: Contender, mean_total: flo
     """Times of each transfer; those from or to the ``planned`` devices are estimates."""
     device = {s.id: s.device for s in placement.subgraphs}
     machine = {d.name: d.machine for d in placement.devices}
-    named = {output: name for step in contender.compiled.steps for output, name in step.submodel.model_names.items()}
     spent: dict[tuple[str, int, int], list[float]] = {}
     last: dict[tuple[str, int, int], TransferTime] = {}
     for times in contender.times:
@@ -86,7 +84,7 @@ def transfer_figures(placement: Placement, contender: Contender, mean_total: flo
     def figures(tensor: str, source: int, target: int, seconds: list[float]) -> TransferFigures:
         one, ends = last[tensor, source, target], (device[source], device[target])
         wire = wire_name(machine[ends[0]], machine[ends[1]]) if one.sent else ""
-        return TransferFigures(named.get(tensor, tensor), source, target, *ends, one.bytes, bool({*ends} & planned),
+        return TransferFigures(tensor, source, target, *ends, one.bytes, bool({*ends} & planned),
                                Spread.of(seconds), float(np.mean(seconds)) / mean_total if mean_total else 0.0, one.copied,
                                wire, one.travelled_as, one.sent)
     return tuple(figures(*key, seconds) for key, seconds in spent.items())

@@ -72,8 +72,6 @@ class SubgraphFigures:
     """Whether the device is planned, so that the time is that of its stand-in."""
     ops: int
     first_op: str
-    absorbed_ops: tuple[str, ...]
-    """Ops of other subgraphs that kernels of this subgraph compute."""
     time: Spread
     cpu: float
     """median CPU seconds"""
@@ -81,16 +79,9 @@ class SubgraphFigures:
     """of the mean total latency, 0 to 1"""
 
     @property
-    def fused_in(self) -> str:
-        """Text that names the first few of ``absorbed_ops``; "" where there are none."""
-        more = len(self.absorbed_ops) - _FEW
-        return ", ".join(self.absorbed_ops[:_FEW]) + (f" and {more} more" if more > 0 else "")
-
-    @property
     def what(self) -> str:
         """Text that describes the ops of the subgraph."""
-        fused = f"; fused with them: {self.fused_in}" if self.absorbed_ops else ""
-        return f"{counted(self.ops, 'op')} from {self.first_op}{fused}"
+        return f"{counted(self.ops, 'op')} from {self.first_op}"
 
 
 @dataclass(frozen=True)
@@ -373,7 +364,6 @@ class BenchmarkResult:
                          f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}{mark}")
         lines += [f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms{' (estimate)' if wire.estimated else ''}"
                   for wire in self.wires]
-        lines += [f"subgraph{s.id} computes, fused with its own: {s.fused_in}" for s in self.subgraphs if s.absorbed_ops]
         return lines
 
     def _totals(self) -> list[str]:

@@ -27,7 +27,7 @@ def context_path(folder: Path, submodel: SubModel, model: bytes, device: Device)
         return None
     weights = locations_of(submodel.model)
     states = [(name, file_state(submodel.folder / name)) for name in weights]
-    identity = (ort.__version__, plugin, device.settings, submodel.optimized, str(submodel.folder) if weights else "", states)
+    identity = (ort.__version__, plugin, device.settings, str(submodel.folder) if weights else "", states)
     return folder / f"{hashlib.sha256(repr(identity).encode() + model).hexdigest()[:40]}.onnx"
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
 import onnxruntime as ort
 from onnx import ModelProto
 
-from editor.runtimes.base import SubModel
 from editor.runtimes.onnxruntime.options import session_options
 from editor.runtimes.onnxruntime.providers import CPU
 
@@ -33,16 +30,6 @@ def output_types(model: ModelProto, folder: Path) -> list[tuple[str, str, list[i
     """(name, type as ONNX Runtime writes it, shape) of each output; raises whatever ONNX Runtime raises."""
     session = ort.InferenceSession(model.SerializeToString(), session_options(folder, optimize=False), providers=[CPU])
     return [(output.name, output.type, output.shape) for output in session.get_outputs()]
-
-
-def optimized_graph(submodel: SubModel, threads: int = 1) -> ModelProto:
-    """The graph that ONNX Runtime would execute on its CPU provider; weights in other files stay there."""
-    options = session_options(submodel.folder, threads or 1)
-    with tempfile.TemporaryDirectory(prefix="hetero-optimized-") as folder:
-        path = Path(folder) / "model.onnx"
-        options.optimized_model_filepath = str(path)
-        ort.InferenceSession(submodel.model.SerializeToString(), options, providers=[CPU])
-        return onnx.load(path, load_external_data=False)
 
 
 def check_setting(model: ModelProto, key: str, value: str) -> None:

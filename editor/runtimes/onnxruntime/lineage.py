@@ -52,24 +52,6 @@ def lineage(graph: Graph, optimized: ModelProto) -> list[Kernel]:
             for node, region, names in zip(nodes, regions, reads, strict=True)]
 
 
-def model_names(graph: Graph, kernels: Sequence[Kernel]) -> dict[str, str]:
-    """The model's name of each tensor that an optimized graph keeps by another one, mostly in another layout.
-
-    Args:
-        graph: the model.
-        kernels: those of its optimized graph, in an order of execution.
-    """
-    found: dict[str, str] = {}
-    for kernel in kernels:
-        if kernel.ops:
-            results = [graph.tensor_names[t] for t in graph.op_outputs[kernel.ops[-1]].tolist()]
-        else:  # added by the optimizer: what it reads, laid out for the next kernel
-            results = [found.get(name, name) for name in kernel.reads[:1]]
-        found.update((made, result) for made, result in zip(kernel.writes, results, strict=False)
-                     if made not in graph.tensor_index and result in graph.tensor_index)
-    return found
-
-
 def _anchors(graph: Graph, node: NodeProto, rank: Ints) -> list[int]:
     made = {int(graph.tensor_producer[graph.tensor_index[name]]) for name in node.output if name in graph.tensor_index}
     made.discard(-1)

@@ -146,7 +146,3 @@ class OnnxRuntime(RuntimeDefaults):
     def precision(self, device: Device) -> str:
         """CUDA computes float32 in TF32 unless told otherwise."""
         return "tf32" if device.provider == CUDA and device.properties.get("use_tf32", "1") != "0" else ""
-
-    def runs_optimized_graphs(self, device: Device) -> bool:
-        """The CPU provider with default settings."""
-        return device.provider == CPU and not device.properties

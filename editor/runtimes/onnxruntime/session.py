@@ -14,7 +14,7 @@ import onnxruntime as ort
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import CompileOptions, Executable, OutputShapeMismatch, Signature, SubModel, Value
+from editor.runtimes.base import CompileOptions, Executable, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.onnxruntime.context_models import context_path, writing
 from editor.runtimes.onnxruntime.cuda_streams import make_current, synchronize
@@ -30,7 +30,6 @@ _NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
     "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 _RUN_OPTIONS = ort.RunOptions()
 """Default run options, created once: creating them in each run would take 10 us or more with cold caches."""
-_FEW_TENSORS = 8
 _KEPT_BYTES = 16 << 20
 """Outputs up to this size keep their buffers between runs."""
 _QUEUES = frozenset({"webgpu"})
@@ -61,11 +60,10 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
                **{k: v for k, v in device.properties.items() if "." in k}, **(RECORD if device.provider != CPU else {})}
 
     def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
-        made = session_options(submodel.folder, options.threads, not submodel.optimized, {**entries, **more})
+        made = session_options(submodel.folder, options.threads, entries={**entries, **more})
         # The block of a memory pattern comes beside what the arena has from the first run: up to twice the memory for tensors,
-        # and no run is faster for it. Where that was not measured: looking up a few tensors costs more than it saves.
-        few = submodel.internal_tensor_count is not None and submodel.internal_tensor_count <= _FEW_TENSORS
-        made.enable_mem_pattern = device.provider not in (CPU, CUDA) and not few
+        # and no run is faster for it.
+        made.enable_mem_pattern = device.provider not in (CPU, CUDA)
         return made
 
     model = submodel.model.SerializeToString()
@@ -115,8 +113,6 @@ class Session:
         self._bound: list[Value] = [None] * len(signature.inputs)
         self._kept: list[Value] = []
         """Outputs of the first run, whose buffers all later runs write to."""
-        self._chosen: dict[str, Value] = {}
-        """Output buffers that the executor chose."""
         self._may_keep = True
         self._space = memory_space(device)
         self._token: Value = None
@@ -138,7 +134,7 @@ class Session:
         with contextlib.suppress(Exception):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
-                self._bind_new_outputs({})  # what a run wrote to may be somebody else's, or gone
+                self._bind_new_outputs()  # what a run wrote to may be somebody else's, or gone
                 self.session._sess.run_with_iobinding(self._binding._iobinding, _RUN_OPTIONS)
                 synchronize(self._space.index)
 
@@ -185,15 +181,6 @@ class Session:
         """Outputs whose buffers every further run writes to."""
         return self._kept
 
-    def bind_output_buffers(self, buffers: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Writes into given host memory from now on."""
-        self._chosen = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in buffers.items()}
-        if not buffers:
-            self._kept, self._may_keep = [], True
-        if self._kept:
-            self._kept = [self._chosen.get(name, old) for name, old in zip(self.signature.outputs, self._kept, strict=True)]
-            self._bind_outputs(self._kept)
-
     def bind_inputs(self, inputs: Mapping[str, Value]) -> Callable[[], None] | None:
         """Binds these inputs once and for all; returns what launches a run, or None where buffers may move."""
         if not self._kept:
@@ -233,26 +220,18 @@ class Session:
                 self._bound[i] = value if is_ort_value(value) else None
         if self._kept and (results := self._run_kept()):
             return results
-        self._bind_new_outputs(self._chosen)
-        try:
-            self.session.run_with_iobinding(binding, _RUN_OPTIONS)
-        except Exception as error:
-            if self._chosen:
-                raise OutputShapeMismatch(f"{self.signature.label}: {reason_of(error)}") from error
-            raise
-        results = [self._chosen.get(name, value)
-                   for name, value in zip(self.signature.outputs, binding.get_outputs(), strict=True)]
+        self._bind_new_outputs()
+        self.session.run_with_iobinding(binding, _RUN_OPTIONS)
+        results = list(binding.get_outputs())
         if self._may_keep:
             self._keep(results)
         return results
 
-    def _bind_new_outputs(self, chosen: Mapping[str, Value]) -> None:
-        """Binds outputs to these values, and the others to memory that ONNX Runtime makes in the run."""
+    def _bind_new_outputs(self) -> None:
+        """Binds outputs to memory that ONNX Runtime makes in the run."""
         self._binding.clear_binding_outputs()  # a stale output keeps the shape of the last run
         for name, on_device in zip(self.signature.outputs, self._on_device, strict=True):
-            if name in chosen:
-                self._binding.bind_ortvalue_output(name, chosen[name])
-            elif on_device:
+            if on_device:
                 bind_output(self._binding, name, self._space)
             else:
                 self._binding.bind_output(name, "cpu", 0)
@@ -265,8 +244,6 @@ class Session:
             if "computed output shape" not in str(error):
                 raise
             self._kept = []
-            if self._chosen:
-                raise OutputShapeMismatch(f"{self.signature.label}: {reason_of(error)}") from error
         return self._kept
 
     def _options(self) -> Any:
@@ -277,8 +254,7 @@ class Session:
         """Binds the buffers of this run once and for all: the next run writes into them."""
         self._may_keep = False
         plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
-        large = sum(nbytes(r) for name, r in zip(self.signature.outputs, results, strict=True) if name not in self._chosen)
-        if plain and large <= _KEPT_BYTES:
+        if plain and sum(map(nbytes, results)) <= _KEPT_BYTES:
             self._bind_outputs(results)
             self._kept = results
 
