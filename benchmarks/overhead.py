@@ -1,17 +1,20 @@
 """What it costs to cut a model: CPU time of k contiguous subgraphs against the unsplit model.
 
-    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--narrow] [--openvino]
+    python benchmarks/overhead.py [--parts 8 32] [--threads 1] [--seconds 10] [--instances 3] [--narrow] [--openvino] [--extended]
     python benchmarks/overhead.py MODEL... [--define batch=1 sequence=16] [...]
 
 ONNX Runtime CPU on both sides, interleaved in one process in random order; ratios are medians of per-round
 process CPU times. Where memory happens to lie makes two sessions of the same model differ by up to 0.03, so everything
-is opened anew ``--instances`` times; the figure is the mean of the instances' medians, their range behind it. With
-``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in 32-bit precision.
+is opened anew ``--instances`` times; the figure is the mean of the instances' medians, their range behind it.
+*exported* is the export ``split``, run by its own ``run.py``; with ``--extended``, of the graph that ONNX Runtime has optimised
+at level *extended*, which can be saved and exported. With ``--openvino``, HETERO with the same cuts against OpenVINO unsplit, in
+32-bit precision.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 import time
@@ -29,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
+from editor.exports.split import write_split
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import placement_of_groups
@@ -161,6 +165,36 @@ def ratios(base: Callable[[], Any], others: list[Callable[[], Any]], seconds: fl
     return float(np.median(table[:, 0])), np.median(table[:, 1:] / table[:, :1], axis=0).tolist()
 
 
+def exported(graph: Graph, count: int, threads: int, folder: Path) -> Callable[[dict[str, Any]], Any]:
+    """The export ``split`` of contiguous subgraphs, loaded by its own ``run.py``."""
+    devices = load_devices([{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"])
+    part = contiguous(graph, count)
+    write_split(placement_of_groups(graph, devices, np.maximum(part, 0) % 2, part), folder)
+    spec = importlib.util.spec_from_file_location(f"run{len(sys.modules)}", folder / "run.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    run: Callable[[dict[str, Any]], Any] = module.Split(folder, threads).run
+    return run
+
+
+def extended(graph: Graph, path: Path) -> Graph:
+    """The graph that ONNX Runtime has optimised at level *extended*."""
+    import onnxruntime as ort
+
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    settings.optimized_model_filepath = str(path)
+    ort.InferenceSession(str(graph.path), settings, providers=["CPUExecutionProvider"])
+    optimised = onnx.load(path)
+    given = {graph.tensor_names[t] for t in graph.inputs}
+    inputs = [value for value in optimised.graph.input if value.name in given]  # others were defaults, and are folded
+    del optimised.graph.input[:]
+    optimised.graph.input.extend(inputs)
+    onnx.save(optimised, path)
+    return load_model(path, graph.define)
+
+
 def openvino_runs(graph: Graph, counts: list[int], threads: int) -> list[Callable[[], Any]]:
     """OpenVINO unsplit, then HETERO with the affinities of each cut (CPU and AUTO are both the CPU)."""
     import openvino as ov
@@ -200,7 +234,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="per instance")
     parser.add_argument("--instances", type=int, default=3)
     parser.add_argument("--narrow", action="store_true", help="move each cut to where the fewest bytes cross")
-    parser.add_argument("--plain", action="store_true", help="also cut the model's own graph")
+    parser.add_argument("--extended", action="store_true", help="also export cuts of the graph optimised at level extended")
     parser.add_argument("--openvino", action="store_true")
     options = parser.parse_args()
     devices = load_devices([{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"])
@@ -215,9 +249,12 @@ def main() -> None:
                 for count in options.parts:
                     part = (narrow if options.narrow else contiguous)(graph, count)
                     placement = placement_of_groups(graph, devices, np.maximum(part, 0) % 2, part)
-                    for as_cut in (False, True) if options.plain else (False,):
-                        label = f"{count}{' plain' if as_cut else ''}"
-                        works[label] = compile_placement(placement, options.threads, as_cut=as_cut).run
+                    works[f"{count}"] = compile_placement(placement, options.threads).run
+                    out = Path(folder) / f"{name}-{count}-{len(bases)}"
+                    works[f"{count} exported"] = exported(graph, count, options.threads, out)
+                    if options.extended:
+                        other = extended(graph, Path(folder) / f"{name}-extended.onnx")
+                        works[f"{count} extended, exported"] = exported(other, count, options.threads, out / "extended")
                 base, ratio = ratios(plain_session(graph, inputs, options.threads),
                                      [partial(run, inputs) for run in works.values()], options.seconds,
                                      _IDLE if options.threads != 1 else 0.0)
