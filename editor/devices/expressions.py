@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from editor.errors import EditorError
+from editor.syntax import parse_expression
 
 MAX_LENGTH = 2000
 _ORDER: dict[type, Callable[[Any, Any], bool]] = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -66,7 +67,7 @@ class Expression:
         self.text, self.what = text.strip(), what
         example = "try `op == Conv and flops > 1e8`"
         try:
-            self.tree = ast.parse(_GLOB_WORD.sub(r'\1 "\2"', self.text), mode="eval").body
+            self.tree = parse_expression(_GLOB_WORD.sub(r'\1 "\2"', self.text))
         except (ValueError, RecursionError, MemoryError):  # NUL, or nested too deeply
             raise EditorError(f"this {what} is not valid; {example}") from None
         except SyntaxError as error:

@@ -10,12 +10,13 @@ import onnx.defs
 from onnx import AttributeProto
 
 from editor.graph.attributes import attribute_text
+from editor.syntax import parse_expression
 
 
 def attribute_value(text: str) -> Any:
     """The value of an attribute's display text: number, tuple of numbers, or text."""
     try:
-        value = ast.literal_eval(text)
+        value = ast.literal_eval(parse_expression(text.lstrip(" \t")))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return text
     if isinstance(value, list):

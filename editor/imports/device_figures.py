@@ -96,9 +96,10 @@ def figures_for(placement: Placement, device: Device, times: LayerTimes, machine
     able = placement.constraints.able[:, placement.device_number(device.name)] & ~graph.op_is_constant
     runs = placement.constraints.capabilities[placement.device_number(device.name)].mask
     if not found.seconds:
-        first = found.unmatched[0]
-        raise PlanError(f"no layer of this file is an op of {graph.name} on {device.name}; the longest is "
-                        f"{shortened(first.name, _MAX_LABEL)!r} ({first.reason})")
+        first = next(iter(found.unmatched), None)
+        longest = f"; the longest is {shortened(first.name, _MAX_LABEL)!r} ({first.reason})" if first else (
+            ": its layers only compute constants, or their ops have a layer already")
+        raise PlanError(f"no layer of this file is an op of {graph.name} on {device.name}{longest}")
     origin = _origin(times.tool, machine or (kit.machine if kit else ""), (kit.day if kit else None) or day)
     links = kit.links if kit and kit.links else None
     launch = None if times.overhead is None else max(times.overhead, (kit.cut or 0.0) if kit else 0.0)

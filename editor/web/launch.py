@@ -19,6 +19,7 @@ from editor import limits, terminal
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
+from editor.execution.jobs.signals import note_ending
 from editor.resources import resource_dir
 from editor.runtimes.machines.connection import connection_of, use
 from editor.startup import protect_children, python_command
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     protect_children()
     if arguments is None:
         terminal.protect()
+    if not _folder_is_there():
+        print("error: the current folder is not there any more; start in another one", file=sys.stderr)
+        return 1
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
     parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
     parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; default: the "
@@ -90,23 +94,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{unusable!r} is not UTF-8: the page cannot show it; rename the file or folder, or start elsewhere")
     start = OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True) if options.model else None
     warnings.filterwarnings("ignore", category=UserWarning, module="editor.workspace")  # notes of exports stand in the page
-    jobs = JobService(options.scheduler, folder)
-    early = None
-    if start is not None and not start.path.endswith(".json"):
-        early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)
-    if early is None:
-        threading.Thread(target=_start, args=(jobs,), daemon=True).start()
-    from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile
+    return _serve(options, start, JobService(options.scheduler, folder))
 
-    desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
+
+def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobService) -> int:
+    """Serves until a signal ends it; returns the exit status."""
+    early = None
+    starting = threading.Thread(target=_start, args=(jobs,), daemon=True)
+    note_ending()
     try:
+        if start is not None and not start.path.endswith(".json"):
+            early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)
+        if early is None:
+            starting.start()
+        from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile
+
+        desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
         show = open_window if options.window else open_tab if desktop and not options.no_browser else None
         serve(start, options.host, options.port, show, options.workspace, jobs, early, options.root, options.token,
               options.devices)
     except EditorError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
+    finally:
+        if early is not None:
+            early.cancel()
+        if starting.ident is not None:
+            starting.join()  # a thread that starts processes while the program ends would print a traceback
+        jobs.close()
     return 0
+
+
+def _folder_is_there() -> bool:
+    try:
+        return bool(Path.cwd())
+    except OSError:
+        return False
 
 
 def default_devices(model: str | None) -> str:

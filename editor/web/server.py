@@ -9,7 +9,6 @@ import logging
 import re
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from plotly.io.json import to_json_plotly
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
+from editor.execution.jobs.signals import ENDING, must_end
 from editor.resources import resource_dir
 from editor.web import controls
 from editor.web.access import Access
@@ -180,33 +180,39 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
     Raises:
         EditorError: the workspace or the port cannot be used.
     """
+    if must_end():
+        return
     state = AppState(Store(workspace), jobs, start, resource_dir("examples"), early)
     state.devices = devices or state.devices
     if roots or host not in LOOPBACK:
         state.limit_paths(roots)
-    state.begin()
     if need_token is None:
         need_token = host not in LOOPBACK or bool(other_users())
     access = Access.of_workspace(state.store.folder) if need_token else None
     listening = _listen(host, port)
-    state.server_name = f"{socket.gethostname()}:{listening.getsockname()[1]}"
-    app = create_app(state)
-    port = listening.getsockname()[1]
-    address = f"http://{'[::1]' if host == '::1' else host}:{port}/"
-    print(f"Hetero Editor is at {address}{f'?token={access.token}' if access else ''}  (Ctrl+C ends it)", flush=True)
-    if show:
-        threading.Timer(0.8, show, (f"{address}?token={access.ticket()}" if access else address,)).start()
-    cache = StaticFileCache(app.server)
-    cache.warm()
-    guarded = Guard(BodyLimit(CallbackGate(cache, app)), host, access, port, app.script_hashes)
-    config = uvicorn.Config(guarded, log_level="warning", ws_max_size=1 << 24, http=PatientProtocol,
-                            timeout_graceful_shutdown=1)
-    if threading.current_thread() is threading.main_thread():
-        # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: sys.exit(0))
+    state.begin()
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        state.server_name = f"{socket.gethostname()}:{listening.getsockname()[1]}"
+        app = create_app(state)
+        if must_end():
+            return
+        port = listening.getsockname()[1]
+        address = f"http://{'[::1]' if host == '::1' else host}:{port}/"
+        print(f"Hetero Editor is at {address}{f'?token={access.token}' if access else ''}  (Ctrl+C ends it)", flush=True)
+        if show:
+            threading.Timer(0.8, show, (f"{address}?token={access.ticket()}" if access else address,)).start()
+        cache = StaticFileCache(app.server)
+        cache.warm()
+        guarded = Guard(BodyLimit(CallbackGate(cache, app)), host, access, port, app.script_hashes)
+        config = uvicorn.Config(guarded, log_level="warning", ws_max_size=1 << 24, http=PatientProtocol,
+                                timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        if threading.current_thread() is threading.main_thread():
+            # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
+            for number in ENDING:
+                signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+        server.should_exit = server.should_exit or must_end()
+        server.run(sockets=[listening])
     finally:
         state.close()
 

@@ -244,13 +244,35 @@ def test_external_weights_are_sent_by_their_content(tmp_path: Path) -> None:
         name: weight.read() for name, weight in outside.weights.items()}
 
 
+@pytest.mark.parametrize("address", [
+    "tls://", "tls://127.0.0.1:8786", "tcp://", "://", "", "tcp://127.0.0.1", "127.0.0.1:x", "tcp://127.0.0.1:99999",
+    "tcp://127.0.0.1:0", "tcp://127.0.0.1:-1", "inproc://x", "ucx://127.0.0.1:1", "tcp://127.0.0.1:1/x", "tcp://127.0.0.1:1\n"])
+def test_an_address_that_cannot_be_used_is_a_message(address: str) -> None:
+    with pytest.raises(editor.EditorError, match="is not the address of a scheduler|needs --tls-ca"):
+        Connection(address).check()
+
+
+def test_the_page_says_what_is_wrong_with_a_scheduler_at_its_start() -> None:
+    for arguments in (["--scheduler", "tls://127.0.0.1:8786"], ["--scheduler", "tls://"]):
+        done = subprocess.run([sys.executable, "app.py", "--no-browser", *arguments], capture_output=True, text=True, cwd=ROOT,
+                              timeout=60, check=False)
+        assert done.returncode == 2 and "error: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_certificate_whose_path_has_a_line_break_is_a_message(tmp_path: Path) -> None:
+    file = tmp_path / "a\nb.pem"
+    file.touch()
+    with pytest.raises(editor.EditorError, match="line break"):
+        Connection("tcp://192.0.2.1:8786", str(file), str(file), str(file)).check()
+
+
 def test_beyond_the_loopback_tls_is_needed() -> None:
     with pytest.raises(editor.EditorError, match="--tls-ca"):
         Connection("tcp://192.0.2.1:8786").check()
     with pytest.raises(editor.EditorError, match="missing: --tls-key"):
         Connection("tcp://192.0.2.1:8786", ca="a", cert="b").check()
     Connection("tcp://192.0.2.1:8786", insecure="1").check()
-    for address in ("tcp://127.0.0.1:1", "tls://[::1]:1", "localhost:8786"):
+    for address in ("tcp://127.0.0.1:1", "[::1]:1", "localhost:8786"):
         Connection(address).check()
     run = subprocess.run([sys.executable, "-m", "editor", "worker", "tcp://192.0.2.1:8786"], capture_output=True, text=True,
                          cwd=ROOT, timeout=60, check=False)

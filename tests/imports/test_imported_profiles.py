@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from conftest import EXAMPLES, ODDITIES, write_dag
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.errors import EditorError
@@ -323,6 +323,18 @@ def test_a_damaged_file_is_an_error_that_names_file_and_place(tmp_path: Path, na
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EditorError, match="no layer of this file is an op of small on NPU; the longest is 'b'"):
         brought(written(tmp_path / "t.csv", "a,1", "b,2"))
+
+
+@pytest.mark.parametrize("lines", [["twice,1"], ["twice,1", "twice,2"], ["twice + again,1", "twice + again,1"]])
+def test_a_file_whose_layers_all_have_a_match_that_counts_for_nothing_is_refused(tmp_path: Path, lines: list[str]) -> None:
+    """What only computes constants is left out: the editor computes those once."""
+    value, weights = helper.make_tensor_value_info, numpy_helper.from_array(np.ones(4, np.float32), "w")
+    nodes = [helper.make_node("Neg", ["w"], ["t"], "twice"), helper.make_node("Abs", ["t"], ["a"], "again"),
+             helper.make_node("Add", ["x", "a"], ["y"], "sum")]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx")
+    with pytest.raises(EditorError, match="no layer of this file is an op of net on NPU: its layers only compute constants"):
+        plan_of(model=tmp_path / "net.onnx").import_profile(written(tmp_path / "t.csv", "op,seconds", *lines), "NPU")
 
 
 def test_more_layers_than_a_model_may_have_ops_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

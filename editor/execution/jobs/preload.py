@@ -10,7 +10,6 @@ import contextlib
 import multiprocessing
 import pickle
 import queue
-import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError, JobError
+from editor.execution.jobs.signals import receive, signals_wait
 from editor.files import file_state
 from editor.killable import POLL_SECONDS, Section, Watch, section_of, set_expendable
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # importing them would delay the start
     from editor.devices.table import Spec
     from editor.graph.graph import Graph
     from editor.runtimes.base import Capability
+
 
 class ModelPreloader:
     """Loads a model and queries the capabilities of devices in a separate process."""
@@ -50,7 +51,8 @@ class ModelPreloader:
         """Pickled messages of the process; None after its end."""
         receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_read, args=(sender, *self._request, devices, assume_sizes), daemon=True)
-        self._process.start()
+        with signals_wait():
+            self._process.start()
         sender.close()  # then the pipe ends with the process
         # A full pipe would block the process.
         threading.Thread(target=self._listen, args=(receiver, section_of("opening", Path(model))), daemon=True).start()
@@ -126,8 +128,13 @@ class ModelPreloader:
 
 def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool) -> None:
     """Main function of the separate process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl+C
+    receive()
     set_expendable()
+    with contextlib.suppress(BrokenPipeError):  # the server has ended
+        _read_all(pipe, model, define, spec, assume_sizes)
+
+
+def _read_all(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool) -> None:
     from editor.devices.discovery import available_devices, unusable_runtimes
     from editor.graph.loading import load_model
 

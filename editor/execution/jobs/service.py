@@ -11,6 +11,7 @@ import contextlib
 import gc
 import itertools
 import logging
+import signal
 import threading
 import time
 import uuid
@@ -21,6 +22,7 @@ from typing import Any
 from editor.errors import EditorError, JobError
 from editor.execution.jobs.dask_settings import QUIET
 from editor.execution.jobs.job_limits import JobLimits
+from editor.execution.jobs.signals import signals_wait
 from editor.killable import Section, set_expendable
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, configured, use
 
@@ -192,6 +194,7 @@ class JobService:
         self._client: Any = None
         self._cluster: Any = None
         self._lock = threading.RLock()
+        self._closed = False
         self._killed_workers = 0
         """Number of workers killed on purpose; other jobs of these workers are restarted."""
         self._limits = JobLimits(self._pid, self._stop)
@@ -200,9 +203,11 @@ class JobService:
         """Connects to the scheduler or starts the embedded cluster. Idempotent and thread-safe.
 
         Raises:
-            JobError: the scheduler cannot be reached.
+            JobError: the scheduler cannot be reached, or the service was closed.
         """
         with self._lock:
+            if self._closed:
+                raise JobError("the server is ending")
             if self._client is not None and self._client.status != "closed":  # closed: the scheduler was gone for too long
                 return
             import dask
@@ -218,7 +223,8 @@ class JobService:
                 if self.scheduler:
                     self._client = self._external(JobClient)
                 if self._client is None:
-                    self._cluster = EmbeddedCluster(self.folder)
+                    with signals_wait([signal.SIGINT]):
+                        self._cluster = EmbeddedCluster(self.folder)
                     self._client = JobClient(self._cluster, set_as_default=False)
             except (OSError, ValueError) as error:  # ValueError: it is no address
                 what = f"no Dask scheduler at {self.scheduler}" if self.scheduler else "the process for jobs cannot be started"
@@ -333,8 +339,9 @@ class JobService:
             self.start()
 
     def close(self) -> None:
-        """Closes the client and the embedded cluster."""
+        """Closes the client and the embedded cluster; nothing can be started any more."""
         with self._lock:
+            self._closed = True
             if self._cluster is not None:
                 self._cluster.kill_workers()  # nothing waits for them; Dask would give them seconds
             _close(self._client, self._cluster, seconds=0.5)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
+
+from editor.execution.jobs.signals import receive
 
 
 def dask_setup(_worker: Any) -> None:
     """Ignores Ctrl+C, which reaches every process of the terminal: the server shuts its workers down."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    receive()

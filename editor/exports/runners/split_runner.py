@@ -96,7 +96,7 @@ class Part:
 
 def as_numpy(value):
     """A value as an array; a copy where a later run writes over it."""
-    return value.numpy() if isinstance(value, onnxruntime.OrtValue) and value.is_tensor() else value
+    return numpy.array(value.numpy()) if isinstance(value, onnxruntime.OrtValue) and value.is_tensor() else value
 
 
 if __name__ == "__main__":

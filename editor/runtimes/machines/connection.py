@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import re
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ PING_SECONDS = 1.0
 """Interval at which a machine is asked whether it is still there, while something waits for it."""
 PING_LIMIT_SECONDS = 3.0
 """A machine that does not answer a ping for so long is given up."""
+_LAST_PORT = 65_535
 MACHINE_RESOURCE = "machine"
 """A Dask resource of workers that offer devices; jobs of an editor do not run on them."""
 _VARIABLES = {"scheduler": "HETERO_SCHEDULER", "ca": "HETERO_TLS_CA", "cert": "HETERO_TLS_CERT", "key": "HETERO_TLS_KEY",
@@ -56,11 +58,18 @@ class Connection:
                         **{f"tls_{role}_key": self.key for role in roles})
 
     def check(self) -> None:
-        """Checks that the credentials are complete and that nothing leaves this machine without them.
+        """Checks the address, that the credentials are complete and that nothing leaves this machine without them.
 
         Raises:
-            EditorError: a file is missing, or the address is beyond the loopback and there are no credentials.
+            EditorError: there is no host or port, a file is missing, or the address is beyond the loopback and there are no
+                credentials.
         """
+        address = re.fullmatch(r"(?:(\w+)://)?(\[[^]]+\]|[^/:@\s]+):(\d{1,5})", self.scheduler)
+        if not address or address[1] not in (None, "tcp", "tls") or not 0 < int(address[3]) <= _LAST_PORT:
+            raise EditorError(f"{self.scheduler!r} is not the address of a scheduler; write tcp://HOST:PORT")
+        if address[1] == "tls" and not self.ca:
+            raise EditorError(f"{self.scheduler} needs --tls-ca, --tls-cert and --tls-key (docs/device-farm.md says how to "
+                              "make them)")
         given = {"--tls-ca": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
         if any(given.values()) and not all(given.values()):
             lacking = ", ".join(option for option, path in given.items() if not path)
@@ -68,6 +77,8 @@ class Connection:
         for option, path in given.items():
             if path and not Path(path).is_file():
                 raise EditorError(f"{option} {path}: no such file")
+            if "\n" in path:  # Dask would take the path for a certificate
+                raise EditorError(f"{option} {path!r}: a path with a line break cannot be used")
         if self.insecure and self.ca:
             raise EditorError("--insecure and --tls-ca exclude each other")
         if not self.ca and not self.insecure and not is_loopback(self.scheduler):
