@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto
 
 from editor import killable
+from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.attributes import attributes_of
@@ -38,7 +39,8 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
             producers, a cycle, a missing tensor), or refers to data outside its folder.
         LimitError: it needs more time, memory or parts than the limits allow.
     """
-    path, define = Path(path), dict(define or {})
+    path = as_path(path, "a model", ModelError)
+    define = {} if define is None else as_mapping(define, "define", ModelError)
     size = (file_state(path) or (0, 0))[1]
     model = read_model(path) if size <= PLAIN_BYTES and not killable.is_killable() else None
     if model is not None and is_plain(model):
