@@ -153,7 +153,9 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
         with open(path, "wb") as file:
             np.savez(file, **outputs)
     except OSError as error:
-        raise ExportError(f"{path}: cannot be written ({error.strerror})") from error
+        if path.is_file():  # a part of what should be in it
+            path.unlink()
+        raise ExportError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
 def _show_progress(done: int, total: int, sizes: str) -> None:

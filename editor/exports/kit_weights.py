@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import IO
 
 from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.checker import ValidationError
 from onnx.external_data_helper import load_external_data_for_tensor
 
 from editor.errors import ExportError
@@ -44,11 +45,14 @@ class WeightsFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._file.close()
-        if kind is None:
-            os.chmod(self._temporary, 0o644)
-            os.replace(self._temporary, self.path)
-        else:
+        try:
+            self._file.close()
+            if kind is None:
+                os.chmod(self._temporary, 0o644)
+                os.replace(self._temporary, self.path)
+        except OSError as failure:
+            raise ExportError(f"{self.path}: cannot be written ({failure.strerror or failure})") from (error or failure)
+        finally:
             Path(self._temporary).unlink(missing_ok=True)
 
     def refer(self, source: ModelProto) -> ModelProto:
@@ -64,6 +68,8 @@ class WeightsFile:
                 self._move(tensor)
             except OSError as error:
                 raise ExportError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+            except (ValueError, ValidationError) as error:
+                raise ExportError(f"{self.path}: cannot be written, because weights cannot be read: {error}") from error
         return model
 
     def _move(self, tensor: TensorProto) -> None:

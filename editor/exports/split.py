@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from onnx import ModelProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.external_data_helper import convert_model_to_external_data, load_external_data_for_model, write_external_data_tensors
 
 from editor.errors import ExportError
@@ -66,7 +67,10 @@ def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) ->
     stamp_model(model, stamp)
     large = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
     if large:
-        load_external_data_for_model(model, str(folder))
+        try:
+            load_external_data_for_model(model, str(folder))
+        except (OSError, ValueError, ValidationError) as error:  # the file changed since it was looked at
+            raise ExportError(f"{path}: cannot be written, because weights cannot be read: {error}") from error
     if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")

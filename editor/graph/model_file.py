@@ -196,8 +196,10 @@ def weights_problem(model: ModelProto, path: Path) -> str:
 def _missing_of(file: Path, location: str, end: int) -> str:
     if not _links(file):
         return location
+    if not file.is_file():
+        return f"{location} (not a regular file)"
     size = file.stat().st_size
-    return f"{location} (cut short: {size:,} of {end:,} bytes)" if file.is_file() and size < end else ""
+    return f"{location} (cut short: {size:,} of {end:,} bytes)" if size < end else ""
 
 
 def _end_of(tensor: TensorProto) -> int:
