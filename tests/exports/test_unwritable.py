@@ -63,7 +63,7 @@ def test_weights_that_are_no_file_are_refused_by_every_export_and_run(tmp_path: 
     if kind == "socket":
         socket.socket(socket.AF_UNIX).bind(str(weights))
     else:
-        os.mkfifo(weights) if kind == "pipe" else os.mknod(weights, 0o020600, os.makedev(1, 5))
+        os.mkfifo(weights) if kind == "pipe" else os.mknod(weights, 0o020600, os.makedev(1, 3))
     plan = planned(write_model(tmp_path / "m.onnx", external=True))
     writers = {form: lambda form=form: plan.export(form, tmp_path / form)
                for form in ("openvino", "onnxruntime", "onnx", "split", "tvm")}
