@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import math
 import os
 import select
 import signal
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from editor.killable import POLL_SECONDS, Section, Watch, crashed, report_to
@@ -16,6 +19,8 @@ from editor.killable import POLL_SECONDS, Section, Watch, crashed, report_to
 _GRACE_SECONDS = 1.0
 """Between Ctrl+C and the end of a child that is in native code, where it does not notice."""
 _PR_SET_PDEATHSIG = 1
+_NOTICED = b"null"
+"""What the child writes in place of a section when it has noticed Ctrl+C, and ends by itself."""
 
 
 def fork() -> int | None:
@@ -32,9 +37,17 @@ def fork() -> int | None:
         os.close(reader)
         _end_with(parent)
         report_to(writer)
+        signal.signal(signal.SIGINT, partial(_notice, writer))
         return None
     os.close(writer)
     return _Supervisor(child, reader).status()
+
+
+def _notice(writer: int, *_: Any) -> None:
+    """Ctrl+C in the child: native code lets Python come to this only when it returns."""
+    with contextlib.suppress(OSError):  # the parent is gone
+        os.write(writer, _NOTICED + b"\n")
+    raise KeyboardInterrupt
 
 
 def _end_with(parent: int) -> None:
@@ -51,27 +64,38 @@ class _Supervisor:
         self.used: dict[str, float] = {}
         """Seconds that were taken for each model."""
         self.text = b""
-        self.interrupted = 0.0
-        """When Ctrl+C was pressed; 0 if it was not."""
+        self.presses = 0
+        """Of Ctrl+C."""
+        self.noticed = False
+        """Whether Ctrl+C has come to the child, which then ends by itself."""
+        self.deadline = math.inf
+        """When it is killed, because it has not noticed."""
 
     def status(self) -> int:
         """Waits for the child; its exit status, or 1 when it was killed for a limit, after a message."""
+        woken, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes)  # a signal alone does not end ``select``
         signal.signal(signal.SIGINT, self._interrupt)
         ended = os.pidfd_open(self.child)
         while True:
-            waiting = POLL_SECONDS if self.watch is not None else None
-            ready, _, _ = select.select([self.reader, ended] if self.reader >= 0 else [ended], [], [], waiting)
+            waiting = POLL_SECONDS if self.watch is not None or self.deadline < math.inf else None
+            ready, _, _ = select.select([woken, ended] + [self.reader] * (self.reader >= 0), [], [], waiting)
+            if woken in ready:
+                os.read(woken, 1 << 10)
             if self.reader in ready:
                 self._read()
             if ended in ready:
                 return self._after(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]))
             if (error := self.watch.verdict() if self.watch is not None else None) is not None:
                 return self._kill(f"error: {error}", 1)
-            if self.watch is not None and self.interrupted and time.monotonic() > self.interrupted + _GRACE_SECONDS:
+            if self.presses > 1 or time.monotonic() > self.deadline:
                 return self._kill("interrupted", 130)
 
     def _interrupt(self, *_: Any) -> None:
-        self.interrupted = self.interrupted or time.monotonic()
+        self.presses += 1
+        if not self.noticed:
+            self.deadline = time.monotonic() + _GRACE_SECONDS
 
     def _read(self) -> None:
         block = os.read(self.reader, 1 << 16)
@@ -81,6 +105,9 @@ class _Supervisor:
             return
         *lines, self.text = (self.text + block).split(b"\n")
         for line in lines:
+            if line == _NOTICED:
+                self.noticed, self.deadline = True, math.inf
+                continue
             if self.watch is not None:
                 self.used[self.watch.section.model] = self.watch.used
             section = json.loads(line)

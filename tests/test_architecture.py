@@ -14,7 +14,7 @@ PACKAGE = ROOT / "editor"
 LAYERS = ("graph", "devices", "runtimes", "placement", "execution", "exports", "imports", "workspace", "web", "commands")
 """Each may import those before it. ``exports`` and ``imports`` stand side by side."""
 SHARED = frozenset({"errors", "files", "kinds", "text", "version", "resources", "yaml_text", "limits", "killable", "isolated",
-                    "supervisor", "quantities", "terminal"})
+                    "supervisor", "quantities", "terminal", "arguments"})
 """Small modules that everybody may import, and that import nothing but each other."""
 SAME_JOB = {"__init__", "registry", "tvm", "runtime", "values", "errors", "profiling"}
 """Names that stand more than once because they do the same for their package."""

@@ -41,8 +41,9 @@ def test_an_input_that_cannot_be_made_is_named_with_its_size(tmp_path: Path, dim
         random_inputs(graph)
 
 
-@pytest.mark.parametrize("op", ["Identity", "Add", "Reshape", "Expand", "Concat"])
-@pytest.mark.parametrize("dims", [*HUGE, *NEGATIVE], ids=str)
+@pytest.mark.parametrize(("dims", "op"), [
+    *((dims, op) for dims in [*HUGE, *NEGATIVE] for op in ("Identity", "Add", "Reshape", "Expand")),
+    *((dims, "Concat") for dims in NEGATIVE)], ids=str)  # of others ONNX itself computes the values, until a limit ends it
 def test_initializers_of_such_sizes_are_planned_for_or_refused(tmp_path: Path, dims: list[int], op: str) -> None:
     kind = TensorProto.INT64 if op in ("Reshape", "Expand") else TensorProto.FLOAT
     for initializer in (True, False):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from editor.arguments import as_text, shown
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compile.cut import Cutter, cut, missing_types
@@ -183,12 +184,16 @@ class CompiledPlan:
 
     def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
         """Runs the plan once; returns the named boundary tensors and outputs as numpy arrays."""
+        if not isinstance(names, Collection):
+            raise ExecutionError(f"names of tensors must be a list or set of text, not {shown(names)}")
+        wanted = [as_text(name, "the name of a tensor", ExecutionError) for name in names]
         with self._turn:
+            inputs = self._checked(inputs)
             variant = self._variant_for(inputs)
             if variant is not self:
-                return variant.capture(inputs, names)
-            values, _ = self._execute(inputs, names)
-            return {name: values[name] for name in names if name in values}
+                return variant.capture(inputs, wanted)
+            values, _ = self._execute(inputs, wanted)
+            return {name: values[name] for name in wanted if name in values}
 
     def _execute(self, inputs: Mapping[str, Value], keep: Collection[str] = (),
                  timed: bool = False) -> tuple[dict[str, Value], RunTimes]:

@@ -14,10 +14,12 @@ import numpy as np
 from onnx import helper
 
 from editor import limits
+from editor.arguments import as_mapping, shown
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.types import element_type
 from editor.runtimes.base import Value
+from editor.runtimes.values import is_value
 
 _ROW_LIMIT = 1 << 20
 
@@ -158,19 +160,20 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
     Every graph input is required; initializers that are declared as inputs are optional. These must have
     the shape of their default, because all shapes of the plan depend on it.
     """
-    if not isinstance(values, Mapping):
-        raise ExecutionError(f"inputs must be a mapping of names to arrays, not {type(values).__name__}")
+    given = as_mapping(values, "inputs", ExecutionError)
     expected = {graph.tensor_names[t]: t for t in graph.inputs.tolist()}
-    missing = [name for name in expected if name not in values]
+    missing = [name for name in expected if name not in given]
     if missing:
         raise ExecutionError(f"inputs are missing: {', '.join(missing)}")
     defaults = {graph.tensor_names[t]: t for t in np.flatnonzero(graph.tensor_overridable).tolist()}
     expected |= defaults
-    for name, value in values.items():
+    for name, value in given.items():
         if name not in expected:
             raise _unknown(name, expected)
         if hasattr(value, "dtype"):
             _check_array(graph, name, value.dtype, value.shape)
+        elif not is_value(value) and numpy_dtype(graph.tensor_types[expected[name]]) is not None:
+            raise ExecutionError(f"input {name!r} must be a numpy array, not {shown(value)}")
 
 
 def _unknown(name: str, expected: Iterable[str]) -> ExecutionError:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import BinaryIO
 
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from editor.errors import ExportError
-from editor.graph.external_data import entry_of, is_external, load_tensor
+from editor.errors import ExportError, ModelError
+from editor.files import replacing
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 
 _INLINE = 1024
 """Bytes up to which values stay in the model: runtimes need shapes while they load it."""
@@ -31,25 +31,25 @@ class WeightsFile:
         """
         self.path, self._folder = path, folder
         self._places: dict[str, tuple[int, int]] = {}
-        self._temporary = ""
-        self._file: IO[bytes]
+        self._open = ExitStack()
+        self._file: BinaryIO
 
     def __enter__(self) -> WeightsFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, self._temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+            self._file = self._open.enter_context(replacing(self.path))
         except OSError as error:
-            raise ExportError(f"{self.path}: cannot be written ({error.strerror or error})") from error
-        self._file = os.fdopen(handle, "wb")
+            raise self._failed(error) from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._file.close()
-        if kind is None:
-            os.chmod(self._temporary, 0o644)
-            os.replace(self._temporary, self.path)
-        else:
-            Path(self._temporary).unlink(missing_ok=True)
+        try:
+            self._open.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise self._failed(failure) from (error or failure)
+
+    def _failed(self, error: OSError) -> ExportError:
+        return ExportError(f"{self.path}: cannot be written ({error.strerror or error})")
 
     def refer(self, source: ModelProto) -> ModelProto:
         """A copy of a model whose large weights are in the file.
@@ -59,11 +59,17 @@ class WeightsFile:
         """
         model = ModelProto()
         model.CopyFrom(source)
-        for tensor in model.graph.initializer:
-            try:
+        try:
+            own = {tensor.name for tensor in model.graph.initializer}
+            for tensor in external_tensors(model):  # in attributes and bodies
+                if tensor.name not in own:
+                    load_tensor(tensor, self._folder)
+            for tensor in model.graph.initializer:
                 self._move(tensor)
-            except OSError as error:
-                raise ExportError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+        except OSError as error:
+            raise self._failed(error) from error
+        except ModelError as error:
+            raise ExportError(f"{self.path}: cannot be written: {error}") from error
         return model
 
     def _move(self, tensor: TensorProto) -> None:

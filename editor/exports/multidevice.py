@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
-
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
 from editor.files import safe_stem
 from editor.placement.placement import Placement
@@ -19,7 +17,10 @@ _FIRST_IR = 11
 
 
 def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
-    """Writes ``<model>_devices.onnx``, checked by ``onnx.checker``."""
+    """Writes ``<model>_devices.onnx``.
+
+    ``onnx.checker`` is not asked: it refuses models that runtimes take, such as one whose output has no shape.
+    """
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     model = open_copy(graph)
     model.ir_version = min(max(model.ir_version, _FIRST_IR), ONNX_RUNTIME_IR)
@@ -37,6 +38,4 @@ def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> l
         for name in node.output:
             if name:
                 entry.sharding_spec.add(tensor_name=name, device=[int(device[op])])
-    written = write_model(model, graph, out_dir / f"{stem}_devices.onnx", stamp)
-    onnx.checker.check_model(str(written[0])) if not graph.op_domains or set(graph.op_domains) <= {"", "ai.onnx"} else None
-    return written
+    return write_model(model, graph, out_dir / f"{stem}_devices.onnx", stamp)

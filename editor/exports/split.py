@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
 from onnx import ModelProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
-from editor.errors import ExportError
+from editor.errors import ExportError, ModelError
 from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.exports.model_copy import check_weights
 from editor.exports.notes import export_notes
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
-from editor.files import json_text, write_atomic
+from editor.files import copy_atomic, json_text, write_atomic
 from editor.graph.external_data import load_external_data
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
@@ -65,16 +64,15 @@ def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) ->
     model = ModelProto()
     model.CopyFrom(source)
     stamp_model(model, stamp)
-    load_external_data(model, folder)
+    try:
+        load_external_data(model, folder)
+    except ModelError as error:  # the file changed since it was looked at
+        raise ExportError(f"{path}: cannot be written: {error}") from error
     if sum(len(t.raw_data) for t in model.graph.initializer) <= _MAX_FILE_BYTES:
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
     weights = path.with_name(f"{path.name}.data")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
-            write_external_data_tensors(model, temporary)
-            os.replace(Path(temporary) / weights.name, weights)
-    except OSError as error:
-        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
+    with tempfile.TemporaryDirectory(prefix="hetero-split-") as temporary:
+        write_external_data_tensors(model, temporary)
+        copy_atomic(Path(temporary) / weights.name, weights)
     return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]

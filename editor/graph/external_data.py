@@ -140,6 +140,8 @@ def weights_problem(model: ModelProto, path: Path) -> str:
 def _missing_of(file: Path, location: str, end: int) -> str:
     if not _links(file):
         return location
+    if kind := _kind_problem(file):
+        return f"{location} ({kind})"
     size = file.stat().st_size
     return f"{location} (cut short: {size:,} of {end:,} bytes)" if size < end else ""
 

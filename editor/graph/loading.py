@@ -10,6 +10,7 @@ from onnx import ModelProto
 from onnx.external_data_helper import uses_external_data
 
 from editor import killable
+from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.attributes import attributes_of
@@ -41,7 +42,8 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
             producers, a cycle, a missing tensor), or refers to data outside its folder.
         LimitError: it needs more time, memory or parts than the limits allow.
     """
-    path, define = Path(path), dict(define or {})
+    path = as_path(path, "a model", ModelError)
+    define = {} if define is None else as_mapping(define, "define", ModelError)
     size = (file_state(path) or (0, 0))[1]
     if size <= PLAIN_BYTES and not killable.is_killable():
         model, sha256 = read_with_hash(path)

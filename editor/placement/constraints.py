@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
@@ -89,7 +90,8 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
     allowed &= by_rule
     constraints = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
-    targets = {label: label_mask(label, devices) for label in set(pins.values())}
+    labels = [as_text(label, f"the target of the pin of {key!r}", PinError) for key, label in pins.items()]
+    targets = {label: label_mask(label, devices) for label in set(labels)}
     refused: list[str] = []
     for key, label in pins.items():
         op = _op_of(graph, key)

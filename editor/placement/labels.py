@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.errors import PinError
 from editor.graph.graph import Bools
@@ -31,7 +32,7 @@ def label_level(label: str, devices: Sequence[Device]) -> str:
 
 
 def _level_and_mask(label: str, devices: Sequence[Device]) -> tuple[str, Bools]:
-    level, _, value = label.partition(":")
+    level, _, value = as_text(label, "the target of a pin", PinError).partition(":")
     if level in LEVELS and value:
         mask = np.array([device.labels()[level] == value for device in devices], bool)
         if mask.any():

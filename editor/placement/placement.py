@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.errors import EditorError, PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
@@ -212,7 +213,7 @@ class Placement:
             PinError: no op has this key.
         """
         graph, constraints = self.graph, self.constraints
-        op = graph.key_index.get(key)
+        op = graph.key_index.get(as_text(key, "the key of an op", PinError))
         if op is None:
             named = [i for i, name in enumerate(graph.op_names) if name and name == key]
             if len(named) != 1:

@@ -179,11 +179,11 @@ def _parse_rule(data: Any, where: str) -> Rule:
     unknown = [k for k in data if k not in _KEYS]
     if unknown:
         raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
-    if data.get("to") in (None, ""):
-        raise PinError(f"{where}: the target is missing (such as `to: GPU`)")
-    nested = [k for k, v in data.items() if isinstance(v, dict | list)]
+    nested = [k for k, v in data.items() if v is not None and not isinstance(v, str | int | float)]
     if nested:
         raise PinError(f"{where}: {nested[0]} must be plain text, not {type(data[nested[0]]).__name__}")
+    if data.get("to") in (None, ""):
+        raise PinError(f"{where}: the target is missing (such as `to: GPU`)")
     rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})
     _check_patterns(rule, where)
     if rule.nth is not None:

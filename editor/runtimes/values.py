@@ -55,6 +55,11 @@ def to_numpy(value: Value) -> Value:
         raise ExecutionError(f"a value of the model cannot be read: {error}") from error
 
 
+def is_value(value: object) -> bool:
+    """Whether a runtime registered how values of this type are read."""
+    return type(value) in _readers
+
+
 def nbytes(value: Value) -> int:
     """Bytes that a value takes, 0 where that is not defined."""
     reader = _readers.get(type(value))

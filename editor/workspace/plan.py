@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_path, as_text, shown
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
-from editor.errors import EditorError, NoProfileError, PlanError
+from editor.errors import EditorError, ExportError, NoProfileError, PinError, PlanError
 from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
 from editor.graph.graph import Graph
@@ -59,6 +61,8 @@ class Plan:
     """A model, devices and decisions, with the affinities and subgraphs that follow. Immutable."""
 
     def __init__(self, placement: Placement) -> None:
+        if not isinstance(placement, Placement):
+            raise PlanError(f"a plan is made by partition() and load_plan(), not of {shown(placement)}")
         self.placement = placement
         self._compiled_plan: CompiledPlan | None = None
         self._compiling = Lock()
@@ -127,7 +131,7 @@ class Plan:
             PinError: an op or label is unknown, or the device cannot run the op.
         """
         merged, forced = dict(self.pins), set(self.settings.forced)
-        for key, label in pins.items():
+        for key, label in as_mapping(pins, "pins", PinError).items():
             merged.pop(key, None)
             forced.discard(key)
             if label is not None:
@@ -151,7 +155,7 @@ class Plan:
         from editor.imports.glow_table import first_come
         from editor.imports.matching import match
 
-        imported = read_affinities(Path(path))
+        imported = read_affinities(as_path(path, "a file of affinities", PlanError))
         if imported.table:
             imported = first_come(self.graph, self.devices, self.placement.constraints.capabilities, imported)
         source = None
@@ -196,7 +200,10 @@ class Plan:
         from editor.imports.device_figures import day_of, device_of, figures_for
         from editor.imports.profile_files import read_times
 
-        path = Path(path)
+        path = as_path(path, "a profile", PlanError)
+        device, machine = as_text(device, "device", PlanError), as_text(machine, "machine", PlanError)
+        if not isinstance(day, date | None):
+            raise PlanError(f"day must be a date, not {shown(day)}")
         times = read_times(path)
         chosen = device_of(self.devices, device or (times.measured.device if times.measured else ""), path.name)
         profile, report = figures_for(self.placement, chosen, times, machine, day or day_of(path))
@@ -224,6 +231,8 @@ class Plan:
         """
         from editor.execution.executor import compile_placement
 
+        threads = as_count(threads, "threads", 0, MOST_THREADS)
+        requests = as_count(requests, "requests in flight", 1, MOST_REQUESTS)
         if threads == 0 and requests == 1:
             return self._compiled
         return compile_placement(self.placement, threads, requests=requests)
@@ -262,15 +271,18 @@ class Plan:
                 do, or paths of up to three other plans of the model, separated by commas; ``html``, ``md`` and ``json``
                 take ``measured``: the JSON that `bench PLAN --json FILE` wrote of this plan.
         """
-        if form == "html" and "compare" in options:
+        folder = as_path(out_dir, "the folder of an export", ExportError)
+        plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in options.items()}
+        options = {name: as_text(value, f"the option {name} of an export", ExportError) for name, value in plain.items()}
+        if as_text(form, "the format of an export", ExportError) == "html" and "compare" in options:
             layouts = {"this plan": self.placement, **self._others(options["compare"])}
             from editor.exports.report import write_comparison
 
             measured = {"this plan": options["measured"]} if "measured" in options else {}
-            return write_comparison(layouts, Path(out_dir), self.stamp, measured)
+            return write_comparison(layouts, folder, self.stamp, measured)
         if form == "plan" and not options:
-            return [self.save(Path(out_dir) / "plan.json")]
-        return export_placement(self.placement, form, Path(out_dir), self.stamp, **options)
+            return [self.save(folder / "plan.json")]
+        return export_placement(self.placement, form, folder, self.stamp, **options)
 
     def write_kit(self, out_dir: str | Path, device: str = "", runtime: str = "") -> list[Path]:
         """Writes a folder that measures the ops of a device on a machine without the editor; returns the paths.
@@ -287,7 +299,8 @@ class Plan:
         """
         from editor.exports.kit import write_kit
 
-        return write_kit(self.placement, Path(out_dir), self.stamp, device, runtime)
+        return write_kit(self.placement, as_path(out_dir, "the folder of a kit", ExportError), self.stamp,
+                         as_text(device, "device", ExportError), as_text(runtime, "runtime", ExportError))
 
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
@@ -313,10 +326,12 @@ class Plan:
 
     def save(self, path: str | Path) -> Path:
         """Writes ``plan.json``; the model's path is relative to it where possible."""
-        return write_atomic(Path(path), self.to_json(Path(path)))
+        path = as_path(path, "a plan's file", ExportError)
+        return write_atomic(path, self.to_json(path))
 
-    def to_json(self, path: Path | None = None) -> str:
+    def to_json(self, path: str | Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is the path of the file."""
+        path = None if path is None else as_path(path, "a plan's file", ExportError)
         totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.placement.division.bytes_moved}
         document = plan_file.to_dict(self.placement, path) | {"totals": totals, "made_by": self.stamp}
         return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
@@ -340,10 +355,9 @@ class Plan:
         Raises:
             EditorError: the model has no such dimension.
         """
-        from editor.workspace.sizes import at_sizes, combinations
+        from editor.workspace.sizes import at_sizes, checked_sizes
 
-        sets = sizes if not isinstance(sizes, Mapping) else combinations(
-            {name: [size] if isinstance(size, int) else size for name, size in sizes.items()})
+        sets = checked_sizes(sizes)
 
         def load(define: Mapping[str, int]) -> tuple[Graph, None]:
             return check_same(load_model(self.graph.path, define), self.graph.sha256), None
@@ -378,11 +392,21 @@ def partition(graph: Graph | str | Path, devices: Spec | Sequence[Device], polic
     Raises:
         UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
     """
-    graph = _with_sizes(load_model(graph) if isinstance(graph, str | Path) else graph)
-    is_table = not isinstance(devices, str | Path) and all(isinstance(d, Device) for d in devices)
+    graph = _with_sizes(graph if isinstance(graph, Graph) else load_model(graph))
+    is_table = isinstance(devices, Sequence) and len(devices) > 0 and all(isinstance(d, Device) for d in devices)
     table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
-    settings = Settings(policy, dict(policy_options or {}), dict(pins or {}), forced, subgraphs, parse_rules(rules))
+    options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
+    settings = Settings(as_text(policy, "policy"), options, {} if pins is None else as_mapping(pins, "pins", PinError), forced,
+                        as_text(subgraphs, "subgraphs"), parse_rules(rules))
+    if not isinstance(forced, Set):
+        raise PinError(f"forced must be a set of keys, not {shown(forced)}")
+    if capabilities is not None and [type(one) for one in _sequence(capabilities)] != [Capability] * len(table):
+        raise EditorError(f"capabilities must be a list of one Capability for each device, not {shown(capabilities)}")
     return Plan(solve(graph, table, settings, capabilities))
+
+
+def _sequence(value: object) -> Sequence[object]:
+    return value if isinstance(value, Sequence) else ()
 
 
 def _with_sizes(graph: Graph) -> Graph:
@@ -404,7 +428,7 @@ def load_plan(path: str | Path) -> Plan:
         PlanError: the file is damaged, of another version, its model is gone or changed, or this
             machine's runtimes cannot run ops where the plan has them.
     """
-    path = Path(path)
+    path = as_path(path, "a plan's file", PlanError)
     document = plan_file.read(path)
     graph, devices, settings = plan_file.parts(document, path)
     settings = with_costs_of_here(graph, devices, settings, path)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from editor.arguments import as_count, as_mapping, shown
 from editor.errors import Cancelled, EditorError
 from editor.graph.graph import Graph
 from editor.kinds import Basis
@@ -76,6 +77,26 @@ def combinations(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
     """Every combination of sizes of some dimensions."""
     different = [list(dict.fromkeys(each)) for each in sizes.values()]
     return [dict(zip(sizes, values, strict=True)) for values in itertools.product(*different)]
+
+
+def checked_sizes(sizes: object) -> list[dict[str, int]]:
+    """Sets of sizes, of what ``Plan.at_sizes`` takes.
+
+    Raises:
+        EditorError: it is no mapping of sizes, and no list of such.
+    """
+    if isinstance(sizes, Mapping):
+        lists = {name: each if isinstance(each, list | tuple) else [each] for name, each in as_mapping(sizes, "sizes").items()}
+        sets = combinations({name: [_checked(name, size) for size in each] for name, each in lists.items()})
+    elif isinstance(sizes, list | tuple):
+        sets = [{name: _checked(name, size) for name, size in as_mapping(each, "sizes").items()} for each in sizes]
+    else:
+        raise EditorError(f"sizes must be a mapping of names to sizes, or a list of such, not {shown(sizes)}")
+    return sets
+
+
+def _checked(name: str, size: object) -> int:
+    return as_count(size, f"the size of {name!r}", 0, (1 << 63) - 1)
 
 
 def names_of(sizes: Iterable[Mapping[str, int]]) -> list[str]:

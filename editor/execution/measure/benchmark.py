@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_seconds, as_text
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.devices.hardware import cpu_name
@@ -48,6 +49,7 @@ from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, runtime_of, stand_in
 
+MOST_SECONDS = 3600
 MAX_WARM_UP_RUNS = 10
 """Warming up ends when a run takes as long as the fastest before it, and at the latest after these."""
 _WARM_UP_SHARE = 0.25
@@ -79,19 +81,18 @@ class Benchmark:
                  requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
                  on_event: OnEvent | None = None, should_stop: ShouldStop | None = None,
                  kept: KeptPlans | None = None) -> None:
-        if mode not in ("latency", "throughput"):
+        if as_text(mode, "the mode of a benchmark") not in ("latency", "throughput"):
             raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: latency, throughput")
-        if not 0 < seconds <= 3600:
-            raise EditorError(f"benchmark seconds must be more than 0 and at most 3600, not {seconds:g}")
-        if not 1 <= requests <= 256:
-            raise EditorError(f"requests in flight must be between 1 and 256, not {requests}")
+        seconds = as_seconds(seconds, "benchmark seconds", MOST_SECONDS)
+        requests = as_count(requests, "requests in flight", 1, MOST_REQUESTS)
+        threads = as_count(threads, "threads", 0, MOST_THREADS)
         self.placements, self.seconds, self.mode = dict(placements), seconds, mode
         self.requests, self.threads = requests if mode == "throughput" else 1, threads
         self._options = CompileOptions(threads, requests=self.requests)
         self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph
-        self.inputs = dict(inputs) if inputs is not None else random_inputs(self.graph)
+        self.inputs = as_mapping(inputs, "inputs", ExecutionError) if inputs is not None else random_inputs(self.graph)
         self.overridden = overridden_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0

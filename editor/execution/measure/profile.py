@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from editor.arguments import as_seconds
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
 from editor.execution.compile.step import Step
@@ -98,8 +99,7 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
     Raises:
         EditorError: ``seconds`` cannot be measured for.
     """
-    if not 0 < seconds <= MOST_SECONDS:
-        raise EditorError(f"profile seconds must be more than 0 and at most {MOST_SECONDS}, not {seconds:g}")
+    seconds = as_seconds(seconds, "profile seconds", MOST_SECONDS)
     result = profile_here(graph, devices, seconds, threads, report)
     if any(d.machine and d.present for d in devices):
         from editor.execution.machines.remote_profile import profile_there

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from editor.arguments import shown
 from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.placement.choices import OBJECTIVES
@@ -161,10 +162,10 @@ def search_seconds(options: Mapping[str, Any]) -> float:
     given = options.get("search", SEARCH_SECONDS)
     try:
         seconds = float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= _MAX_SEARCH_SECONDS:
-        raise EditorError(f"policy option search: {given!r} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}")
+        raise EditorError(f"policy option search: {shown(given)} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}")
     return seconds
 
 

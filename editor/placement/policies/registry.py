@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from editor.arguments import as_text
 from editor.errors import EditorError
 from editor.placement.policies.memory import memory
 from editor.placement.policies.optimal import optimal
@@ -42,3 +43,5 @@ def check_options(options: Mapping[str, Any]) -> None:
             close = difflib.get_close_matches(str(name), OPTIONS, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
             raise EditorError(f"unknown policy option {name!r}; {hint}")
+    for name in ("objective", "costs", "codegen"):
+        as_text(options.get(name, ""), f"the policy option {name}")

@@ -1,0 +1,68 @@
+"""Arguments of public functions: what has the wrong type is named, before an inner line fails at it."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from editor.errors import EditorError
+
+MOST_REQUESTS, MOST_THREADS = 256, 4096
+_LONGEST = 60
+
+
+def shown(value: object) -> str:
+    """A value in a message: its beginning."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  # a whole number of thousands of digits, or a faulty class
+        text = type(value).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def as_text(value: object, what: str, error: type[EditorError] = EditorError) -> str:
+    """The text; raises ``error`` where it is none."""
+    if not isinstance(value, str):
+        raise error(f"{what} must be text, not {shown(value)}")
+    return value
+
+
+def as_path(value: object, what: str, error: type[EditorError] = EditorError) -> Path:
+    """The path; raises ``error`` where it is none, or one that no file can have."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise error(f"{what} must be a path, not {shown(value)}")
+    try:
+        if b"\0" not in os.fsencode(text):
+            return Path(text)
+    except UnicodeEncodeError:
+        pass
+    raise error(f"{what} {shown(text)}: no file can have this name")
+
+
+def as_mapping(value: object, what: str, error: type[EditorError] = EditorError) -> dict[str, Any]:
+    """The entries; raises ``error`` where it is no mapping, or a key is no text."""
+    if not isinstance(value, Mapping):
+        raise error(f"{what} must be a mapping, not {shown(value)}")
+    return {as_text(key, f"{what}: a key", error): entry for key, entry in value.items()}
+
+
+def as_count(value: object, what: str, least: int, most: int) -> int:
+    """The whole number; raises ``EditorError`` where it is none, too small or too large."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # TypeError says so
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise EditorError(f"{what} must be a whole number from {least} to {most:,}, not {shown(value)}")
+    return number
+
+
+def as_seconds(value: object, what: str, most: float) -> float:
+    """The time; raises ``EditorError`` where it is no number above 0, or too large."""
+    if not isinstance(value, float | int) or not 0 < value <= most:
+        raise EditorError(f"{what} must be more than 0 and at most {most:g}, not {shown(value)}")
+    return float(value)
