@@ -117,17 +117,27 @@ def replacing(path: Path, private: bool = False) -> Iterator[BinaryIO]:
     Raises:
         OSError: the folder cannot be written to, the disk is full, or something else than a file is at the path.
     """
-    if _is_special(path):
-        raise OSError(f"it is {_kind_of(path)}, not a file")
+    _check_replaceable(path)
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}")
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        os.replace(temporary, path)
+        replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def replace(temporary: Path, path: Path) -> None:
+    """Renames a file; raises ``OSError`` where something else than a file would be replaced."""
+    _check_replaceable(path)
+    os.replace(temporary, path)
+
+
+def _check_replaceable(path: Path) -> None:
+    if _is_special(path):
+        raise OSError(f"it is {_kind_of(path)}, not a file")
 
 
 _OPEN_FILE = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")

@@ -14,7 +14,7 @@ from editor.exports.model_copy import check_weights
 from editor.exports.notes import export_notes
 from editor.exports.onnxruntime import providers_of
 from editor.exports.stamp import script_of, stamp_model
-from editor.files import copy_atomic, json_text, write_atomic
+from editor.files import json_text, replace, write_atomic
 from editor.graph.external_data import load_external_data
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU, SELECTS_BY_UNIT, index_of, provider_of
@@ -72,7 +72,11 @@ def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) ->
         return [write_atomic(path, model.SerializeToString(deterministic=True))]
     convert_model_to_external_data(model, location=f"{path.name}.data")
     weights = path.with_name(f"{path.name}.data")
-    with tempfile.TemporaryDirectory(prefix="hetero-split-") as temporary:
-        write_external_data_tensors(model, temporary)
-        copy_atomic(Path(temporary) / weights.name, weights)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing.") as temporary:
+            write_external_data_tensors(model, temporary)
+            replace(Path(temporary) / weights.name, weights)
+    except OSError as error:
+        raise ExportError(f"{weights}: cannot be written ({error.strerror or error})") from error
     return [write_atomic(path, model.SerializeToString(deterministic=True)), weights]
