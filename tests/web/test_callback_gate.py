@@ -7,13 +7,16 @@ import json
 import random
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Server
+from conftest import write_dag
+from pages import Serve, Server
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from editor.exports.formats import FORMATS
 from editor.workspace.history import Store
 
 JUNK: tuple[Any, ...] = (None, True, -1, 1e308, "", "x", "\0", "../../etc/passwd", "data:,A", [], [None], {}, {"x": 1}, [[]],
@@ -184,6 +187,42 @@ def test_odd_states_of_the_page_are_answered(server: Server, bodies: list[dict[s
                 made["inputs"][0]["value"] = 1  # the button is pressed
             statuses.append(post(server, json.dumps(made).encode()))
     assert statuses and all(status in (200, 204, 400) for status in statuses)
+
+
+def pressed(server: Server, bodies: list[dict[str, Any]], document: str, identity: dict[str, Any]) -> tuple[int, str]:
+    """Status and answer of a button of the page."""
+    body = next(copy.deepcopy(each) for each in bodies if isinstance(each["inputs"][0], list)
+                and each["inputs"][0][0]["id"]["type"] == identity["type"])
+    body["inputs"][0] = [{"id": identity, "property": "n_clicks", "value": 1}]
+    body["state"] = [{"id": "doc", "property": "data", "value": document}]
+    body["changedPropIds"] = [json.dumps(identity, sort_keys=True, separators=(",", ":")) + ".n_clicks"]
+    request = urllib.request.Request(server.url + CALLBACKS, json.dumps(body).encode(), {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("change", ["gone", "folder gone", "no model", "a folder"])
+def test_a_model_that_changes_while_its_document_is_open_is_a_message_in_every_export(
+        serve: Serve, tmp_path: Path, bodies: list[dict[str, Any]], change: str) -> None:
+    model = tmp_path / "models" / "net.onnx"
+    model.parent.mkdir()
+    write_dag(model, [[], [0], [1]])
+    served = serve(str(model))
+    assert json.load(urllib.request.urlopen(served.url + "/_page?path=/"))["props"]["id"] == "editor"
+    document = Store(str(served.workspace)).recent()[0].id
+    model.unlink()
+    if change == "folder gone":
+        model.parent.rmdir()
+    elif change == "no model":
+        model.write_bytes(b"something else")
+    elif change == "a folder":
+        model.mkdir()
+    kinds = [*(f"bundle:{form}" for form in FORMATS), "kit:0", "plan.json", "devices.yaml", "partition.log"]
+    answers = {what: pressed(served, bodies, document, {"type": "export", "what": what}) for what in kinds}
+    assert {what: status for what, (status, _) in answers.items() if status not in (200, 204)} == {}
 
 
 @pytest.mark.parametrize("query", [

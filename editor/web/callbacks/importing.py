@@ -64,10 +64,10 @@ def register(app: Dash, state: AppState) -> None:
 def _import(state: AppState, contents: str, filename: str, document_id: str) -> Message:
     """Pins from a file of another tool; what happened, and whether something was left out."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / safe_stem(Path(filename).stem)
-        path = path.with_name(path.name + Path(filename).suffix.lower())
-        path.write_bytes(uploaded(contents))
+        suffix = Path(filename).suffix.lower()
+        path = Path(folder) / f"{safe_stem(Path(filename).stem)}{suffix if suffix[1:].isalnum() and len(suffix) < 20 else ''}"
         try:
+            path.write_bytes(uploaded(contents))
             document = state.document(document_id)
             if times_in(path) is not None:
                 return _profile_message(document, document.import_profile(path, date.today()), filename)
