@@ -209,7 +209,11 @@ def inside(folder: Path, name: str) -> Path:
         EditorError: the path leads out of the folder, by ``..``, as an absolute path or through a link.
     """
     target = folder / name
-    if ".." in target.parts or target.is_symlink() or not target.parent.resolve().is_relative_to(folder.resolve()):
+    try:
+        leads_out = ".." in target.parts or target.is_symlink() or not target.parent.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError) as error:  # too long, or NUL
+        raise EditorError(f"{name[:_MAX_SHOWN]!r}: not a path ({error})") from error
+    if leads_out or "\0" in name:
         raise EditorError(f"{name!r}: leads out of the folder {folder}")
     return target
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import random
-from collections.abc import Callable, Sequence
+import sys
+import unicodedata
+import zipfile
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,13 +18,23 @@ from tempfile import mkdtemp
 import numpy as np
 from mutation import mutated_bytes, mutated_model, mutated_text
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from hostile import PLACES, SIZE, model_with, tree  # noqa: E402
+
 import editor
+from editor.devices.discovery import known_properties
 from editor.devices.table import parse_devices
+from editor.errors import EditorError
 from editor.execution.inputs import read_inputs
+from editor.files import inside, safe_stem
 from editor.imports.device_figures import figures_for
 from editor.imports.profile_files import read_times
 from editor.placement.filter import matching
 from editor.placement.rules import match_counts, parse_rules_text
+from editor.terminal import printable
+from editor.web.app_state import _local_path
+from editor.web.uploads import Uploads, safe_path
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "Interpreter"}]
@@ -162,7 +177,128 @@ def _filters() -> list[bytes]:
     return [b"op == Conv and flops > 1e8", b"name == *att* or not (device != A)", b"-1 < bytes <= 5 and pinned", b"op == 'If'"]
 
 
+class EscapedError(AssertionError):
+    """Something reached what it must not reach."""
+
+
+@cache
+def _hostile() -> list[bytes]:
+    """A model for each place of external data, and each kind of location."""
+    locations = ("w.bin", "../secret", "a/../../secret", "/etc/hostname", "./w.bin", "sub/w.bin", "m.onnx", "numpy.py")
+    return [model_with(place, ("location", locations[i % len(locations)]), *more).SerializeToString()
+            for i, place in enumerate(PLACES * 2) for more in ((), (("location", "w.bin"),), (("offset", "8"),))]
+
+
+def _read_external(data: bytes, folder: Path) -> object:
+    """Reads, runs and exports a model; the file system outside its folder and OUT must stay as it is."""
+    root = folder / "home"
+    model, out = root / "a" / "b", root / "out"
+    if not root.exists():
+        for made in (model / "sub", out, root / ".ssh"):
+            made.mkdir(parents=True)
+        for name in ("secret", "a/secret", ".ssh/authorized_keys", "a/b/w.bin", "a/b/sub/w.bin"):
+            (root / name).write_bytes(bytes(256))
+    (model / "m.onnx").write_bytes(data)
+    before = tree(root, (model, out))
+    try:
+        plan = editor.partition(editor.load_model(model / "m.onnx"), "HETERO:OpenVINO.CPU,CPU")
+        for form in ("openvino", "onnxruntime", "split"):
+            plan.export(form, out)
+        plan.run({"x": np.zeros(SIZE, np.float32)})
+    finally:
+        if tree(root, (model, out)) != before:
+            raise EscapedError("a file outside the folders changed")
+    return None
+
+
+def _properties() -> list[bytes]:
+    return [f"- name: {name}\n  properties: {{{key}: {value}}}\n".encode() for name, key, value in (
+        ("CPU", "session.intra_op.allow_spinning", "0"), ("CPU", "ep.context_file_path", "/tmp/x"), ("OpenVINO.CPU", "NUM_STREAMS", "2"),
+        ("OpenVINO.CPU", "CACHE_DIR", "../x"), ("NPU", "htp_arch", "68"), ("GPU", "use_tf32", "false"), ("TVM", "target", "llvm"))]
+
+
+def _read_properties(data: bytes, _folder: Path) -> object:
+    devices = parse_devices(data.decode("utf-8", "replace"), "table")
+    for device in devices:
+        known = known_properties("" if device.machine else device.runtime, device.provider)[1]
+        if not set(device.properties) <= {each.name for each in known} or any(".." in v for v in device.properties.values()):
+            raise EscapedError(f"{device.properties} went through")
+    return devices
+
+
+@cache
+def _zips() -> list[bytes]:
+    model = (ROOT / "tests" / "data" / "oddities" / "if_outer_capture.onnx").read_bytes()
+    made = []
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        for names in (("m.onnx", "w.bin"), ("f/m.onnx", "../w.bin"), ("/m.onnx", "C:\\x")):
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w", method) as archive:
+                for name in names:
+                    archive.writestr(name, model)
+            made.append(packed.getvalue())
+    return made
+
+
+def _read_zip(data: bytes, folder: Path) -> object:
+    """Uploads a zip file; nothing may be written outside the folder of uploads."""
+    root = folder / "uploads-home"
+    (root / "uploads").mkdir(parents=True, exist_ok=True)
+    (root / "w.bin").write_bytes(b"0")
+    uploads, before = Uploads(root / "uploads"), tree(root, (root / "uploads",))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield data
+    try:
+        asyncio.run(uploads.receive("abcdefgh", "m.zip", chunks()))
+        return uploads.finish("abcdefgh")
+    finally:
+        if tree(root, (root / "uploads",)) != before:
+            raise EscapedError("a file outside the uploads changed")
+        if left := list((root / "uploads" / "incoming").glob("*")):
+            raise EscapedError(f"{left} stayed")
+
+
+def _paths() -> list[bytes]:
+    return [b"models/net.onnx", b"~/x", b"../../etc/passwd", b"/proc/self/environ", b"caf\xe9/m.onnx", b"C:\\x", b"a\0b", b"//x/y"]
+
+
+def _read_path(data: bytes, folder: Path) -> object:
+    """A path that a person or a model gives: typed, of an upload, of external data, below a folder."""
+    text = data.decode("utf-8", "surrogateescape")
+    for read in (_local_path, safe_path, lambda name: inside(folder, name), safe_stem):
+        try:
+            found = Path(read(text))
+        except EditorError:
+            continue
+        if read is safe_stem and len(str(found).encode("utf-8", "surrogateescape")) > 255:
+            continue
+        if read is not _local_path and not (folder / found).resolve().is_relative_to(folder.resolve()):
+            raise EscapedError(f"{text!r} leads to {found}")
+    return None
+
+
+def _escapes() -> list[bytes]:
+    return [b"\x1b]0;title\x07", b"\x1b[2J\x1b[H", b"\x1b]52;c;aGk=\x07", "\u202egnp.exe".encode(), b"a\rb", b"\x9b31m", b"x\x00y"]
+
+
+def _print_name(data: bytes, _folder: Path) -> object:
+    """Names of models on a terminal."""
+    shown = printable(data.decode("utf-8", "surrogateescape"))
+    if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t" or unicodedata.bidirectional(c) in BIDI
+           for c in shown):
+        raise EscapedError(repr(shown))
+    return shown
+
+
+BIDI = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+
 TARGETS = {
+    "external": Target(_read_external, _hostile, mutated_model),
+    "properties": Target(_read_properties, _properties, mutated_text),
+    "zips": Target(_read_zip, _zips, mutated_bytes),
+    "paths": Target(_read_path, _paths, mutated_text),
+    "escapes": Target(_print_name, _escapes, mutated_text),
     "models": Target(lambda data, folder: _read_model(data, folder, "HETERO:GPU"), _models, mutated_model),
     "probes": Target(lambda data, folder: _read_model(data, folder, "HETERO:CPU,OpenVINO,Interpreter"), _models, mutated_model),
     "tables": Target(lambda data, _: parse_devices(data.decode("utf-8", "replace"), "table"), _tables, mutated_text),

@@ -15,7 +15,7 @@ from editor.devices.table import parse_devices
 from editor.placement.rules import parse_rules
 
 FOUND = sorted(path for path in (Path(__file__).parent / "found").rglob("*") if path.is_file())
-COUNTS = {"probes": 2}
+COUNTS = {"probes": 2, "external": 6}
 """Inputs of a target; 30 for the others."""
 
 
