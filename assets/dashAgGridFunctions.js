@@ -13,7 +13,7 @@
     if (value < 0) return "?";
     const units = ["B", "kB", "MB", "GB", "TB"];
     let i = 0;
-    while (value >= 1000 && i < units.length - 1) {
+    while (Number(value.toPrecision(4)) >= 1000 && i < units.length - 1) {
       value /= 1000;
       i += 1;
     }
@@ -22,8 +22,8 @@
 
   functions.heteroSeconds = (value) => {
     if (value === null || value === undefined) return "";
-    if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))} µs`;
-    if (value < 1) return `${Number((value * 1e3).toPrecision(3))} ms`;
+    if (Number((value * 1e6).toPrecision(3)) < 1000) return `${Number((value * 1e6).toPrecision(3))} µs`;
+    if (Number((value * 1e3).toPrecision(3)) < 1000) return `${Number((value * 1e3).toPrecision(3))} ms`;
     return `${Number(value.toPrecision(3))} s`;
   };
 

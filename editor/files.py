@@ -63,7 +63,7 @@ def read_text(path: str | Path, error: type[EditorError], max_bytes: int = MAX_T
             raise error(f"{shown}: not a regular file")
         if path.stat().st_size > max_bytes:
             raise error(f"{shown}: {path.stat().st_size:,} bytes; the limit is {max_bytes:,}")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets put a mark of the byte order first
     except FileNotFoundError:
         raise error(f"{shown}: no such file") from None
     except UnicodeDecodeError as cause:

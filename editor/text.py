@@ -10,21 +10,22 @@ def human_bytes(size: int) -> str:
     """"602.1 kB", "14.56 MB": decimal units, four digits; "?" for an unknown size."""
     if size < 0:
         return "?"
+    if size < 1000:
+        return f"{size} B"
     value = float(size)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{size} B" if unit == "B" else f"{value:.4g} {unit}"
+    for unit in ("kB", "MB", "GB", "TB"):
         value /= 1000
-    raise AssertionError  # the loop returns
+        if float(f"{value:.4g}") < 1000:  # as it is shown: 999,999 bytes are 1 MB
+            return f"{value:.4g} {unit}"
+    return f"{value:,.0f} TB"
 
 
 def human_seconds(seconds: float) -> str:
     """"12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.3g} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
+    for value, unit in ((seconds * 1e6, "µs"), (seconds * 1e3, "ms"), (seconds, "s")):
+        if float(f"{value:.3g}") < 1000:  # as it is shown: 0.9996 seconds are 1 s
+            return f"{value:.3g} {unit}"
+    return f"{seconds:,.0f} s"
 
 
 def is_utf8(text: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 import yaml
-from conftest import EXAMPLES, run
+from conftest import EXAMPLES, run, write_dag
 
 import editor
 from editor.graph.graph import Graph
@@ -87,3 +87,15 @@ def test_the_example_ci_job_fails_when_subgraphs_or_bytes_grow(mobilenet: Graph,
                                                     if k != "totals"}))
     done = run(*steps[1], cwd=tmp_path)
     assert done.returncode == 1 and "does not say its totals" in done.stderr
+
+
+@pytest.mark.parametrize("affinities", [None, 5, [], "x", True])
+def test_a_plan_with_damaged_affinities_is_refused(tmp_path: Path, affinities: object) -> None:
+    plan = editor.partition(write_dag(tmp_path / "m.onnx", [[], [0]]), "HETERO:CPU").save(tmp_path / "plan.json")
+    damaged = json.loads(plan.read_text())
+    damaged["affinities"] = affinities
+    (tmp_path / "damaged.json").write_text(json.dumps(damaged))
+    for arguments in ((str(plan), "--against", str(tmp_path / "damaged.json")), (str(tmp_path / "damaged.json"),)):
+        done = run("check", *arguments)
+        assert done.returncode == 1 and done.stderr.startswith("error: ") and "damaged.json" in done.stderr
+        assert "Traceback" not in done.stderr

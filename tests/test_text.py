@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editor.text import apart, shortened_name, shortened_path
+from editor.text import apart, human_bytes, human_seconds, shortened_name, shortened_path
 
 
 def test_names_that_begin_alike_keep_their_ends() -> None:
@@ -26,3 +26,25 @@ def test_what_is_cut_has_the_length_that_it_was_given(text: str, others: list[st
     for cut in (apart(text, others, length), shortened_name(text, length), shortened_path(text, length)):
         assert len(cut) == min(len(text), length)
     assert shortened_name(text, length).removeprefix("…") in text or text.startswith("…")
+
+
+def test_numbers_that_round_up_take_the_next_unit() -> None:
+    assert [human_seconds(s) for s in (0.9996, 999.51e-6, 999.6, 999.4, 0.5, 3e-6, 12345)] == [
+        "1 s", "1 ms", "1,000 s", "999 s", "500 ms", "3 µs", "12,345 s"]
+    assert [human_bytes(n) for n in (999, 1000, 999_949, 999_999, 999_999_999, 10 ** 12, 5 * 10 ** 15, -1)] == [
+        "999 B", "1 kB", "999.9 kB", "1 MB", "1 GB", "1 TB", "5,000 TB", "?"]
+
+
+@given(st.floats(1e-9, 1e6))
+def test_seconds_are_shown_without_exponents_and_almost_as_they_are(seconds: float) -> None:
+    number, unit = human_seconds(seconds).replace(",", "").split()
+    shown = float(number) * {"µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
+    assert abs(shown - seconds) <= 0.005 * seconds + 1e-12 and not (unit != "s" and float(number) >= 1000)
+    assert "e+" not in number
+
+
+@given(st.integers(0, 10 ** 15))
+def test_bytes_are_shown_without_exponents_and_almost_as_they_are(size: int) -> None:
+    number, unit = human_bytes(size).replace(",", "").split()
+    shown = float(number) * 1000 ** ["B", "kB", "MB", "GB", "TB"].index(unit)
+    assert abs(shown - size) <= 0.0005 * size and not (unit != "TB" and float(number) >= 1000) and "e" not in number

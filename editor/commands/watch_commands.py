@@ -78,7 +78,9 @@ def _same_model(plan: Plan, against: Path) -> None:
     document = plan_file.read(against)
     other, here = plan_file.model_path(document, against).name, plan.graph.path.name
     known = document["affinities"]
-    common = sum(key in plan.graph.key_index for key in known) if isinstance(known, dict) else 0
+    if not isinstance(known, dict):
+        raise PlanError(f"{against}: damaged plan (its affinities are no mapping of ops to devices)")
+    common = sum(key in plan.graph.key_index for key in known)
     if common < _COMMON * min(len(known), len(plan.affinity)):
         raise PlanError(f"{against}: a plan of another model ({other}; this one is of {here}): "
                         f"{counted(common, 'op')} in common")

@@ -113,7 +113,7 @@ def _read(path: Path) -> str:
             raise DeviceTableError(f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         names = f"for devices write HETERO:{path}" if are_names(str(path)) else "a device table, or HETERO:GPU,CPU"
         raise DeviceTableError(f"{path}: no such file ({names})") from error

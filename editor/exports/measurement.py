@@ -24,7 +24,7 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
     try:
         if Path(path).stat().st_size > _MOST_BYTES:
             raise ExportError(f"{path} is too large for a benchmark's JSON")
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise ExportError(f"{path}: {error}; it must be what `bench --json` wrote") from error
     mine = [(s.id, s.device, s.size) for s in placement.subgraphs]

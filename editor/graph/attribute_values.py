@@ -10,7 +10,7 @@ import onnx.defs
 from onnx import AttributeProto
 
 from editor.graph.attributes import attribute_text
-from editor.syntax import parse_expression
+from editor.graph.syntax import parse_expression
 
 
 def attribute_value(text: str) -> Any:

@@ -15,6 +15,7 @@ from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
+from editor.imports.timing_table import delimiter_of
 from editor.text import from_spreadsheet_cell, shortened
 from editor.yaml_text import load_yaml
 
@@ -143,7 +144,7 @@ def _from_csv(path: Path, text: str) -> ImportedAffinities:
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     table = io.StringIO("\n".join(line for _, line in lines))
     try:
-        rows = list(csv.reader(table, delimiter="\t" if path.suffix == ".tsv" else ","))
+        rows = list(csv.reader(table, delimiter=delimiter_of(path, lines[0][1] if lines else "")))
     except csv.Error as error:  # a field of more than 128 KiB
         raise PlanError(f"{path}: not a table ({error})") from error
     rows = [[from_spreadsheet_cell(cell) for cell in row] for row in rows]

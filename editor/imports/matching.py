@@ -45,7 +45,8 @@ def match(graph: Graph, devices: Sequence[Device], affinities: Mapping[str, str]
     pins: dict[str, str] = {}
     how = {"key": 0, "name": 0, "structure": 0}
     problems = []
-    for entry, device in affinities.items():
+    for name, device in affinities.items():
+        entry = name if name in graph.key_index or name in names else name.strip()  # tables have blanks around cells
         if device not in labels:
             labels[device] = _label(device, devices)
         label = labels[device]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from editor.imports.layer_times import Layer, LayerTimes, check_layers, layer_na
 from editor.text import from_spreadsheet_cell, shortened
 
 _NAMES = ("op", "key", "name", "layer", "node")
+_DECIMAL_COMMA = re.compile(r";\s*\d+,\d+\s*(;|$)")
 _LABEL_DIGITS = 2
 _MAX_SHOWN = 60
 _MOST_NOTED = 5
@@ -31,7 +33,7 @@ def is_timing_table(path: Path, text: str, asked: bool) -> bool:
         return True
     second = [row[1].strip() if len(row) > 1 else "" for _, row in rows]
     labels = all(cell.isdigit() and len(cell) <= _LABEL_DIGITS for cell in second)
-    return all(map(_is_number, second)) and (asked or not labels)
+    return all(_is_number(_with_point(cell)) for cell in second) and (asked or not labels)
 
 
 def read_table(path: Path, text: str) -> LayerTimes:
@@ -57,7 +59,7 @@ def read_table(path: Path, text: str) -> LayerTimes:
         if len(row) <= max(name, time):
             raise PlanError(f"{where}: an op and its microseconds are needed")
         key = layer_name(row[name], where)
-        times[key] = times.get(key, 0.0) + seconds_of(row[time].strip(), unit, where)
+        times[key] = times.get(key, 0.0) + seconds_of(_with_point(row[time].strip()), unit, where)
         rows_of[key] += 1
     check_layers(path, len(times))
     several = [f"{shortened(key, _MAX_SHOWN)!r} stands in {count} rows: their times were added"
@@ -71,14 +73,28 @@ def read_table(path: Path, text: str) -> LayerTimes:
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
     """Rows with the number of their line, without empty lines and remarks."""
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
-    delimiter = "\t" if path.suffix == ".tsv" else ","
     try:
-        rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines)), delimiter=delimiter))
+        rows = list(csv.reader(io.StringIO("\n".join(line for _, line in lines)),
+                               delimiter=delimiter_of(path, lines[0][1] if lines else "")))
     except csv.Error as error:
         raise PlanError(f"{path}: not a table ({error})") from error
     if len(rows) != len(lines):
         raise PlanError(f"{path}: a cell goes over several lines")
     return [(number, [from_spreadsheet_cell(cell) for cell in row]) for (number, _), row in zip(lines, rows, strict=True)]
+
+
+def delimiter_of(path: Path, first: str) -> str:
+    """What is between the cells of a table, by its first line: spreadsheets write ``;`` where numbers have a comma."""
+    if path.suffix == ".tsv":
+        return "\t"
+    if _DECIMAL_COMMA.search(first):
+        return ";"
+    return next((mark for mark in ",;\t" if len(next(csv.reader([first], delimiter=mark), ())) > 1), ",")
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
+    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
 
 
 def _is_number(text: str) -> bool:

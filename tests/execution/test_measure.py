@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -391,3 +393,17 @@ def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Gra
     far = replace(far, settings=Settings("optimal", {"search": 9}))
     settings = adoptable(far)
     assert not moved_ops(solve(mobilenet, present.devices, settings), far.affinity) and settings.pins
+
+
+class _Failing(CompiledPlan):
+    """A plan of which some run fails with what no runtime should raise."""
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("driver lost the device")
+
+
+def test_the_cause_of_a_failure_in_a_thread_is_not_hidden(mobilenet: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = editor.partition(mobilenet, "HETERO:CPU,openvino", pins={"logits": "openvino"})
+    monkeypatch.setattr("editor.execution.executor.CompiledPlan", _Failing)
+    with pytest.raises(RuntimeError, match="driver lost the device"):
+        plan.benchmark(0.2, "throughput", 2)

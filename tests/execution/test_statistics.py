@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 from dataclasses import replace
@@ -26,6 +27,19 @@ def test_the_interval_contains_the_median_in_95_of_100_samples(size: int, shape:
         low, high = median_interval(draw(size).tolist())
         inside += low <= median <= high
     assert inside / trials >= 0.94
+
+
+@pytest.mark.parametrize(("count", "lowest"), [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6)])
+def test_the_ranks_of_the_interval_are_those_of_the_tables(count: int, lowest: int) -> None:
+    assert median_interval(range(1, count + 1)) == (lowest, count + 1 - lowest)
+
+
+@given(st.integers(6, 400))
+def test_the_interval_has_95_percent_and_no_direction(count: int) -> None:
+    low, high = median_interval(range(1, count + 1))
+    assert median_interval([-value for value in range(1, count + 1)]) == (-high, -low)
+    outside = 2 * sum(math.comb(count, below) for below in range(int(low)))  # of 2^n ways to lie above or below the median
+    assert outside <= 0.05 * 2 ** count
 
 
 @given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=60))

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import hashlib
 import importlib.util
-import importlib.util
 import json
 import os
 import subprocess

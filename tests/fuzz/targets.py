@@ -20,7 +20,7 @@ from mutation import mutated_bytes, mutated_model, mutated_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from hostile import PLACES, SIZE, model_with, tree  # noqa: E402
+from hostile import PLACES, SIZE, model_with, tree
 
 import editor
 from editor.devices.discovery import known_properties
@@ -285,7 +285,7 @@ def _escapes() -> list[bytes]:
 def _print_name(data: bytes, _folder: Path) -> object:
     """Names of models on a terminal."""
     shown = printable(data.decode("utf-8", "surrogateescape"))
-    if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t" or unicodedata.bidirectional(c) in BIDI
+    if any((unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t") or unicodedata.bidirectional(c) in BIDI
            for c in shown):
         raise EscapedError(repr(shown))
     return shown

@@ -30,14 +30,15 @@ _WARM = 0.1
 def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
     """95 % confidence interval of the median by order statistics, whatever the distribution.
 
-    The number of values below the median is binomial (n, 1/2); its normal approximation gives the ranks
-    (Conover, Practical Nonparametric Statistics, 3.2). Below 6 values no such interval exists: the extremes are given.
+    The number of values below the median is binomial (n, 1/2); its normal approximation, corrected for whole numbers, gives
+    the ranks, as far from one end as from the other (Conover, Practical Nonparametric Statistics, 3.2). Below 6 values no such
+    interval exists: the extremes are given.
     """
     ordered = np.sort(np.asarray(seconds, np.float64))
     n = len(ordered)
     reach = CONFIDENCE_Z * math.sqrt(n) / 2
-    low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + reach)
-    return float(ordered[max(low, 0)]), float(ordered[min(high, n - 1)])
+    low = max(math.floor((n - 1) / 2 - reach), 0)
+    return float(ordered[low]), float(ordered[n - 1 - low])
 
 
 def medians_of_turns(seconds: Sequence[float], turns: Sequence[int]) -> list[float]:
