@@ -45,6 +45,7 @@ lint-types: $(VENV)/.installed-dev
 
 lint-code: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/bandit -q -r editor app.py --severity-level medium
 	$(BIN)/python .ci/dependencies.py
 
@@ -98,8 +99,8 @@ $(VENV)/.installed: requirements.txt $(VENV)/.uv
 	@$(UV) -r requirements.txt || $(PIP) -r requirements.txt
 	@# Bytecode of what is imported, and of nothing else: otherwise the first start compiles it, or every start does.
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import editor.web.server, \
-		editor.execution.jobs.tasks, editor.commands.plan_commands, editor.commands.measure_commands, editor.commands.report_commands, \
-		editor.exports.dot, editor.exports.glow_log, editor.runtimes.onnxruntime.session, distributed"
+		editor.execution.jobs.tasks, editor.commands.plan_commands, editor.commands.measure_commands, editor.commands.plan_commands, \
+		editor.exports.dot, editor.exports.glow, editor.runtimes.onnxruntime.session, distributed"
 	@touch $@
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed

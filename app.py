@@ -7,7 +7,11 @@ import signal
 import sys
 from pathlib import Path
 
-for _name in ("SIGINT", "SIGTERM", "SIGHUP"):  # until the server has handlers of its own: Python would print a traceback
+for _name in (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+):  # until the server has handlers of its own: Python would print a traceback
     if hasattr(signal, _name) and __name__ == "__main__":
         signal.signal(getattr(signal, _name), lambda number, _frame: os._exit(128 + number))
 

@@ -6,5 +6,7 @@
 
 from setuptools import find_packages, setup
 
-setup(packages=[*find_packages(include=["editor", "editor.*"]), "editor.assets", "editor.examples"],
-      package_dir={"editor.assets": "assets", "editor.examples": "examples"})
+setup(
+    packages=[*find_packages(include=["editor", "editor.*"]), "editor.assets", "editor.examples"],
+    package_dir={"editor.assets": "assets", "editor.examples": "examples"},
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from editor.graph.graph import Ints
-from editor.placement.policies.chain import segment_costs
+from editor.placement.policies.exact import segment_costs
 from editor.placement.policies.problem import Floats, Problem
 
 
@@ -71,7 +71,9 @@ def best_blocks(problem: Problem, order: Ints, host: int, weight: float = 1.0) -
     n, devices = len(order), problem.time.shape[1]
     accelerators = [d for d in range(devices) if d != host]
     costs = [segment_costs(problem, order, d) for d in accelerators[:1]]
-    same = all(np.array_equal(problem.time[:, d], problem.time[:, accelerators[0]]) for d in accelerators)
+    same = all(
+        np.array_equal(problem.time[:, d], problem.time[:, accelerators[0]]) for d in accelerators
+    )
     if not same:
         costs = [segment_costs(problem, order, d) for d in accelerators]
     on_host = np.where(problem.allowed[order, host], problem.time[order, host] * weight, np.inf)

@@ -22,8 +22,14 @@ _SLACK = UNITS // 50
 """By which rounded costs may exceed it."""
 
 
-def better_blocks(problem: Problem, label: Ints, host: int, seconds: float, together: Sequence[Sequence[int]] = (),
-                  workers: int = 8) -> tuple[Ints, float]:
+def better_blocks(
+    problem: Problem,
+    label: Ints,
+    host: int,
+    seconds: float,
+    together: Sequence[Sequence[int]] = (),
+    workers: int = 8,
+) -> tuple[Ints, float]:
     """A placement at least as good as the given one, and a latency that none is below.
 
     Args:
@@ -45,8 +51,15 @@ def better_blocks(problem: Problem, label: Ints, host: int, seconds: float, toge
     bound = solver.best_objective_bound / blocks.scale
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return label, bound
-    found = np.array([next(d for d, literal in choice.items() if solver.value(literal)) for choice in blocks.on], np.int64)
-    return (found, bound) if problem.fits(found) and block_latency(problem, found, host) < best else (label, bound)
+    found = np.array(
+        [next(d for d, literal in choice.items() if solver.value(literal)) for choice in blocks.on],
+        np.int64,
+    )
+    return (
+        (found, bound)
+        if problem.fits(found) and block_latency(problem, found, host) < best
+        else (label, bound)
+    )
 
 
 class _Blocks:
@@ -57,7 +70,10 @@ class _Blocks:
         self.accelerators = [d for d in range(problem.time.shape[1]) if d != host]
         self.nodes = range(len(problem))
         self.units = np.rint(problem.time * scale).astype(np.int64)
-        self.on = [{d: self.model.new_bool_var(f"on{v}_{d}") for d in (*self.accelerators, host)} for v in self.nodes]
+        self.on = [
+            {d: self.model.new_bool_var(f"on{v}_{d}") for d in (*self.accelerators, host)}
+            for v in self.nodes
+        ]
         self.ready = [self._instant(f"ready{v}") for v in self.nodes]
         self.begin = {d: self._instant(f"begin{d}") for d in self.accelerators}
         self.end = {d: self._instant(f"end{d}") for d in self.accelerators}
@@ -86,7 +102,9 @@ class _Blocks:
     def order(self) -> None:
         """What begins after what; the last end is least."""
         for v in self.nodes:
-            self.model.add(self.ready[v] >= int(self.units[v, self.host])).only_enforce_if(self.on[v][self.host])
+            self.model.add(self.ready[v] >= int(self.units[v, self.host])).only_enforce_if(
+                self.on[v][self.host]
+            )
             for d in self.accelerators:
                 self.model.add(self.ready[v] >= self.end[d]).only_enforce_if(self.on[v][d])
         for t in self.problem.tensors:

@@ -62,23 +62,42 @@ def cases() -> Iterator[Case]:
 
     warnings.simplefilter("ignore")
     for test in loader.load_node_model_tests():
-        yield Case(test.name, test.model.SerializeToString(), [([_plain(i) for i in inputs], [_plain(o) for o in outputs])
-                                                               for inputs, outputs in test.data_sets], test.rtol, test.atol)
+        yield Case(
+            test.name,
+            test.model.SerializeToString(),
+            [
+                ([_plain(i) for i in inputs], [_plain(o) for o in outputs])
+                for inputs, outputs in test.data_sets
+            ],
+            test.rtol,
+            test.atol,
+        )
     for kind in ("simple", "pytorch-operator", "pytorch-converted"):
         for test in loader.load_model_tests(kind=kind):
             folder = Path(test.model_dir)
             model = onnx.load(folder / "model.onnx")
-            sets = [(_read(d, "input", model.graph.input), _read(d, "output", model.graph.output))
-                    for d in sorted(folder.glob("test_data_set_*"))]
+            sets = [
+                (_read(d, "input", model.graph.input), _read(d, "output", model.graph.output))
+                for d in sorted(folder.glob("test_data_set_*"))
+            ]
             yield Case(f"{kind}/{test.name}", model.SerializeToString(), sets, test.rtol, test.atol)
     light = Path(loader.DATA_DIR) / "light"
     for path in sorted(light.glob("*.onnx")):
         model = onnx.load(path)
         constants = {t.name for t in model.graph.initializer}
-        inputs = [Runner.generate_dummy_data(x, seed=0, name=path.name, random=False)
-                  for x in model.graph.input if x.name not in constants]
+        inputs = [
+            Runner.generate_dummy_data(x, seed=0, name=path.name, random=False)
+            for x in model.graph.input
+            if x.name not in constants
+        ]
         expected = onnx.load_tensor(path.with_name(f"{path.stem}_output_0.pb"))
-        yield Case(f"light/{path.stem}", model.SerializeToString(), [(inputs, [numpy_helper.to_array(expected)])], 1e-3, 1e-7)
+        yield Case(
+            f"light/{path.stem}",
+            model.SerializeToString(),
+            [(inputs, [numpy_helper.to_array(expected)])],
+            1e-3,
+            1e-7,
+        )
 
 
 def model_cases(folder: Path) -> Iterator[Case]:
@@ -88,7 +107,9 @@ def model_cases(folder: Path) -> Iterator[Case]:
     from editor.execution.executor import compile_whole
     from editor.execution.inputs import random_inputs
 
-    device = load_devices([{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}])[0]
+    device = load_devices(
+        [{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]
+    )[0]
     for path in sorted(folder.rglob("*.onnx")):
         try:
             graph = editor.load_model(path)
@@ -119,7 +140,9 @@ def _read(folder: Path, stem: str, infos: Iterable[onnx.ValueInfoProto]) -> list
         if not path.is_file():
             break
         kind = info.type.WhichOneof("value")
-        proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
+        proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(
+            kind, onnx.TensorProto
+        )()
         proto.ParseFromString(path.read_bytes())
         found.append(_plain(proto))
     return found
@@ -137,29 +160,42 @@ class Trial:
             path.write_bytes(case.model)
         graph = editor.load_model(path)
         names = [graph.tensor_names[t] for t in graph.inputs.tolist()]
-        declared = [i.name for i in onnx.load_from_string(case.model).graph.input] if case.model else names
+        declared = (
+            [i.name for i in onnx.load_from_string(case.model).graph.input] if case.model else names
+        )
         given = [names if len(inputs) == len(names) else declared for inputs, _ in case.data]
-        self.inputs = [{n: v for n, v in zip(order, inputs, strict=False) if n in names}
-                       for order, (inputs, _) in zip(given, case.data, strict=True)]
+        self.inputs = [
+            {n: v for n, v in zip(order, inputs, strict=False) if n in names}
+            for order, (inputs, _) in zip(given, case.data, strict=True)
+        ]
         self.graph = editor.load_model(path, self._define(graph)) if graph.unbound else graph
 
     def _define(self, graph: Any) -> dict[str, int]:
         define: dict[str, int] = {}
         for name, value in self.inputs[0].items():
             shape = graph.tensor_shapes[graph.tensor_index[name]]
-            define |= {dim: size for dim, size in zip(shape or (), getattr(value, "shape", ()), strict=False)
-                       if isinstance(dim, str)}
+            define |= {
+                dim: size
+                for dim, size in zip(shape or (), getattr(value, "shape", ()), strict=False)
+                if isinstance(dim, str)
+            }
         return {name: define.get(name, 1) for name in graph.unbound}
 
     def check(self, compiled: Any) -> str:
         """Runs all data sets; "" when the outputs are as expected."""
-        from editor.execution.measure.tolerances import compare
+        from editor.execution.measure.mismatch import compare
 
         for inputs, (_, expected) in zip(self.inputs, self.case.data, strict=True):
             outputs = compiled.run(inputs)
             if not self.case.model:
-                found = compare("ONNX Runtime", dict(zip(self._output_names(), expected, strict=True)), outputs)
-                return "" if found.within_tolerance else f"{DIFFERS} by {found.max_relative:.3g} (relative)"
+                found = compare(
+                    "ONNX Runtime", dict(zip(self._output_names(), expected, strict=True)), outputs
+                )
+                return (
+                    ""
+                    if found.within_tolerance
+                    else f"{DIFFERS} by {found.max_relative:.3g} (relative)"
+                )
             try:
                 self._compare(expected, [outputs[n] for n in self._output_names()])
             except AssertionError as error:
@@ -170,7 +206,9 @@ class Trial:
         """The unsplit model on one device, perhaps with inner tensors put out as well; "" when it passes."""
         from editor.execution.executor import compile_whole
 
-        return self._attempt(lambda: compile_whole(self.graph, device, threads=1, extra_outputs=tuple(also)))
+        return self._attempt(
+            lambda: compile_whole(self.graph, device, threads=1, extra_outputs=tuple(also))
+        )
 
     def unsplit(self, device: Any) -> str:
         """The same for the first time; the parent is told, in case that nothing comes back."""
@@ -194,7 +232,10 @@ class Trial:
         for runtime in (d for d in devices if d.name in used):
             alone = self.whole(runtime, (b.tensor for b in plan.boundaries))
             if alone.startswith(DIFFERS) and problem.startswith(DIFFERS):
-                return "passes only fused", f"{runtime.name} alone, unsplit, with the boundary tensors put out: {alone}"
+                return (
+                    "passes only fused",
+                    f"{runtime.name} alone, unsplit, with the boundary tensors put out: {alone}",
+                )
         return f"failed ({'+'.join(sorted(used))})", problem
 
     def _compare(self, expected: list[Any], found: list[Any]) -> None:
@@ -207,7 +248,9 @@ class Trial:
             elif e is None or f is None:
                 assert e is f, f"{f} instead of {e}"
             else:
-                Runner.assert_similar_outputs([np.asarray(e)], [np.asarray(f)], self.case.rtol, self.case.atol)
+                Runner.assert_similar_outputs(
+                    [np.asarray(e)], [np.asarray(f)], self.case.rtol, self.case.atol
+                )
 
     def _attempt(self, compile_it: Any) -> str:
         from editor.errors import EditorError
@@ -230,14 +273,22 @@ def attempt(trial: Trial, mode: str, seed: int) -> tuple[str, str]:
     part = np.full(len(graph), -1, np.int64)
     if mode == "mixed":
         return mixed(trial, placed, seed)
-    devices = load_devices([{"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
-                            {"name": "B", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}])
+    devices = load_devices(
+        [
+            {"name": "A", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+            {"name": "B", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+        ]
+    )
     problem = trial.unsplit(devices[0])
     if problem:
         return "unsplit fails", problem
     if mode == "three" and len(graph) < 2:
         return "single op", ""
-    part[placed] = np.arange(len(placed)) if mode == "each" else np.arange(len(placed)) * 3 // max(len(placed), 1)
+    part[placed] = (
+        np.arange(len(placed))
+        if mode == "each"
+        else np.arange(len(placed)) * 3 // max(len(placed), 1)
+    )
     return trial.split(devices, np.maximum(part, 0) % 2, part)
 
 
@@ -250,9 +301,17 @@ def mixed(trial: Trial, placed: Any, seed: int) -> tuple[str, str]:
     graph = trial.graph
     if len(graph) < 2:
         return "single op", ""
-    devices = load_devices([{"name": "onnxruntime", "provider": "CPUExecutionProvider", "backendName": "onnxruntime"},
-                            {"name": "openvino", "backendName": "openvino", "provider": "CPU"},
-                            {"name": "interpreter", "backendName": "Interpreter"}])
+    devices = load_devices(
+        [
+            {
+                "name": "onnxruntime",
+                "provider": "CPUExecutionProvider",
+                "backendName": "onnxruntime",
+            },
+            {"name": "openvino", "backendName": "openvino", "provider": "CPU"},
+            {"name": "interpreter", "backendName": "Interpreter"},
+        ]
+    )
     able = [d for d in devices if not trial.unsplit(d)]
     if len(able) < 2:
         return "fewer than two runtimes pass unsplit", ""
@@ -271,7 +330,9 @@ def tell(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
 
 
-def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int, without: Sequence[str]) -> None:
+def work(
+    folder: Path, mode: str, seed: int, as_cut: bool, start: int, without: Sequence[str]
+) -> None:
     """The child: a line of JSON for every step of every case; ``without`` holds for the first of them."""
     files = sorted(folder.glob("*.case"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -286,14 +347,31 @@ def work(folder: Path, mode: str, seed: int, as_cut: bool, start: int, without: 
             without = ()
 
 
-def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: float) -> dict[str, dict[str, str]]:
+def drive(
+    folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: float
+) -> dict[str, dict[str, str]]:
     """The parent: runs children until every case has a verdict; each step of a case has ``limit`` seconds."""
     results: dict[str, dict[str, str]] = {}
     start, name, unsplit, without = 0, "", "", list[str]()
     while start < count:
-        command = [sys.executable, __file__, "--worker", str(folder), "--mode", mode, "--seed", str(seed),
-                   "--start", str(start), "--without", *without, *(["--as-cut"] if as_cut else [])]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        command = [
+            sys.executable,
+            __file__,
+            "--worker",
+            str(folder),
+            "--mode",
+            mode,
+            "--seed",
+            str(seed),
+            "--start",
+            str(start),
+            "--without",
+            *without,
+            *(["--as-cut"] if as_cut else []),
+        ]
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         timer = threading.Timer(limit, child.kill)
         assert child.stdout is not None
         for line in child.stdout:
@@ -314,7 +392,10 @@ def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: f
             start, without = start - 1, [*without, unsplit]
         elif child.returncode and name not in results:
             without = []
-            results[name] = {"verdict": "failed", "detail": f"the process died or hung (status {child.returncode})"}
+            results[name] = {
+                "verdict": "failed",
+                "detail": f"the process died or hung (status {child.returncode})",
+            }
         elif not child.returncode:
             break
     return results
@@ -322,20 +403,35 @@ def drive(folder: Path, mode: str, seed: int, as_cut: bool, count: int, limit: f
 
 def main() -> None:
     """Prints counts per verdict and every failure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mode", choices=("each", "three", "mixed"), default="each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--as-cut", action="store_true", help="never cut ONNX Runtime's optimized graph")
+    parser.add_argument(
+        "--as-cut", action="store_true", help="never cut ONNX Runtime's optimized graph"
+    )
     parser.add_argument("--only", nargs="*", help="names of cases")
-    parser.add_argument("--models", type=Path, help="a folder of models instead of the package's cases")
-    parser.add_argument("--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one step of a case")
+    parser.add_argument(
+        "--models", type=Path, help="a folder of models instead of the package's cases"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=SECONDS_PER_CASE, help="seconds for one step of a case"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--without", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker, options.mode, options.seed, options.as_cut, options.start, options.without)
+        work(
+            options.worker,
+            options.mode,
+            options.seed,
+            options.as_cut,
+            options.start,
+            options.without,
+        )
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -343,12 +439,16 @@ def main() -> None:
         chosen = [c for c in every if not options.only or c.name in options.only]
         for i, case in enumerate(chosen):
             (folder / f"{i:05}.case").write_bytes(pickle.dumps(case))
-        results = drive(folder, options.mode, options.seed, options.as_cut, len(chosen), options.limit)
+        results = drive(
+            folder, options.mode, options.seed, options.as_cut, len(chosen), options.limit
+        )
     print(file=sys.stderr)
     for name, result in results.items():
         if result["verdict"].startswith("failed") or result["verdict"] == "passes only fused":
             print(f"{name}: {result['verdict']}: {result['detail']}")
-    for verdict, count in Counter(r["verdict"].split(" (")[0] for r in results.values()).most_common():
+    for verdict, count in Counter(
+        r["verdict"].split(" (")[0] for r in results.values()
+    ).most_common():
         print(f"{count:6} {verdict}")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")

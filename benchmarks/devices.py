@@ -89,11 +89,22 @@ service.close()
 
 def run(code: str, argument: list[str], cache: Path) -> Any:
     """What a piece of code leaves in ``result``, in a process of its own."""
-    body = "\n".join(f"    {line}" for line in code.splitlines())  # the worker of jobs imports this as its main module
-    text = (f"import json, sys\nargument = {argument!r}\nif __name__ == '__main__':\n{body}\n"
-            "    print('RESULT' + json.dumps(result))")
+    body = "\n".join(
+        f"    {line}" for line in code.splitlines()
+    )  # the worker of jobs imports this as its main module
+    text = (
+        f"import json, sys\nargument = {argument!r}\nif __name__ == '__main__':\n{body}\n"
+        "    print('RESULT' + json.dumps(result))"
+    )
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", text], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         return done.stderr.strip().splitlines()[-1:]
     return json.loads(done.stdout.rpartition("RESULT")[2])
@@ -101,7 +112,9 @@ def run(code: str, argument: list[str], cache: Path) -> Any:
 
 def main() -> None:
     """Prints all parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", type=Path, default=ROOT / "examples" / "models")
     parser.add_argument("--webgpu", action="store_true")
     options = parser.parse_args()
@@ -119,7 +132,10 @@ def main() -> None:
             for row in run(BOUNDARY, [name], cache):
                 print(f"  boundary {row}", flush=True)
         for model in models:
-            print(f"benchmarks of {model.name}, seconds after the command: {run(START, [str(model)], cache)}", flush=True)
+            print(
+                f"benchmarks of {model.name}, seconds after the command: {run(START, [str(model)], cache)}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

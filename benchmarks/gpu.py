@@ -51,12 +51,21 @@ MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 def products(path: Path, count: int = 16) -> Path:
     """A chain of matrix products, 256 x 1024 by 1024 x 1024."""
     rng = np.random.default_rng(0)
-    weights = [numpy_helper.from_array((rng.standard_normal((1024, 1024)) / 32).astype(np.float32), f"w{i}")
-               for i in range(count)]
+    weights = [
+        numpy_helper.from_array(
+            (rng.standard_normal((1024, 1024)) / 32).astype(np.float32), f"w{i}"
+        )
+        for i in range(count)
+    ]
     nodes = [helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"]) for i in range(count)]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [256, 1024]) for n in ("t0", f"t{count}")]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [256, 1024])
+        for n in ("t0", f"t{count}")
+    ]
     graph = helper.make_graph(nodes, "products", ends[:1], ends[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -101,50 +110,80 @@ def two_gpus(folder: Path) -> None:
     expected = compile_whole(graph, devices[0]).run(inputs)
     runs = [compiled.run_timed(inputs) for _ in range(50)][10:]
     gap = max(float(np.max(np.abs(runs[-1][0][name] - expected[name]))) for name in expected)
-    print(f"Two GPUs: largest difference {gap:.3g}; median of {len(runs)} runs, each boundary {256 * 1024 * 4:,} bytes")
+    print(
+        f"Two GPUs: largest difference {gap:.3g}; median of {len(runs)} runs, each boundary {256 * 1024 * 4:,} bytes"
+    )
     for i, transfer in enumerate(runs[0][1].transfers):
         seconds = float(np.median([times.transfers[i].seconds for _, times in runs]))
-        print(f"  {transfer.source} -> {transfer.target}: {seconds * 1e6:.0f} us{', copied' if transfer.copied else ''}")
+        print(
+            f"  {transfer.source} -> {transfer.target}: {seconds * 1e6:.0f} us{', copied' if transfer.copied else ''}"
+        )
 
 
-def pipeline_over_two(folder: Path, seconds: float, layers: int = 24, counts: Sequence[int] = (1, 2, 4, 8)) -> None:
+def pipeline_over_two(
+    folder: Path, seconds: float, layers: int = 24, counts: Sequence[int] = (1, 2, 4, 8)
+) -> None:
     """Requests per second of policy `pipeline` over two GPUs against one, by the number of requests in flight."""
     table = [{"name": f"GPU.{i}", "properties": {"use_tf32": "0"}} for i in range(2)]
     if any(device.planned for device in load_devices(table)):
         return
-    graph = load_model(transformer(folder / "pipeline.onnx", layers=layers, width=1024, tokens=512, heads=16))
+    graph = load_model(
+        transformer(folder / "pipeline.onnx", layers=layers, width=1024, tokens=512, heads=16)
+    )
     plan = partition(graph, table, policy="pipeline").placement
-    print(f"Pipeline over two GPUs, {layers} layers: subgraphs of {[s.size for s in plan.subgraphs]} ops")
+    print(
+        f"Pipeline over two GPUs, {layers} layers: subgraphs of {[s.size for s in plan.subgraphs]} ops"
+    )
     for requests in counts:
         (result,) = Benchmark({"pipeline": plan}, seconds, "throughput", requests).run()
         one = max(b.throughput or 0 for b in result.baselines)
-        print(f"  {requests} in flight: {result.throughput:.1f} requests/s, one GPU {one:.1f}: "
-              f"{result.throughput / max(one, 1e-9):.2f} times; interval {result.throughput_interval}", flush=True)
+        print(
+            f"  {requests} in flight: {result.throughput:.1f} requests/s, one GPU {one:.1f}: "
+            f"{result.throughput / max(one, 1e-9):.2f} times; interval {result.throughput_interval}",
+            flush=True,
+        )
 
 
-def story(title: str, graph: Any, table: list[dict[str, Any]], policies: dict[str, dict[str, Any]], seconds: float) -> None:
+def story(
+    title: str,
+    graph: Any,
+    table: list[dict[str, Any]],
+    policies: dict[str, dict[str, Any]],
+    seconds: float,
+) -> None:
     """Benchmarks plans side by side with each device alone, and prints the comparison."""
-    plans = {name: partition(graph, table, policy=name.split()[0], **settings) for name, settings in policies.items()}
+    plans = {
+        name: partition(graph, table, policy=name.split()[0], **settings)
+        for name, settings in policies.items()
+    }
     print(title)
     for name, plan in plans.items():
         for s in plan.subgraphs[:6]:
-            print(f"  {name}: subgraph {s.id} on {s.device}: {s.size} ops, constants {s.memory.constants / 1e6:.0f} MB")
+            print(
+                f"  {name}: subgraph {s.id} on {s.device}: {s.size} ops, constants {s.memory.constants / 1e6:.0f} MB"
+            )
         if len(plan.subgraphs) > 6:
             print(f"  {name}: {len(plan.subgraphs)} subgraphs in all")
     for result in Benchmark({n: p.placement for n, p in plans.items()}, seconds).run():
         t = result.total
-        print(f"  {result.plan}: median {t.median * 1e3:.3f} ms, p90 {t.p90 * 1e3:.3f} ms, {result.runs} runs")
+        print(
+            f"  {result.plan}: median {t.median * 1e3:.3f} ms, p90 {t.p90 * 1e3:.3f} ms, {result.runs} runs"
+        )
         for transfer in sorted(result.transfers, key=lambda x: -x.time.median)[:4]:
             rate = transfer.bytes / transfer.time.median / 1e9 if transfer.time.median else 0
-            print(f"    transfer {transfer.from_device} -> {transfer.to_device}: {transfer.bytes:,} bytes in "
-                  f"{transfer.time.median * 1e6:.0f} us ({rate:.1f} GB/s)")
+            print(
+                f"    transfer {transfer.from_device} -> {transfer.to_device}: {transfer.bytes:,} bytes in "
+                f"{transfer.time.median * 1e6:.0f} us ({rate:.1f} GB/s)"
+            )
         for base in result.baselines:
             found = f"{base.time.median * 1e3:.3f} ms" if base.time else base.problem
             print(f"    unsplit on {base.device}: {found}")
         if result.difference:
             d = result.difference
-            print(f"    largest difference to the unsplit model on {d.reference}: {d.max_relative:.3g} relative"
-                  f" ({'within tolerance' if d.within_tolerance else 'OUTSIDE TOLERANCE'})")
+            print(
+                f"    largest difference to the unsplit model on {d.reference}: {d.max_relative:.3g} relative"
+                f" ({'within tolerance' if d.within_tolerance else 'OUTSIDE TOLERANCE'})"
+            )
 
 
 def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
@@ -154,37 +193,73 @@ def exports(gpu: dict[str, Any], cpu: dict[str, Any], folder: Path) -> None:
         path = MODELS / f"{name}.onnx"
         graph = load_model(path, dict.fromkeys(load_model(path).unbound, 1))
         count = len(graph.order)
-        patterns = {"halves": [op < count // 2 for op in range(count)],
-                    "middle third on the CPU": [not count // 3 <= op < count * 2 // 3 for op in range(count)],
-                    "runs of ten": [op // 10 % 2 == 0 for op in range(count)]}
+        patterns = {
+            "halves": [op < count // 2 for op in range(count)],
+            "middle third on the CPU": [
+                not count // 3 <= op < count * 2 // 3 for op in range(count)
+            ],
+            "runs of ten": [op // 10 % 2 == 0 for op in range(count)],
+        }
         for title, on_gpu in patterns.items():
-            place = {graph.op_keys[op]: gpu["name"] if on_gpu[i] else cpu["name"] for i, op in enumerate(graph.order.tolist())}
+            place = {
+                graph.op_keys[op]: gpu["name"] if on_gpu[i] else cpu["name"]
+                for i, op in enumerate(graph.order.tolist())
+            }
             for limit in (None, "4GiB"):
-                plan = partition(graph, [{**gpu, "memory": limit} if limit else gpu, cpu], pins=place)
+                plan = partition(
+                    graph, [{**gpu, "memory": limit} if limit else gpu, cpu], pins=place
+                )
                 for assignment in ("annotations", "names"):
-                    print(f"  {name}, {title}, {assignment}{', budget of ' + limit if limit else ''}: "
-                          + placed(plan, folder / f"{name}-{title.replace(' ', '-')}-{limit}-{assignment}", assignment))
+                    print(
+                        f"  {name}, {title}, {assignment}{', budget of ' + limit if limit else ''}: "
+                        + placed(
+                            plan,
+                            folder / f"{name}-{title.replace(' ', '-')}-{limit}-{assignment}",
+                            assignment,
+                        )
+                    )
 
 
 def placed(plan: Any, folder: Path, assignment: str) -> str:
     """What the exported script says of the placement."""
     try:
-        script = next(p for p in plan.export("onnxruntime", folder, assignment=assignment) if p.suffix == ".py")
+        script = next(
+            p
+            for p in plan.export("onnxruntime", folder, assignment=assignment)
+            if p.suffix == ".py"
+        )
     except EditorError as error:
         return f"not exported: {error}"
-    done = subprocess.run([sys.executable, "-c", f"import torch, runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
-                           if find_spec("torch") else f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import torch, runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+            if find_spec("torch")
+            else f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     told = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    return "; ".join(told) if done.returncode in (0, 1) and told else f"failed ({done.returncode}): {done.stderr[-200:]}"
+    return (
+        "; ".join(told)
+        if done.returncode in (0, 1) and told
+        else f"failed ({done.returncode}): {done.stderr[-200:]}"
+    )
 
 
 def main() -> None:
     """Prints all parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rehearse", action="store_true")
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 2, 4, 8], help="requests, for the pipeline")
+    parser.add_argument(
+        "--in-flight", type=int, nargs="+", default=[1, 2, 4, 8], help="requests, for the pipeline"
+    )
     parser.add_argument("--two", action="store_true", help="only the parts about two GPUs")
     options = parser.parse_args()
     provider = "CPUExecutionProvider" if options.rehearse else "CUDAExecutionProvider"
@@ -204,15 +279,38 @@ def main() -> None:
             pipeline_over_two(folder, options.seconds, counts=options.in_flight)
             return
         boundaries(gpu, folder, options.seconds)
-        light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+        light = (
+            Path(onnx.__file__).parent
+            / "backend"
+            / "test"
+            / "data"
+            / "light"
+            / "light_resnet50.onnx"
+        )
         # ONNX Runtime's GPU provider keeps the unsplit model whole; the plan gives MaxPool to the CPU.
-        story("ResNet-50, MaxPool forbidden on the GPU", load_model(light), [{**gpu, "nonSupportedNodes": "MaxPool"}, cpu],
-              {"priority": {}, "optimal": {}}, options.seconds)
-        big = transformer(folder / "decoder.onnx", layers=2 if options.rehearse else 12, width=1536, tokens=64, heads=12)
+        story(
+            "ResNet-50, MaxPool forbidden on the GPU",
+            load_model(light),
+            [{**gpu, "nonSupportedNodes": "MaxPool"}, cpu],
+            {"priority": {}, "optimal": {}},
+            options.seconds,
+        )
+        big = transformer(
+            folder / "decoder.onnx",
+            layers=2 if options.rehearse else 12,
+            width=1536,
+            tokens=64,
+            heads=12,
+        )
         graph = load_model(big)
         limit = "100MiB" if options.rehearse else "800MiB"
-        story(f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}", graph,
-              [{**gpu, "memory": limit}, cpu], {"memory": {}}, options.seconds)
+        story(
+            f"Decoder of {big.stat().st_size / 2**20:.0f} MiB, GPU limited to {limit}",
+            graph,
+            [{**gpu, "memory": limit}, cpu],
+            {"memory": {}},
+            options.seconds,
+        )
         exports(gpu, cpu, folder)
         if not options.rehearse:
             two_gpus(folder)

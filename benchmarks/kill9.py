@@ -38,7 +38,9 @@ def labels(file: Path) -> tuple[list[str], str]:
     """All steps of the one document, and what SQLite says of the file."""
     with sqlite3.connect(file) as db:
         steps = [label for (label,) in db.execute("SELECT label FROM revisions ORDER BY number")]
-        parents = [parent for (parent,) in db.execute("SELECT parent FROM revisions ORDER BY number")]
+        parents = [
+            parent for (parent,) in db.execute("SELECT parent FROM revisions ORDER BY number")
+        ]
         assert parents == [None, *range(len(steps) - 1)], "the history is one line"
         return steps, db.execute("PRAGMA integrity_check").fetchone()[0]
 
@@ -58,7 +60,9 @@ def play(page: Page, server: Server, rounds: int, seed: int) -> tuple[int, list[
         made = page.evaluate("window.painted")
         steps, integrity = labels(server.workspace / "workspace.db")
         if len(steps) != made + 1 or integrity != "ok":
-            faults.append(f"round {number}: {made} strokes, {len(steps) - 1} stored, integrity {integrity}")
+            faults.append(
+                f"round {number}: {made} strokes, {len(steps) - 1} stored, integrity {integrity}"
+            )
         if number % 10 == 9:
             print(f"{number + 1} rounds, {made} strokes, {len(faults)} faults", flush=True)
     return page.evaluate("window.painted"), faults
@@ -71,17 +75,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     begun = time.monotonic()
-    server = Server(Path(tempfile.mkdtemp()) / "workspace", str(ROOT / "examples" / "models" / "mobilenetv2.onnx"))
+    server = Server(
+        Path(tempfile.mkdtemp()) / "workspace",
+        str(ROOT / "examples" / "models" / "mobilenetv2.onnx"),
+    )
     server.start()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(bypass_csp=True)  # Playwright waits by evaluating text, which the page's policy forbids
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(
+            bypass_csp=True
+        )  # Playwright waits by evaluating text, which the page's policy forbids
         page.goto(server.url)
         ready(page)
         strokes, faults = play(page, server, args.rounds, args.seed)
     server.stop()
     print(*faults, sep="\n")
-    print(f"{args.rounds} rounds, {strokes} strokes, {len(faults)} faults, {time.monotonic() - begun:.0f} s")
+    print(
+        f"{args.rounds} rounds, {strokes} strokes, {len(faults)} faults, {time.monotonic() - begun:.0f} s"
+    )
     return 1 if faults else 0
 
 

@@ -33,8 +33,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
 import editor  # noqa: E402
 from editor.execution.jobs import tasks  # noqa: E402
 from editor.execution.jobs.service import JobService  # noqa: E402
-from editor.workspace.decisions import first_decisions  # noqa: E402
 from editor.workspace.history import Store  # noqa: E402
+from editor.workspace.solver import first_decisions  # noqa: E402
 
 MODEL = ROOT / "examples" / "models" / "mobilenetv2.onnx"
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
@@ -43,7 +43,9 @@ MB = 1e6
 
 def post(url: str, path: str, body: Any) -> Any:
     """The JSON answer to a JSON request."""
-    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=60) as answer:
         text = answer.read()
     return json.loads(text) if text else None
@@ -52,9 +54,17 @@ def post(url: str, path: str, body: Any) -> Any:
 class ScriptedPage(threading.Thread):
     """A page without a browser: sends strokes as `assets/strokes.js` does."""
 
-    def __init__(self, url: str, document: str, ops: list[int], seconds: float, callback: dict[str, Any]) -> None:
+    def __init__(
+        self, url: str, document: str, ops: list[int], seconds: float, callback: dict[str, Any]
+    ) -> None:
         super().__init__(daemon=True)
-        self.url, self.document, self.ops, self.seconds, self.callback = url, document, ops, seconds, callback
+        self.url, self.document, self.ops, self.seconds, self.callback = (
+            url,
+            document,
+            ops,
+            seconds,
+            callback,
+        )
         self.times: list[float] = []
         self.faults: list[str] = []
 
@@ -66,8 +76,11 @@ class ScriptedPage(threading.Thread):
         while (begun := time.monotonic()) < end:
             sequence += 1
             ops = rng.sample(self.ops, 5)
-            what = {"do": "undo"} if sequence % 7 == 0 else {
-                "do": "paint", "ops": ops, "device": rng.randrange(2), "force": True}
+            what = (
+                {"do": "undo"}
+                if sequence % 7 == 0
+                else {"do": "paint", "ops": ops, "device": rng.randrange(2), "force": True}
+            )
             message = {"page": page, "seen": version, "strokes": [{**what, "sequence": sequence}]}
             try:
                 answer = self.send(message)
@@ -82,20 +95,32 @@ class ScriptedPage(threading.Thread):
     def send(self, message: dict[str, Any]) -> Any:
         """The answer to strokes."""
         output = self.callback["output"]
-        outputs = [dict(zip(("id", "property"), each.rsplit(".", 1), strict=True)) for each in output.strip(".").split("...")]
-        return post(self.url, "/_dash-update-component", {
-            "output": output, "outputs": outputs, "changedPropIds": ["strokes.data"],
-            "inputs": [{"id": "strokes", "property": "data", "value": message}],
-            "state": [{"id": "doc", "property": "data", "value": self.document}]})["response"]
+        outputs = [
+            dict(zip(("id", "property"), each.rsplit(".", 1), strict=True))
+            for each in output.strip(".").split("...")
+        ]
+        return post(
+            self.url,
+            "/_dash-update-component",
+            {
+                "output": output,
+                "outputs": outputs,
+                "changedPropIds": ["strokes.data"],
+                "inputs": [{"id": "strokes", "property": "data", "value": message}],
+                "state": [{"id": "doc", "property": "data", "value": self.document}],
+            },
+        )["response"]
 
 
 def wait_ended(family: list[psutil.Process], seconds: float = 10) -> None:
     """Until no process runs; one that its new parent has not collected yet has ended."""
+
     def runs(process: psutil.Process) -> bool:
         try:
             return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
+
     end = time.monotonic() + seconds
     while any(map(runs, family)) and time.monotonic() < end:
         time.sleep(0.01)
@@ -119,32 +144,43 @@ def strokes(pages: int, seconds: float) -> None:
     server.start()
     assert server.process is not None
     with urllib.request.urlopen(server.url + "/_dash-dependencies") as answer:
-        callback = next(c for c in json.load(answer) if any(i["id"] == "strokes" for i in c["inputs"]))
+        callback = next(
+            c for c in json.load(answer) if any(i["id"] == "strokes" for i in c["inputs"])
+        )
     process = psutil.Process(server.process.pid)
     threads = [ScriptedPage(server.url, document, ops, seconds, callback) for document in documents]
     for thread in threads:
-        thread.send({"page": "first", "seen": 0, "strokes": [{"do": "show", "sequence": 1}]})  # the document is loaded
+        thread.send(
+            {"page": "first", "seen": 0, "strokes": [{"do": "show", "sequence": 1}]}
+        )  # the document is loaded
     begun = time.monotonic()
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        print(f"{time.monotonic() - begun:5.0f} s: server {process.memory_info().rss / MB:.0f} MB, "
-              f"{process.num_threads()} threads, {process.cpu_percent():.0f} % CPU", flush=True)
+        print(
+            f"{time.monotonic() - begun:5.0f} s: server {process.memory_info().rss / MB:.0f} MB, "
+            f"{process.num_threads()} threads, {process.cpu_percent():.0f} % CPU",
+            flush=True,
+        )
         threads[0].join(min(60, seconds / 10))
         if not threads[0].is_alive():
             for thread in threads:
                 thread.join()
     times = np.concatenate([thread.times for thread in threads])
     faults = [fault for thread in threads for fault in thread.faults]
-    print(f"{pages} pages, {len(times)} strokes: median {np.median(times) * 1e3:.0f} ms, "
-          f"95 % {np.quantile(times, 0.95) * 1e3:.0f} ms, slowest {times.max() * 1e3:.0f} ms, {len(faults)} errors; "
-          f"server {process.memory_info().rss / MB:.0f} MB")
+    print(
+        f"{pages} pages, {len(times)} strokes: median {np.median(times) * 1e3:.0f} ms, "
+        f"95 % {np.quantile(times, 0.95) * 1e3:.0f} ms, slowest {times.max() * 1e3:.0f} ms, {len(faults)} errors; "
+        f"server {process.memory_info().rss / MB:.0f} MB"
+    )
     print(*faults[:5], sep="\n")
     family = process.children(recursive=True)
     begun = time.monotonic()
     server.stop()
     wait_ended(family)
-    print(f"SIGTERM to the end of all {len(family) + 1} processes: {time.monotonic() - begun:.2f} s")
+    print(
+        f"SIGTERM to the end of all {len(family) + 1} processes: {time.monotonic() - begun:.2f} s"
+    )
 
 
 def benchmarks(count: int) -> None:
@@ -152,15 +188,24 @@ def benchmarks(count: int) -> None:
     temporary = tempfile.mkdtemp()
     tempfile.tempdir = os.environ["TMPDIR"] = temporary  # of the worker too
     service, own = JobService(), psutil.Process()
-    recipe = editor.partition(editor.load_model(MODEL), TABLE, rules=[{"type": "Add", "to": "B"}]).recipe()
+    recipe = editor.partition(
+        editor.load_model(MODEL), TABLE, rules=[{"type": "Add", "to": "B"}]
+    ).recipe()
     for number in range(count):
         service.submit(tasks.benchmark, {"plan": recipe}, 0.3, "latency", 1).result()
         if number % 10 == 9:
             worker = max(own.children(recursive=True), key=lambda child: child.memory_info().rss)
-            print(f"{number + 1:3} benchmarks: worker {worker.memory_info().rss / MB:.0f} MB, {worker.num_threads()} threads, "
-                  f"{worker.num_fds()} files; here {own.memory_info().rss / MB:.0f} MB, {own.num_threads()} threads, "
-                  f"{own.num_fds()} files", flush=True)
-    family = [child for child in own.children(recursive=True) if "resource_tracker" not in "".join(child.cmdline())]
+            print(
+                f"{number + 1:3} benchmarks: worker {worker.memory_info().rss / MB:.0f} MB, {worker.num_threads()} threads, "
+                f"{worker.num_fds()} files; here {own.memory_info().rss / MB:.0f} MB, {own.num_threads()} threads, "
+                f"{own.num_fds()} files",
+                flush=True,
+            )
+    family = [
+        child
+        for child in own.children(recursive=True)
+        if "resource_tracker" not in "".join(child.cmdline())
+    ]
     begun = time.monotonic()
     service.close()
     wait_ended(family)

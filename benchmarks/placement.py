@@ -22,19 +22,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.block_latency import best_blocks, block_latency
 from benchmarks.block_search import better_blocks
-from editor.placement.policies.chain import best_chain, orders
+from editor.placement.policies.exact import best_chain, orders
 from editor.placement.policies.neighbourhood import BUSIEST, improve
 from editor.placement.policies.pipeline import busiest_bound
-from editor.placement.policies.problem import Problem, Tensor
-from editor.placement.policies.relaxation import relaxed_bound
+from editor.placement.policies.problem import Problem, Tensor, relaxed_bound
 
 # (published dynamic program or optimum, best value known without contiguity)
-THROUGHPUT = {"layer-bert24_inference": (17.790, 17.715), "layer-gnmt_inference": (32.911, 31.687),
-              "layer-resnet50_inference": (33.775, 33.571), "op-bert_l-3_inference": (27.919, 21.908),
-              "op-resnet50_inference": (124.349, 124.349)}
+THROUGHPUT = {
+    "layer-bert24_inference": (17.790, 17.715),
+    "layer-gnmt_inference": (32.911, 31.687),
+    "layer-resnet50_inference": (33.775, 33.571),
+    "op-bert_l-3_inference": (27.919, 21.908),
+    "op-resnet50_inference": (124.349, 124.349),
+}
 # (published greedy, published max-load split, best known)
-LATENCY = {"layer-bert24_inference": (100.22, 108.03, 100.22), "layer-gnmt_inference": (268.50, 244.33, 225.65),
-           "layer-resnet50_inference": (4197.06, 1443.79, 1156.88), "op-bert_l-3_inference": (416.20, 414.44, 408.47)}
+LATENCY = {
+    "layer-bert24_inference": (100.22, 108.03, 100.22),
+    "layer-gnmt_inference": (268.50, 244.33, 225.65),
+    "layer-resnet50_inference": (4197.06, 1443.79, 1156.88),
+    "op-bert_l-3_inference": (416.20, 414.44, 408.47),
+}
 
 
 @dataclass
@@ -82,11 +89,18 @@ def read(path: Path, contract: bool = True) -> Workload:
         targets = out.setdefault(e["sourceId"], (float(e["cost"]), set()))[1]
         if group[e["destId"]] != group[e["sourceId"]]:
             targets.add(group[e["destId"]])
-    tensors = tuple(Tensor(group[s], tuple(sorted(targets)), (cost,) * k + (0.0,), (cost,) * k + (0.0,))
-                    for s, (cost, targets) in out.items() if targets)
+    tensors = tuple(
+        Tensor(group[s], tuple(sorted(targets)), (cost,) * k + (0.0,), (cost,) * k + (0.0,))
+        for s, (cost, targets) in out.items()
+        if targets
+    )
     capacity = np.array([float(data["maxSizePerFPGA"])] * k + [np.inf])
-    return Workload(Problem.build(time_of, allowed, size, capacity, tensors), members, k,
-                    [members for members in colours.values() if len(members) > 1])
+    return Workload(
+        Problem.build(time_of, allowed, size, capacity, tensors),
+        members,
+        k,
+        [members for members in colours.values() if len(members) > 1],
+    )
 
 
 def _contract(nodes: dict[int, Any], edges: list[dict[str, Any]]) -> dict[int, int]:
@@ -160,7 +174,9 @@ def _strong_components(after: dict[int, set[int]]) -> list[list[int]]:
     return found
 
 
-def solve_throughput(workload: Workload, contiguous: bool, seconds: float) -> tuple[float, float | None, Any]:
+def solve_throughput(
+    workload: Workload, contiguous: bool, seconds: float
+) -> tuple[float, float | None, Any]:
     """The busiest device: chains over several orders, then large neighbourhood search where contiguity is not asked for."""
     problem = workload.problem
     best, label = float("inf"), None
@@ -220,12 +236,18 @@ def _longest_path(problem: Problem) -> float:
 
 def main() -> int:
     """Solves every file and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--objective", choices=["throughput", "latency"], required=True)
     parser.add_argument("--noncontiguous", action="store_true")
-    parser.add_argument("--seconds", type=float, default=30,
-                        help="budget of the search without contiguity, and of that for latency")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=30,
+        help="budget of the search without contiguity, and of that for latency",
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = {}
@@ -233,17 +255,30 @@ def main() -> int:
         start = time.perf_counter()
         if options.objective == "throughput":
             workload = read(path)
-            value, bound, label = solve_throughput(workload, not options.noncontiguous, options.seconds)
+            value, bound, label = solve_throughput(
+                workload, not options.noncontiguous, options.seconds
+            )
         else:
             value, bound, label, workload = solve_latency(path, options.seconds)
         seconds = time.perf_counter() - start
         k = workload.accelerators
-        assignment = {str(i): int(label[g]) if label[g] < k else "cpu0" for g, ids in enumerate(workload.members)
-                      for i in ids}
-        results[path.name] = {"objective": value, "bound": bound, "seconds": seconds, "assignment": assignment}
+        assignment = {
+            str(i): int(label[g]) if label[g] < k else "cpu0"
+            for g, ids in enumerate(workload.members)
+            for i in ids
+        }
+        results[path.name] = {
+            "objective": value,
+            "bound": bound,
+            "seconds": seconds,
+            "assignment": assignment,
+        }
         known = (THROUGHPUT if options.objective == "throughput" else LATENCY).get(path.stem)
-        print(f"{path.stem:<28} {value:>10.3f}  bound {bound:>9.3f}  {seconds:6.1f} s  "
-              f"{'known ' + ' / '.join(f'{v:.3f} (x{value / v:.4f})' for v in known) if known else ''}", flush=True)
+        print(
+            f"{path.stem:<28} {value:>10.3f}  bound {bound:>9.3f}  {seconds:6.1f} s  "
+            f"{'known ' + ' / '.join(f'{v:.3f} (x{value / v:.4f})' for v in known) if known else ''}",
+            flush=True,
+        )
     if options.json:
         options.json.write_text(json.dumps(results))
     return 0

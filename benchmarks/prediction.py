@@ -38,8 +38,10 @@ from editor.graph.graph import Graph
 from editor.placement.placement import Placement, Settings, solve
 from editor.runtimes.registry import capability
 
-GPU_TABLE = [{"name": "GPU", "backendName": "onnxruntime", "provider": "CUDAExecutionProvider"},
-             {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]
+GPU_TABLE = [
+    {"name": "GPU", "backendName": "onnxruntime", "provider": "CUDAExecutionProvider"},
+    {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+]
 STRIPES = (2, 6, 32)
 RANDOM_BLOCKS = 12
 
@@ -58,34 +60,66 @@ def placements(graph: Graph, devices: list[Device]) -> dict[str, Placement]:
 def random_blocks(graph: Graph, devices: list[Device], seed: int = 0) -> Placement:
     """Blocks of random length, each on a random one of two devices."""
     count, random = int((~graph.op_is_constant).sum()), np.random.default_rng(seed)
-    cuts = np.sort(random.choice(np.arange(1, count), min(RANDOM_BLOCKS - 1, count - 1), replace=False))
-    return placed_as(graph, devices, random.integers(0, 2, len(cuts) + 1)[np.searchsorted(cuts, np.arange(count), "right")])
+    cuts = np.sort(
+        random.choice(np.arange(1, count), min(RANDOM_BLOCKS - 1, count - 1), replace=False)
+    )
+    return placed_as(
+        graph,
+        devices,
+        random.integers(0, 2, len(cuts) + 1)[np.searchsorted(cuts, np.arange(count), "right")],
+    )
 
 
 def placed_as(graph: Graph, devices: list[Device], wanted: np.ndarray[Any, Any]) -> Placement:
     """[op in execution order] number of its device, where that can run it."""
     allowed = np.stack([capability(graph, d).mask for d in devices], axis=1)
     placed = graph.order[~graph.op_is_constant[graph.order]]
-    pins = {graph.op_keys[op]: devices[d].name for op, d in zip(placed, wanted, strict=True) if allowed[op, d]}
+    pins = {
+        graph.op_keys[op]: devices[d].name
+        for op, d in zip(placed, wanted, strict=True)
+        if allowed[op, d]
+    }
     return solve(graph, devices, Settings(pins=pins))
 
 
-def measure(path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]]) -> dict[str, Any]:
+def measure(
+    path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Predicted and measured seconds of each placement of one model."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     devices = load_devices(table)
     graph, inputs = load(path, pack)
-    problems = [f"{n}: {p}" for n, p in profile_all(graph, devices, 3.0).items() if isinstance(p, str)]
+    problems = [
+        f"{n}: {p}" for n, p in profile_all(graph, devices, 3.0).items() if isinstance(p, str)
+    ]
     placed = placements(graph, devices)
     results = Benchmark(placed, seconds, inputs=inputs).run()
     unsplit = {b.device: b.time.median for b in results[0].baselines if b.time}
-    now = {name: predicted_now(p, costs_by_best_source(p)[0], unsplit) for name, p in placed.items()}
-    rows = [{"placement": r.plan, "predicted": r.predicted, "basis": str(r.predicted_basis), "measured": r.total.median,
-             "now": now[r.plan], "margin": r.total.margin, "subgraphs": len(r.subgraphs), "surprise": r.surprise,
-             "in_subgraphs": sum(s.time.median for s in r.subgraphs), "in_transfers": sum(t.time.median for t in r.transfers)}
-            for r in results]
-    return {"model": path.stem, "rows": rows, "problems": problems, "disturbances": list(results[0].disturbances),
-            "whole": unsplit}
+    now = {
+        name: predicted_now(p, costs_by_best_source(p)[0], unsplit) for name, p in placed.items()
+    }
+    rows = [
+        {
+            "placement": r.plan,
+            "predicted": r.predicted,
+            "basis": str(r.predicted_basis),
+            "measured": r.total.median,
+            "now": now[r.plan],
+            "margin": r.total.margin,
+            "subgraphs": len(r.subgraphs),
+            "surprise": r.surprise,
+            "in_subgraphs": sum(s.time.median for s in r.subgraphs),
+            "in_transfers": sum(t.time.median for t in r.transfers),
+        }
+        for r in results
+    ]
+    return {
+        "model": path.stem,
+        "rows": rows,
+        "problems": problems,
+        "disturbances": list(results[0].disturbances),
+        "whole": unsplit,
+    }
 
 
 def ranks(values: list[float]) -> np.ndarray[Any, Any]:
@@ -101,57 +135,97 @@ def spearman(first: list[float], second: list[float]) -> float:
 
 def told(result: dict[str, Any]) -> str:
     """One model, in lines."""
-    lines = [f"{result['model']}: unsplit " + ", ".join(f"{n} {v * 1e3:.2f} ms" for n, v in result["whole"].items())
-             + "".join(f"; {text}" for text in (*result["problems"], *result["disturbances"]))]
+    lines = [
+        f"{result['model']}: unsplit "
+        + ", ".join(f"{n} {v * 1e3:.2f} ms" for n, v in result["whole"].items())
+        + "".join(f"; {text}" for text in (*result["problems"], *result["disturbances"]))
+    ]
     for row in result["rows"]:
         error = row["predicted"] / row["measured"] - 1
         current = f"now {(row['now'] / row['measured'] - 1) * 100:+6.1f} %  " if row["now"] else ""
-        lines.append(f"  {row['placement']:<14} {row['subgraphs']:>3} subgraphs  predicted {row['predicted'] * 1e3:8.2f} ms  "
-                     f"measured {row['measured'] * 1e3:8.2f} ms ±{row['margin'] * 100:.1f} %  error {error * 100:+6.1f} %  "
-                     f"{current}{row['surprise']}")
+        lines.append(
+            f"  {row['placement']:<14} {row['subgraphs']:>3} subgraphs  predicted {row['predicted'] * 1e3:8.2f} ms  "
+            f"measured {row['measured'] * 1e3:8.2f} ms ±{row['margin'] * 100:.1f} %  error {error * 100:+6.1f} %  "
+            f"{current}{row['surprise']}"
+        )
     rows = result["rows"]
-    lines.append(f"  rank correlation {spearman([r['predicted'] for r in rows], [r['measured'] for r in rows]):.2f}")
+    lines.append(
+        f"  rank correlation {spearman([r['predicted'] for r in rows], [r['measured'] for r in rows]):.2f}"
+    )
     return "\n".join(lines)
 
 
 def summary(results: list[dict[str, Any]]) -> str:
     """All models, in a line."""
     errors = np.abs([row["predicted"] / row["measured"] - 1 for r in results for row in r["rows"]])
-    correlations = [spearman([x["predicted"] for x in r["rows"]], [x["measured"] for x in r["rows"]]) for r in results]
+    correlations = [
+        spearman([x["predicted"] for x in r["rows"]], [x["measured"] for x in r["rows"]])
+        for r in results
+    ]
     splits = [row for r in results for row in r["rows"] if row["now"] and row["subgraphs"] > 1]
     now = np.abs([row["now"] / row["measured"] - 1 for row in splits] or [np.nan])
-    return (f"{len(results)} models, {len(errors)} placements: median error {np.median(errors) * 100:.1f} %, 95th percentile "
-            f"{np.percentile(errors, 95) * 100:.1f} %, worst {errors.max() * 100:.1f} %; rank correlation median "
-            f"{np.median(correlations):.2f}, least {min(correlations):.2f}; for the machine as it is in the benchmark, of "
-            f"{len(splits)} split ones: median error {np.median(now) * 100:.1f} %, 95th percentile "
-            f"{np.percentile(now, 95) * 100:.1f} %")
+    return (
+        f"{len(results)} models, {len(errors)} placements: median error {np.median(errors) * 100:.1f} %, 95th percentile "
+        f"{np.percentile(errors, 95) * 100:.1f} %, worst {errors.max() * 100:.1f} %; rank correlation median "
+        f"{np.median(correlations):.2f}, least {min(correlations):.2f}; for the machine as it is in the benchmark, of "
+        f"{len(splits)} split ones: median error {np.median(now) * 100:.1f} %, 95th percentile "
+        f"{np.percentile(now, 95) * 100:.1f} %"
+    )
 
 
 def main() -> None:
     """Each model in a process of its own."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--pack", type=Path, help="folder of the model pack")
     parser.add_argument("--gpu", action="store_true", help="CUDA and CPU of ONNX Runtime")
-    parser.add_argument("--seconds", type=float, default=12, help="time for the placements of one model")
-    parser.add_argument("--limit", type=float, default=400, help="seconds for one model, all in all")
+    parser.add_argument(
+        "--seconds", type=float, default=12, help="time for the placements of one model"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=400, help="seconds for one model, all in all"
+    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
-        print(json.dumps(measure(options.models[0], options.pack, options.seconds, GPU_TABLE if options.gpu else TABLE)))
+        print(
+            json.dumps(
+                measure(
+                    options.models[0],
+                    options.pack,
+                    options.seconds,
+                    GPU_TABLE if options.gpu else TABLE,
+                )
+            )
+        )
         return
     results = []
     for path in options.models or sorted((options.pack / "real").glob("*.onnx")):
-        command = [sys.executable, __file__, str(path), "--here", "--seconds", str(options.seconds),
-                   *(["--pack", str(options.pack)] if options.pack else []), *(["--gpu"] if options.gpu else [])]
+        command = [
+            sys.executable,
+            __file__,
+            str(path),
+            "--here",
+            "--seconds",
+            str(options.seconds),
+            *(["--pack", str(options.pack)] if options.pack else []),
+            *(["--gpu"] if options.gpu else []),
+        ]
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=options.limit)
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=options.limit
+            )
         except subprocess.TimeoutExpired:
             print(f"{path.stem}: not done in {options.limit:.0f} s", flush=True)
             continue
         if done.returncode:
-            print(f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}", flush=True)
+            print(
+                f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}",
+                flush=True,
+            )
             continue
         results.append(json.loads(done.stdout.splitlines()[-1]))
         print(told(results[-1]), flush=True)

@@ -1,6 +1,6 @@
 """Loading and solving at 10,000 and 100,000 ops.
 
-    python benchmarks/scale.py [--ops 10000 100000]
+python benchmarks/scale.py [--ops 10000 100000]
 """
 
 from __future__ import annotations
@@ -38,21 +38,34 @@ def measure(count: int, path: Path) -> None:
     devices = load_devices("HETERO:GPU,CPU")
     able = [Capability.everything(graph)] * 2
     pins = {f"t{i}": "CPU" for i in range(0, count, 17)}
-    first = Plan(timed("priority + subgraphs + memory report", lambda: solve(graph, devices, Settings(pins=pins), able)))
-    plan = Plan(timed("optimal + subgraphs + memory report",
-                      lambda: solve(graph, devices, Settings("optimal", pins=pins), able)))
+    first = Plan(
+        timed(
+            "priority + subgraphs + memory report",
+            lambda: solve(graph, devices, Settings(pins=pins), able),
+        )
+    )
+    plan = Plan(
+        timed(
+            "optimal + subgraphs + memory report",
+            lambda: solve(graph, devices, Settings("optimal", pins=pins), able),
+        )
+    )
     timed("priority: repin of one op", lambda: first.repin({"t5": "CPU"}))
     timed("optimal: repin of one op", lambda: plan.repin({"t5": "CPU"}))
     tracemalloc.start()
     kept = load_model(path)
     kept.predecessors, kept.successors, kept.readers  # noqa: B018  # built on demand
-    print(f"  {'memory of Graph with its adjacency':<58} {tracemalloc.get_traced_memory()[0] / 1e6:7.0f} MB")
+    print(
+        f"  {'memory of Graph with its adjacency':<58} {tracemalloc.get_traced_memory()[0] / 1e6:7.0f} MB"
+    )
     tracemalloc.stop()
 
 
 def main() -> None:
     """Prints one block per size."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ops", type=int, nargs="*", default=[10_000, 100_000])
     for count in parser.parse_args().ops:
         with tempfile.TemporaryDirectory() as folder:

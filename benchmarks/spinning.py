@@ -35,13 +35,22 @@ def part(width: int, rows: int, products: int) -> bytes:
     """A serialized model of some of the products."""
     rng, nodes, weights, last = np.random.default_rng(0), [], [], "x"
     for i in range(products):
-        weights.append(numpy_helper.from_array((rng.standard_normal((width, width)) / 32).astype(np.float32), f"w{i}"))
-        nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]), helper.make_node("Softmax", [f"m{i}"], [f"s{i}"]),
-                  helper.make_node("Add", [f"m{i}", f"s{i}"], [f"a{i}"])]
+        weights.append(
+            numpy_helper.from_array(
+                (rng.standard_normal((width, width)) / 32).astype(np.float32), f"w{i}"
+            )
+        )
+        nodes += [
+            helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"]),
+            helper.make_node("Softmax", [f"m{i}"], [f"s{i}"]),
+            helper.make_node("Add", [f"m{i}", f"s{i}"], [f"a{i}"]),
+        ]
         last = f"a{i}"
     value = [helper.make_tensor_value_info(name, 1, [rows, width]) for name in ("x", last)]
     graph = helper.make_graph(nodes, "part", value[:1], value[1:], weights)
-    made: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    made: bytes = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
     return made
 
 
@@ -52,8 +61,14 @@ def measure(way: str, parts: int, chain: str, seconds: float) -> str:
     from editor.runtimes.onnxruntime.options import session_options
 
     width, rows, products = CHAINS[chain]
-    sessions: list[Any] = [ort.InferenceSession(part(width, rows, products // parts), session_options(entries=WAYS[way]),
-                                                providers=["CPUExecutionProvider"]) for _ in range(parts)]
+    sessions: list[Any] = [
+        ort.InferenceSession(
+            part(width, rows, products // parts),
+            session_options(entries=WAYS[way]),
+            providers=["CPUExecutionProvider"],
+        )
+        for _ in range(parts)
+    ]
     x = np.random.default_rng(1).standard_normal((rows, width)).astype(np.float32)
     times, begin, busy = [], time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
@@ -62,25 +77,43 @@ def measure(way: str, parts: int, chain: str, seconds: float) -> str:
             value = session.run(None, {"x": value})[0]
         times.append(time.perf_counter() - start)
     used = (time.process_time() - busy) / (time.perf_counter() - begin)
-    return (f"{chain} ops, {parts} sessions, threads spin {way:18} {np.median(times[5:]) * 1e3:8.2f} ms, "
-            f"90th percentile {np.quantile(times[5:], 0.9) * 1e3:8.2f} ms, {used:.1f} of {os.cpu_count()} processors")
+    return (
+        f"{chain} ops, {parts} sessions, threads spin {way:18} {np.median(times[5:]) * 1e3:8.2f} ms, "
+        f"90th percentile {np.quantile(times[5:], 0.9) * 1e3:8.2f} ms, {used:.1f} of {os.cpu_count()} processors"
+    )
 
 
 def main() -> None:
     """Prints a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(measure(options.one[0], int(options.one[1]), options.one[2], options.seconds), flush=True)
+        print(
+            measure(options.one[0], int(options.one[1]), options.one[2], options.seconds),
+            flush=True,
+        )
         return
     for _ in range(options.rounds):
         for parts, chain in PARTS:
             for way in WAYS:
-                subprocess.run([sys.executable, __file__, "--seconds", str(options.seconds), "--one", way, str(parts), chain],
-                               check=True)
+                subprocess.run(
+                    [
+                        sys.executable,
+                        __file__,
+                        "--seconds",
+                        str(options.seconds),
+                        "--one",
+                        way,
+                        str(parts),
+                        chain,
+                    ],
+                    check=True,
+                )
 
 
 if __name__ == "__main__":

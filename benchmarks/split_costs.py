@@ -30,7 +30,7 @@ from tuning import TABLE, load
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.execution.executor import compile_placement
-from editor.execution.measure.profile import profile_all, scaled
+from editor.execution.measure.profile import profile_all
 from editor.execution.measure.split_costs import (
     Split,
     Unsplit,
@@ -41,42 +41,61 @@ from editor.execution.measure.split_costs import (
     stripes,
 )
 from editor.graph.graph import Graph
-from editor.placement.device_profile import measured
+from editor.placement.device_profile import measured, scaled
 from editor.placement.placement import Settings, solve
 
 UNKNOWN = (3, 6, 8, 20)
 ELSEWHERE = (1, 8)
 
 
-def errors(graph: Graph, devices: Sequence[Device], values: Mapping[str, Any], seconds: float) -> dict[str, float]:
+def errors(
+    graph: Graph, devices: Sequence[Device], values: Mapping[str, Any], seconds: float
+) -> dict[str, float]:
     """Split that the profile does not know -> relative error of its prediction."""
-    profiles = {name: p for name, p in profile_all(graph, devices, 3.0).items() if not isinstance(p, str)}
+    profiles = {
+        name: p for name, p in profile_all(graph, devices, 3.0).items() if not isinstance(p, str)
+    }
     known = compiled_splits(graph, devices, 0)
     unsplit = {d.name: _unsplit(graph, d, devices) for d in devices}
     others = {f"{n} stripes": stripes(graph, devices, n) for n in UNKNOWN}
-    others |= {f"all but {n} on {d.name}": all_but_few(graph, devices, i, n) for n in ELSEWHERE for i, d in enumerate(devices)}
+    others |= {
+        f"all but {n} on {d.name}": all_but_few(graph, devices, i, n)
+        for n in ELSEWHERE
+        for i, d in enumerate(devices)
+    }
     others["random blocks"] = random_blocks(graph, list(devices))
     plans = {name: Split(p, compile_placement(p)) for name, p in others.items() if p is not None}
     run_in_turns([*known, *unsplit.values(), *plans.values()], values, seconds)
     profiles = {name: scaled(p, unsplit[name].seconds) for name, p in profiles.items()}
-    again = fitted(devices, profiles, known)  # in place of the costs that the profile has measured before
+    again = fitted(
+        devices, profiles, known
+    )  # in place of the costs that the profile has measured before
     costs = measured(graph, devices, [again[d.name] for d in devices])
-    return {name: plan.placement.price(costs).total / float(np.median([run.total for run in plan.runs])) - 1
-            for name, plan in plans.items()}
+    return {
+        name: plan.placement.price(costs).total / float(np.median([run.total for run in plan.runs]))
+        - 1
+        for name, plan in plans.items()
+    }
 
 
 def _unsplit(graph: Graph, device: Device, devices: Sequence[Device]) -> Unsplit:
     placement = solve(graph, [device, *(d for d in devices if d.name != device.name)], Settings())
     compiled = compile_placement(placement, as_cut=True)
-    return Unsplit(compiled, tuple(step.id for step in compiled.steps if step.device.name == device.name))
+    return Unsplit(
+        compiled, tuple(step.id for step in compiled.steps if step.device.name == device.name)
+    )
 
 
 def main() -> None:
     """Prints the errors per model, and their median and 95th percentile."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--pack", type=Path, required=True, help="folder of the model pack")
-    parser.add_argument("--seconds", type=float, default=10, help="time for the splits of one model")
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="time for the splits of one model"
+    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
@@ -85,13 +104,24 @@ def main() -> None:
     for path in options.models or sorted((options.pack / "real").glob("*.onnx")):
         graph, values = load(path, options.pack)
         result[path.stem] = errors(graph, devices, values, options.seconds)
-        print(f"{path.stem}: " + ", ".join(f"{n} {e * 100:+.1f} %" for n, e in result[path.stem].items()), flush=True)
+        print(
+            f"{path.stem}: "
+            + ", ".join(f"{n} {e * 100:+.1f} %" for n, e in result[path.stem].items()),
+            flush=True,
+        )
     for what, few in (("stripes and blocks", False), ("all but a few ops", True)):
-        found = [e for model in result.values() for name, e in model.items() if few == name.startswith("all but")]
+        found = [
+            e
+            for model in result.values()
+            for name, e in model.items()
+            if few == name.startswith("all but")
+        ]
         sizes = np.abs(found)
-        print(f"{len(result)} models, {what}, {len(sizes)} splits: median error "
-              f"{np.median(sizes) * 100:.1f} %, 95th percentile {np.percentile(sizes, 95) * 100:.1f} %, "
-              f"worst {sizes.max() * 100:.1f} %, bias {np.median(found) * 100:+.1f} %")
+        print(
+            f"{len(result)} models, {what}, {len(sizes)} splits: median error "
+            f"{np.median(sizes) * 100:.1f} %, 95th percentile {np.percentile(sizes, 95) * 100:.1f} %, "
+            f"worst {sizes.max() * 100:.1f} %, bias {np.median(found) * 100:+.1f} %"
+        )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 

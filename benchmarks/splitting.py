@@ -36,18 +36,32 @@ from editor.placement.subgraphs.registry import GROUPINGS
 def write(path: Path, predecessors: list[list[int]]) -> Path:
     """A model of Tanh and Add ops on 16 floats; ``predecessors[i]`` are the inputs of op i."""
     read = {p for ps in predecessors for p in ps}
-    nodes = [helper.make_node("Add" if len(ps) == 2 else "Tanh", [f"t{p}" for p in ps] or ["x"], [f"t{i}"], f"n{i}")
-             for i, ps in enumerate(predecessors)]
-    outputs = [helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [16]) for i in range(len(nodes)) if i not in read]
-    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16])], outputs)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    nodes = [
+        helper.make_node(
+            "Add" if len(ps) == 2 else "Tanh", [f"t{p}" for p in ps] or ["x"], [f"t{i}"], f"n{i}"
+        )
+        for i, ps in enumerate(predecessors)
+    ]
+    outputs = [
+        helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [16])
+        for i in range(len(nodes))
+        if i not in read
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16])], outputs
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 def random_dag(rng: np.random.Generator) -> list[list[int]]:
     """8 to 16 ops with up to two inputs each."""
-    return [sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else []
-            for i in range(int(rng.integers(8, 17)))]
+    return [
+        sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else []
+        for i in range(int(rng.integers(8, 17)))
+    ]
 
 
 def residual(count: int) -> list[list[int]]:
@@ -89,8 +103,10 @@ def compare_counts(graphs: int, folder: Path) -> None:
             found = int(GROUPINGS["minimal"](graph, device, np.arange(len(graph))).max()) + 1
             optimum = proven_optimum(graph, device)
             ours, best, exact = ours + found, best + optimum, exact + (found == optimum)
-        print(f"minimal, {devices} devices: {exact}/{graphs // 2} random DAGs at the proven optimum, "
-              f"sum {ours} / {best} = {ours / best:.4f}")
+        print(
+            f"minimal, {devices} devices: {exact}/{graphs // 2} random DAGs at the proven optimum, "
+            f"sum {ours} / {best} = {ours / best:.4f}"
+        )
 
 
 def openvino_count(core: Any, graph: Graph, data: bytes, device: np.ndarray) -> int:
@@ -102,8 +118,12 @@ def openvino_count(core: Any, graph: Graph, data: bytes, device: np.ndarray) -> 
     for op in reversed(ordered):
         names = [n for o in op.outputs() for n in o.get_names() if n in graph.tensor_index]
         made = [int(graph.tensor_producer[graph.tensor_index[n]]) for n in names]
-        readers = [owner[t.get_node().get_friendly_name()] for o in op.outputs() for t in o.get_target_inputs()
-                   if t.get_node().get_friendly_name() in owner]
+        readers = [
+            owner[t.get_node().get_friendly_name()]
+            for o in op.outputs()
+            for t in o.get_target_inputs()
+            if t.get_node().get_friendly_name() in owner
+        ]
         real = [m for m in made if m >= 0]
         owner[op.get_friendly_name()] = max(real) if real else min(readers, default=0)
     for op in ordered:
@@ -123,9 +143,13 @@ def compare_paintings(folder: Path) -> None:
     os.environ["OPENVINO_HETERO_VISUALIZE"] = "1"
     core, rng = openvino.Core(), np.random.default_rng(0)
     models = Path(__file__).resolve().parents[1] / "examples" / "models"
-    nets = [(models / "mobilenetv2.onnx", {}), (models / "resnet50.onnx", {"batch": 1}),
-            (models / "fcn-resnet101.onnx", {}), (models / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}),
-            (write(folder / "residual.onnx", residual(300)), {})]
+    nets = [
+        (models / "mobilenetv2.onnx", {}),
+        (models / "resnet50.onnx", {"batch": 1}),
+        (models / "fcn-resnet101.onnx", {}),
+        (models / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}),
+        (write(folder / "residual.onnx", residual(300)), {}),
+    ]
     worse, sums = 0, {"OpenVINO": 0, **dict.fromkeys(GROUPINGS, 0)}
     for path, define in nets:
         graph = load_model(path, define)
@@ -133,15 +157,20 @@ def compare_paintings(folder: Path) -> None:
         data = Cutter.open(graph).whole().model.SerializeToString()
         for run in (1, 1, 2, 3, 5, 5, 8, 13, 20, 40):
             device = np.zeros(len(graph), np.int64)
-            device[placed] = np.repeat(rng.integers(0, 2, len(placed) // run + 1), run)[:len(placed)]
+            device[placed] = np.repeat(rng.integers(0, 2, len(placed) // run + 1), run)[
+                : len(placed)
+            ]
             theirs = openvino_count(core, graph, data, device)
             sums["OpenVINO"] += theirs
             for name, rule in GROUPINGS.items():
                 found = int(rule(graph, device, placed).max()) + 1
                 sums[name] += found
                 worse += name == "minimal" and found > theirs
-    print(f"50 paintings of 5 nets: {', '.join(f'{n} {c}' for n, c in sums.items())} subgraphs in all; "
-          f"minimal above OpenVINO on {worse}", flush=True)
+    print(
+        f"50 paintings of 5 nets: {', '.join(f'{n} {c}' for n, c in sums.items())} subgraphs in all; "
+        f"minimal above OpenVINO on {worse}",
+        flush=True,
+    )
 
 
 def compare_times(sizes: list[int], folder: Path) -> None:
@@ -171,13 +200,21 @@ def compare_times(sizes: list[int], folder: Path) -> None:
         except RuntimeError:
             pass  # as meant: no such device, after the split
         theirs = time.perf_counter() - start
-        text = ", ".join(f"{n} {c} subgraphs in {t * 1e3:.1f} ms ({theirs / t:.0f}x)" for n, (t, c) in ours.items())
-        print(f"residual net of {count} ops, alternating: OpenVINO {theirs * 1e3:.0f} ms; {text}", flush=True)
+        text = ", ".join(
+            f"{n} {c} subgraphs in {t * 1e3:.1f} ms ({theirs / t:.0f}x)"
+            for n, (t, c) in ours.items()
+        )
+        print(
+            f"residual net of {count} ops, alternating: OpenVINO {theirs * 1e3:.0f} ms; {text}",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Runs all parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--ops", type=int, nargs="*", default=[500, 1000, 2000])
     options = parser.parse_args()

@@ -60,8 +60,26 @@ def fixed(path: Path, folder: Path) -> Path:
 def benchmark_app(path: Path, seconds: float) -> float:
     """Median milliseconds of one synchronous request in 32-bit."""
     tool = Path(sys.executable).with_name("benchmark_app")
-    done = subprocess.run([str(tool), "-m", str(path), "-d", "CPU", "-hint", "latency", "-api", "sync", "-t", str(int(seconds)),
-                           "-infer_precision", "f32"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [
+            str(tool),
+            "-m",
+            str(path),
+            "-d",
+            "CPU",
+            "-hint",
+            "latency",
+            "-api",
+            "sync",
+            "-t",
+            str(int(seconds)),
+            "-infer_precision",
+            "f32",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found = re.search(r"Median:\s+([\d.]+) ms", done.stdout)
     assert found, done.stdout[-500:]
     return float(found[1])
@@ -69,7 +87,12 @@ def benchmark_app(path: Path, seconds: float) -> float:
 
 def plain_session(path: Path, seconds: float) -> float:
     """Median milliseconds of a session with default options."""
-    done = subprocess.run([sys.executable, "-c", SESSION, str(path), str(seconds)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION, str(path), str(seconds)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return float(done.stdout)
 
 
@@ -84,8 +107,15 @@ def ours(path: Path, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     """Prints a line per model and runtime."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="*", default=[ROOT / "examples" / "models" / f"{m}.onnx" for m in MODELS])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "models",
+        type=Path,
+        nargs="*",
+        default=[ROOT / "examples" / "models" / f"{m}.onnx" for m in MODELS],
+    )
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -98,9 +128,14 @@ def main() -> None:
                 mine = ours(path, options.seconds)
                 alone = benchmark_app(path, options.seconds), plain_session(path, options.seconds)
                 rows.append((alone[0], mine["OV"], alone[1], mine["ORT"]))
-            app, ov, session, ort = (statistics.median(column) for column in zip(*rows, strict=True))
-            print(f"{given.stem}: benchmark_app {app:.2f}, ours {ov:.2f} ({ov / app:.2f}); "
-                  f"plain session {session:.2f}, ours {ort:.2f} ({ort / session:.2f})", flush=True)
+            app, ov, session, ort = (
+                statistics.median(column) for column in zip(*rows, strict=True)
+            )
+            print(
+                f"{given.stem}: benchmark_app {app:.2f}, ours {ov:.2f} ({ov / app:.2f}); "
+                f"plain session {session:.2f}, ours {ort:.2f} ({ort / session:.2f})",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -33,8 +33,10 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Settings, solve
 
-TABLE = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
-         {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
+TABLE = [
+    {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+    {"name": "OV", "backendName": "openvino", "provider": "CPU"},
+]
 GRU_LAYERS, HIDDEN = 3, 256
 GROUPS = ("real", "single", "more")
 """Of the pack; the other models are tiny or have constant weights."""
@@ -43,9 +45,17 @@ GROUPS = ("real", "single", "more")
 def pack_models(folder: Path) -> list[Path]:
     """Models of the pack that ONNX Runtime runs; ``prepare()`` unpacks those of ``more`` into ``real``."""
     entries = json.loads((folder / "MANIFEST.json").read_text())["models"]
-    found = [folder / e["file"] for e in entries if e["group"] in GROUPS and e["checks"].get("ort_run") == "ok"]
-    return [path if path.suffix == ".onnx" and path.exists() else folder / "real" / Path(path.stem).with_suffix(".onnx")
-            for path in found]
+    found = [
+        folder / e["file"]
+        for e in entries
+        if e["group"] in GROUPS and e["checks"].get("ort_run") == "ok"
+    ]
+    return [
+        path
+        if path.suffix == ".onnx" and path.exists()
+        else folder / "real" / Path(path.stem).with_suffix(".onnx")
+        for path in found
+    ]
 
 
 def recogniser(path: Path) -> Path:
@@ -65,24 +75,46 @@ def recogniser(path: Path) -> Path:
         return constant(rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:])))
 
     def op(kind: str, *inputs: str, **attributes: Any) -> str:
-        nodes.append(onnx.helper.make_node(kind, list(inputs), [f"t{len(nodes)}"], f"{kind}_{len(nodes)}", **attributes))
+        nodes.append(
+            onnx.helper.make_node(
+                kind, list(inputs), [f"t{len(nodes)}"], f"{kind}_{len(nodes)}", **attributes
+            )
+        )
         return str(nodes[-1].output[0])
 
     x = op("Resize", "image", "", constant([1, 1, 2, 2]), mode="cubic")
     for before, after in ((3, 64), (64, 128), (128, HIDDEN)):
-        x = op("LRN", op("Relu", op("Conv", x, random(after, before, 3, 3), pads=[1, 1, 1, 1])), size=5)
+        x = op(
+            "LRN", op("Relu", op("Conv", x, random(after, before, 3, 3), pads=[1, 1, 1, 1])), size=5
+        )
         x = op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = op("ReduceMean", x, constant([2], np.int64), keepdims=0)
     x = op("Transpose", x, perm=[2, 0, 1])
     for _ in range(GRU_LAYERS):
-        y = op("GRU", x, random(1, 3 * HIDDEN, HIDDEN), random(1, 3 * HIDDEN, HIDDEN), random(1, 6 * HIDDEN),
-               hidden_size=HIDDEN)
+        y = op(
+            "GRU",
+            x,
+            random(1, 3 * HIDDEN, HIDDEN),
+            random(1, 3 * HIDDEN, HIDDEN),
+            random(1, 6 * HIDDEN),
+            hidden_size=HIDDEN,
+        )
         x = op("Squeeze", y, constant([1], np.int64))
     x = op("Softmax", op("MatMul", x, random(HIDDEN, 96)), axis=-1)
     value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(nodes, "recogniser", [value("image", onnx.TensorProto.FLOAT, [1, 3, 32, 256])],
-                                   [value(x, onnx.TensorProto.FLOAT, None)], weights)
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), path)
+    graph = onnx.helper.make_graph(
+        nodes,
+        "recogniser",
+        [value("image", onnx.TensorProto.FLOAT, [1, 3, 32, 256])],
+        [value(x, onnx.TensorProto.FLOAT, None)],
+        weights,
+    )
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9
+        ),
+        path,
+    )
     return path
 
 
@@ -96,61 +128,103 @@ def load(path: Path, pack: Path | None) -> tuple[Graph, dict[str, Any]]:
     from run_model import make_inputs  # type: ignore[import-not-found]
 
     entries = json.loads((pack / "MANIFEST.json").read_text())["models"]
-    entry = next(e for e in entries if Path(e["file"]).name.removesuffix(".gz") == path.name
-                 and e["group"] in (path.parent.name, "more"))
+    entry = next(
+        e
+        for e in entries
+        if Path(e["file"]).name.removesuffix(".gz") == path.name
+        and e["group"] in (path.parent.name, "more")
+    )
     inputs = make_inputs(entry["inputs"], 0)
-    define = {dim: size for name, value in inputs.items()
-              for dim, size in zip(graph.tensor_shapes[graph.tensor_index[name]] or (), value.shape, strict=False)
-              if isinstance(dim, str)}
+    define = {
+        dim: size
+        for name, value in inputs.items()
+        for dim, size in zip(
+            graph.tensor_shapes[graph.tensor_index[name]] or (), value.shape, strict=False
+        )
+        if isinstance(dim, str)
+    }
     return load_model(path, {name: define[name] for name in graph.unbound}), inputs
 
 
-def compare(path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]] = TABLE) -> str:
+def compare(
+    path: Path, pack: Path | None, seconds: float, table: list[dict[str, Any]] = TABLE
+) -> str:
     """One line of figures: medians in milliseconds."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     devices = load_devices(table)
     graph, inputs = load(path, pack)
-    problems = [f"{n}: {p}" for n, p in profile_all(graph, devices, 2.0).items() if isinstance(p, str)]
-    plans = {"optimal": solve(graph, devices, Settings("optimal", {"costs": "measured"})),
-             "priority": solve(graph, devices, Settings())}
+    problems = [
+        f"{n}: {p}" for n, p in profile_all(graph, devices, 2.0).items() if isinstance(p, str)
+    ]
+    plans = {
+        "optimal": solve(graph, devices, Settings("optimal", {"costs": "measured"})),
+        "priority": solve(graph, devices, Settings()),
+    }
     results = Benchmark(plans, seconds, inputs=inputs).run()
     best = results[0].total.median
-    rivals = {"priority": results[1].total.median,
-              **{b.device: b.time.median for b in results[0].baselines if b.time is not None}}
+    rivals = {
+        "priority": results[1].total.median,
+        **{b.device: b.time.median for b in results[0].baselines if b.time is not None},
+    }
     fastest = min(rivals, key=lambda name: rivals[name])
     counts = ", ".join(f"{n} on {d}" for d, n in plans["optimal"].op_counts.items() if n)
     difference = results[0].difference
-    wrong = "" if difference is None or difference.within_tolerance else "; OUTPUTS DIFFER " + results[0].first_difference
-    return (f"{path.parent.name}/{path.stem}: optimal {best * 1e3:.2f} ms ({counts}; {len(plans['optimal'].subgraphs)} "
-            f"subgraphs); predicted {(results[0].predicted or 0) * 1e3:.2f}; "
-            + ", ".join(f"{n} {v * 1e3:.2f}" for n, v in rivals.items())
-            + f"; ratio to the fastest ({fastest}): {best / rivals[fastest]:.3f}" + wrong
-            + (f"; not profiled: {'; '.join(problems)}" if problems else ""))
+    wrong = (
+        ""
+        if difference is None or difference.within_tolerance
+        else "; OUTPUTS DIFFER " + results[0].first_difference
+    )
+    return (
+        f"{path.parent.name}/{path.stem}: optimal {best * 1e3:.2f} ms ({counts}; {len(plans['optimal'].subgraphs)} "
+        f"subgraphs); predicted {(results[0].predicted or 0) * 1e3:.2f}; "
+        + ", ".join(f"{n} {v * 1e3:.2f}" for n, v in rivals.items())
+        + f"; ratio to the fastest ({fastest}): {best / rivals[fastest]:.3f}"
+        + wrong
+        + (f"; not profiled: {'; '.join(problems)}" if problems else "")
+    )
 
 
 def main() -> None:
     """One line per model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     models = Path(__file__).resolve().parents[1] / "examples" / "models"
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--pack", type=Path, help="folder of the model pack")
     parser.add_argument("--differ", action="store_true", help="a net made for it")
     parser.add_argument("--seconds", type=float, default=6)
-    parser.add_argument("--limit", type=float, default=240, help="seconds for one model, all in all")
+    parser.add_argument(
+        "--limit", type=float, default=240, help="seconds for one model, all in all"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    chosen = options.models or (pack_models(options.pack) if options.pack else sorted(models.glob("*.onnx")))
+    chosen = options.models or (
+        pack_models(options.pack) if options.pack else sorted(models.glob("*.onnx"))
+    )
     if options.differ:
         chosen = [recogniser(Path(tempfile.mkdtemp()) / "recogniser.onnx")]
     for path in chosen:
         if options.here:
             print(compare(path, options.pack, options.seconds), flush=True)
             continue
-        command = [sys.executable, __file__, str(path), "--here", "--seconds", str(options.seconds),
-                   *(["--pack", str(options.pack)] if options.pack else [])]
+        command = [
+            sys.executable,
+            __file__,
+            str(path),
+            "--here",
+            "--seconds",
+            str(options.seconds),
+            *(["--pack", str(options.pack)] if options.pack else []),
+        ]
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=options.limit)
-            told = done.stdout.strip() or f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}"
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=options.limit
+            )
+            told = (
+                done.stdout.strip()
+                or f"{path.stem}: failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:300]}"
+            )
         except subprocess.TimeoutExpired:
             told = f"{path.parent.name}/{path.stem}: not done in {options.limit:.0f} s"
         print(told, flush=True)

@@ -42,13 +42,29 @@ from playwright.sync_api import Error as BrowserError
 ROOT = Path(__file__).resolve().parents[1]
 OPEN_LIMIT = 90
 """Seconds after which a tool counts as not opening a file."""
-_LAYER = [("norm/Mul", ["{x}", "{x}"]), ("norm/Add", ["norm/Mul", "{x}"]),
-          *((f"attn/{p}/{op}", [source]) for p in ("q", "k", "v")
-            for op, source in (("Tanh", "norm/Add"), ("Neg", f"attn/{p}/Tanh"), ("Abs", f"attn/{p}/Neg"))),
-          ("attn/Mul", ["attn/q/Abs", "attn/k/Abs"]), ("attn/Softmax", ["attn/Mul"]),
-          ("attn/Mul_1", ["attn/Softmax", "attn/v/Abs"]), ("attn/o/Tanh", ["attn/Mul_1"]), ("Add", ["attn/o/Tanh", "{x}"]),
-          ("mlp/gate/Sigmoid", ["Add"]), ("mlp/up/Tanh", ["Add"]), ("mlp/Mul", ["mlp/gate/Sigmoid", "mlp/up/Tanh"]),
-          ("mlp/down/Neg", ["mlp/Mul"]), ("Add_1", ["mlp/down/Neg", "Add"])]
+_LAYER = [
+    ("norm/Mul", ["{x}", "{x}"]),
+    ("norm/Add", ["norm/Mul", "{x}"]),
+    *(
+        (f"attn/{p}/{op}", [source])
+        for p in ("q", "k", "v")
+        for op, source in (
+            ("Tanh", "norm/Add"),
+            ("Neg", f"attn/{p}/Tanh"),
+            ("Abs", f"attn/{p}/Neg"),
+        )
+    ),
+    ("attn/Mul", ["attn/q/Abs", "attn/k/Abs"]),
+    ("attn/Softmax", ["attn/Mul"]),
+    ("attn/Mul_1", ["attn/Softmax", "attn/v/Abs"]),
+    ("attn/o/Tanh", ["attn/Mul_1"]),
+    ("Add", ["attn/o/Tanh", "{x}"]),
+    ("mlp/gate/Sigmoid", ["Add"]),
+    ("mlp/up/Tanh", ["Add"]),
+    ("mlp/Mul", ["mlp/gate/Sigmoid", "mlp/up/Tanh"]),
+    ("mlp/down/Neg", ["mlp/Mul"]),
+    ("Add_1", ["mlp/down/Neg", "Add"]),
+]
 
 
 def transformer(path: Path, ops: int) -> Path:
@@ -58,12 +74,22 @@ def transformer(path: Path, ops: int) -> Path:
         scope = f"/model/layers.{layer}/"
         for name, reads in _LAYER:
             inputs = [before if r == "{x}" else scope + r for r in reads]
-            nodes.append(helper.make_node(name.rsplit("/", 1)[-1].split("_")[0], inputs, [scope + name], scope + name))
+            nodes.append(
+                helper.make_node(
+                    name.rsplit("/", 1)[-1].split("_")[0], inputs, [scope + name], scope + name
+                )
+            )
         before = scope + "Add_1"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [1, 16])],
-                              [value(before, TensorProto.FLOAT, [1, 16])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 16])],
+        [value(before, TensorProto.FLOAT, [1, 16])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -82,8 +108,14 @@ started: list[float] = []
 def serving(command: list[str], port: int, **environment: str) -> Iterator[int]:
     """A server until the end of the block; its process id. ``started`` tells how long it took to answer."""
     begin = time.time()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                               env={**os.environ, **environment})
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
     try:
         for _ in range(600):
             try:
@@ -102,9 +134,23 @@ def serving(command: list[str], port: int, **environment: str) -> Iterator[int]:
 def ours(model: Path) -> Iterator[tuple[str, int]]:
     """Our server with an empty workspace."""
     port, folder = free_port(), tempfile.mkdtemp()
-    sizes = ["--define", "batch=1"] if model.parent.name == "models" else []  # the bundled one asks for it
-    command = [sys.executable, "app.py", str(model), "--devices", "HETERO:GPU,CPU", *sizes, "--no-browser", "--no-token",
-               "--port", str(port), "--workspace", folder]
+    sizes = (
+        ["--define", "batch=1"] if model.parent.name == "models" else []
+    )  # the bundled one asks for it
+    command = [
+        sys.executable,
+        "app.py",
+        str(model),
+        "--devices",
+        "HETERO:GPU,CPU",
+        *sizes,
+        "--no-browser",
+        "--no-token",
+        "--port",
+        str(port),
+        "--workspace",
+        folder,
+    ]
     with serving(command, port) as pid:
         yield f"http://127.0.0.1:{port}/", pid
     shutil.rmtree(folder, ignore_errors=True)
@@ -114,7 +160,9 @@ def ours(model: Path) -> Iterator[tuple[str, int]]:
 def bare(model: Path) -> Iterator[tuple[str, int]]:
     """A page of Dash and dash-cytoscape alone."""
     port = free_port()
-    with serving([sys.executable, str(ROOT / "benchmarks" / "bare_page.py"), str(model), str(port)], port) as pid:
+    with serving(
+        [sys.executable, str(ROOT / "benchmarks" / "bare_page.py"), str(model), str(port)], port
+    ) as pid:
         yield f"http://127.0.0.1:{port}/", pid
 
 
@@ -131,8 +179,18 @@ def netron(python: str, model: Path) -> Iterator[tuple[str, int]]:
 def explorer(python: str, model: Path) -> Iterator[tuple[str, int]]:
     """Model Explorer's server with its ONNX adapter."""
     port = free_port()
-    command = [str(Path(python).parent / "model-explorer"), str(model), "--host", "127.0.0.1", "--port", str(port),
-               "--no_open_in_browser", "--extensions", "model_explorer_onnx", "--skip_health_check"]
+    command = [
+        str(Path(python).parent / "model-explorer"),
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no_open_in_browser",
+        "--extensions",
+        "model_explorer_onnx",
+        "--skip_health_check",
+    ]
     with serving(command, port) as pid:
         data = json.dumps({"models": [{"url": str(model)}], "extensions": ["model_explorer_onnx"]})
         yield f"http://127.0.0.1:{port}/?data={urllib.parse.quote(data)}", pid
@@ -151,7 +209,9 @@ SHOWN = {"Netron": "body.default .graph-node", "Model Explorer": "webgl-renderer
 def open_seconds(browser: Browser, url: str, tool: str) -> tuple[float, float] | None:
     """Seconds from the navigation until the graph is seen, and until it is live; None when it does not come."""
     page = browser.new_context(bypass_csp=True, viewport={"width": 1600, "height": 900}).new_page()
-    page.context.add_cookies([{"name": "consent", "value": "1", "url": url}])  # Netron asks for it before it reads anything
+    page.context.add_cookies(
+        [{"name": "consent", "value": "1", "url": url}]
+    )  # Netron asks for it before it reads anything
     try:
         if tool == "ours":
             page.add_init_script(_WATCH)
@@ -159,13 +219,17 @@ def open_seconds(browser: Browser, url: str, tool: str) -> tuple[float, float] |
         page.goto(url, timeout=OPEN_LIMIT * 1000, wait_until="commit")
         if tool == "bare page":
             page.wait_for_selector("#graph canvas", timeout=OPEN_LIMIT * 1000, state="attached")
-            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            page.evaluate(
+                "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
             return time.time() - start, time.time() - start
         if tool != "ours":
             page.wait_for_selector(SHOWN[tool], timeout=OPEN_LIMIT * 1000, state="attached")
             return time.time() - start, time.time() - start
         page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000, polling=20)
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         live = time.time() - start
         seen = page.evaluate("window.seenAt > 0 ? window.seenAt / 1000 : null")
         return (live if seen is None else min(seen - start, live)), live
@@ -175,13 +239,18 @@ def open_seconds(browser: Browser, url: str, tool: str) -> tuple[float, float] |
         page.context.close()
 
 
-def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat: int, settle: float) -> None:
+def compare_opening(
+    browser: Browser, name: str, model: Path, peers: str, repeat: int, settle: float
+) -> None:
     """One line: our seconds, and the peers' as ratios to ours.
 
     Args:
         settle: seconds between the start of a server and the navigation.
     """
-    tools: dict[str, Callable[[], Any]] = {"ours": lambda: ours(model), "bare page": lambda: bare(model)}
+    tools: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(model),
+        "bare page": lambda: bare(model),
+    }
     if peers:
         tools["Netron"] = lambda: netron(peers, model)
     if peers and (Path(peers).parent / "model-explorer").exists():
@@ -198,14 +267,19 @@ def compare_opening(browser: Browser, name: str, model: Path, peers: str, repeat
                 found[tool].append((*seconds, started[-1] + seconds[0]))
     mine = found.pop("ours")
     seen, live, whole = (statistics.median(each[i] for each in mine) for i in (0, 1, 2))
-    said = [f"ours seen {seen:5.2f} s, live {live:5.2f} s" + ("" if settle else f", from the command {whole:5.2f} s")]
+    said = [
+        f"ours seen {seen:5.2f} s, live {live:5.2f} s"
+        + ("" if settle else f", from the command {whole:5.2f} s")
+    ]
     for tool, each in found.items():
         if not each:
             said.append(f"{tool} not within {OPEN_LIMIT} s")
             continue
         value, command = (statistics.median(one[i] for one in each) for i in (0, 2))
-        said.append(f"{tool} {value:5.2f} s ({value / seen:5.2f} x seen, {value / live:5.2f} x live)"
-                    + ("" if settle else f", from the command {command:5.2f} s ({command / whole:5.2f} x)"))
+        said.append(
+            f"{tool} {value:5.2f} s ({value / seen:5.2f} x seen, {value / live:5.2f} x live)"
+            + ("" if settle else f", from the command {command:5.2f} s ({command / whole:5.2f} x)")
+        )
     when = "at once" if not settle else "server idle"
     print(f"open {name:<26} {when:<12} {'   '.join(said)}", flush=True)
 
@@ -253,9 +327,21 @@ def tree_bytes(pid: int) -> int:
     while todo:
         one = todo.pop()
         try:
-            todo += [int(c) for t in Path(f"/proc/{one}/task").iterdir() for c in (t / "children").read_text().split()]
-            total += int(next(line for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
-                              if line.startswith("Pss:")).split()[1]) * 1024
+            todo += [
+                int(c)
+                for t in Path(f"/proc/{one}/task").iterdir()
+                for c in (t / "children").read_text().split()
+            ]
+            total += (
+                int(
+                    next(
+                        line
+                        for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+                        if line.startswith("Pss:")
+                    ).split()[1]
+                )
+                * 1024
+            )
         except (OSError, StopIteration):
             continue
     return total
@@ -275,7 +361,10 @@ def processor_times(page: Page, strokes: int = 12) -> tuple[float, float]:
     rest = (chromium_seconds() - start) / 5
     start = chromium_seconds()
     for i in range(strokes):
-        page.evaluate("(i) => { const { ops } = hetero.page.view; hetero.paint([ops[i % ops.length]], 1, true); }", 3 * i)
+        page.evaluate(
+            "(i) => { const { ops } = hetero.page.view; hetero.paint([ops[i % ops.length]], 1, true); }",
+            3 * i,
+        )
         page.wait_for_timeout(600)
     stroke = (chromium_seconds() - start) / strokes
     page.evaluate("() => { hetero.commandOf('reset').run(); }")
@@ -286,7 +375,9 @@ def processor_times(page: Page, strokes: int = 12) -> tuple[float, float]:
 def measure_page(browser: Browser, name: str, model: Path) -> None:
     """Frames, strokes, blocks, memory and processor time of our own page."""
     with ours(model) as (url, pid):
-        page = browser.new_context(bypass_csp=True, viewport={"width": 1600, "height": 900}).new_page()
+        page = browser.new_context(
+            bypass_csp=True, viewport={"width": 1600, "height": 900}
+        ).new_page()
         page.goto(url)
         page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
         stroke, rest = processor_times(page)
@@ -298,10 +389,13 @@ def measure_page(browser: Browser, name: str, model: Path) -> None:
         frames |= _map_frames(page)
         coloured, figures = (statistics.median(s[i] for s in strokes) for i in (0, 1))
         opened = f"{statistics.median(expand):.0f} ms" if expand else "no blocks"
-        print(f"page {name:<26} colour {coloured:4.0f} ms   figures {figures:4.0f} ms   expand {opened}   frames/s: "
-              f"pan {frames['pan']:.0f} zoom {frames['zoom']:.0f} map pan {frames['mapPan']:.0f} "
-              f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB   "
-              f"processor: a stroke {stroke:.2f} s, at rest {rest:.0%}", flush=True)
+        print(
+            f"page {name:<26} colour {coloured:4.0f} ms   figures {figures:4.0f} ms   expand {opened}   frames/s: "
+            f"pan {frames['pan']:.0f} zoom {frames['zoom']:.0f} map pan {frames['mapPan']:.0f} "
+            f"map zoom {frames['mapZoom']:.0f}   server {tree_bytes(pid) / 1e6:.0f} MB   "
+            f"processor: a stroke {stroke:.2f} s, at rest {rest:.0%}",
+            flush=True,
+        )
         page.context.close()
 
 
@@ -321,8 +415,14 @@ def asset_sizes(browser: Browser, model: Path) -> None:
     with ours(model) as (url, _):
         page = browser.new_context(bypass_csp=True).new_page()
         sizes: dict[str, int] = {}
-        page.on("response", lambda r: sizes.update({r.url: len(gzip.compress(r.body(), 6))})
-                if r.ok and ("/_bundle/" in r.url or "_dash-component-suites" in r.url) else None)
+        page.on(
+            "response",
+            lambda r: (
+                sizes.update({r.url: len(gzip.compress(r.body(), 6))})
+                if r.ok and ("/_bundle/" in r.url or "_dash-component-suites" in r.url)
+                else None
+            ),
+        )
         page.goto(url)
         page.wait_for_function(OURS_SHOWN, timeout=OPEN_LIMIT * 1000)
         page.wait_for_timeout(1000)
@@ -332,18 +432,27 @@ def asset_sizes(browser: Browser, model: Path) -> None:
 
 def main() -> None:
     """Prints one line per model and kind of figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ops", type=int, nargs="*", default=[3_000, 10_000, 50_000])
     parser.add_argument("--peers", default="", help="a Python with netron and model explorer")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    compileall.compile_dir(ROOT / "editor", quiet=1)  # as after a first start; the others are installed with theirs
+    compileall.compile_dir(
+        ROOT / "editor", quiet=1
+    )  # as after a first start; the others are installed with theirs
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     chromium = next(p for n in names if (p := shutil.which(n)))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         models = {"ResNet-50": ROOT / "examples" / "models" / "resnet50.onnx"}
-        models |= {f"transformer, {n:,} ops": transformer(Path(folder) / f"transformer{n}.onnx", n) for n in options.ops}
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        models |= {
+            f"transformer, {n:,} ops": transformer(Path(folder) / f"transformer{n}.onnx", n)
+            for n in options.ops
+        }
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         for name, model in models.items():
             for settle in (0.0, 5.0):
                 compare_opening(browser, name, model, options.peers, options.repeat, settle)

@@ -105,7 +105,9 @@ def why_not() -> str:
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return "/dev/net/tun cannot be used"
     name = f"he-try-{os.getpid()}"
-    tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        ["ip", "netns", "add", name], capture_output=True, text=True, check=False
+    )
     if tried.returncode:
         return f"network namespaces are not allowed: {tried.stderr.strip()}"
     subprocess.run(["ip", "netns", "del", name], check=False)
@@ -119,15 +121,31 @@ def namespaces(shape: Shape) -> Iterator[Link]:
     link = Link(*names)
     devices: list[int] = []
     try:
-        for name, own, other in zip(names, (EDGE_ADDRESS, SERVER_ADDRESS), (SERVER_ADDRESS, EDGE_ADDRESS), strict=True):
+        for name, own, other in zip(
+            names, (EDGE_ADDRESS, SERVER_ADDRESS), (SERVER_ADDRESS, EDGE_ADDRESS), strict=True
+        ):
             _ip("netns", "add", name)
             devices.append(_tun(name))
             _inside(name, "ip", "link", "set", "lo", "up")
             _inside(name, "ip", "addr", "add", own, "peer", other, "dev", "wire")
             _inside(name, "ip", "link", "set", "wire", "mtu", str(_MTU), "up")
             burst = max(2 * _MTU, int(shape.bits / 8 / 500))
-            _inside(name, "tc", "qdisc", "add", "dev", "wire", "root", "tbf", "rate", f"{int(shape.bits)}bit", "burst",
-                    str(burst), "latency", "400ms")
+            _inside(
+                name,
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                "wire",
+                "root",
+                "tbf",
+                "rate",
+                f"{int(shape.bits)}bit",
+                "burst",
+                str(burst),
+                "latency",
+                "400ms",
+            )
         for source, target in (devices, devices[::-1]):
             link.forward(source, target, shape.delay)
         yield link

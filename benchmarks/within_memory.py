@@ -29,11 +29,15 @@ LEAST_OPS, LEAST_BYTES = 200, 4e6
 
 def main() -> None:
     """Prints a row for each model and table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--pack", type=Path, help="folder of the model pack")
     options = parser.parse_args()
-    print(f"{'model':34} {'devices':9} {'ops on each':>20} {'latency':>10} {'of the bound':>12} {'solved in':>10}")
+    print(
+        f"{'model':34} {'devices':9} {'ops on each':>20} {'latency':>10} {'of the bound':>12} {'solved in':>10}"
+    )
     for path in [*options.models, *(sorted(options.pack.glob("*/*.onnx")) if options.pack else [])]:
         for graph, size in _large(path):
             for name, table in tables(size).items():
@@ -43,8 +47,16 @@ def main() -> None:
 def tables(size: float) -> dict[str, list[dict[str, Any]]]:
     """Device tables by name, for ``size`` bytes of weights."""
     refused = "Softmax,LayerNormalization,Erf"
-    return {"NPU, CPU": [{"name": "NPU", "memory": int(0.3 * size), "nonSupportedNodes": refused}, {"name": "CPU"}],
-            "2 GPU, CPU": [*({"name": f"GPU.{i}", "memory": int(0.4 * size)} for i in range(2)), {"name": "CPU"}]}
+    return {
+        "NPU, CPU": [
+            {"name": "NPU", "memory": int(0.3 * size), "nonSupportedNodes": refused},
+            {"name": "CPU"},
+        ],
+        "2 GPU, CPU": [
+            *({"name": f"GPU.{i}", "memory": int(0.4 * size)} for i in range(2)),
+            {"name": "CPU"},
+        ],
+    }
 
 
 def _large(path: Path) -> Iterator[tuple[Graph, float]]:

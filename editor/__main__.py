@@ -17,16 +17,28 @@ from typing import Any
 from editor import limits, supervisor, terminal
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES
-from editor.placement.choices import CODEGEN_CHOICES, COST_SOURCES, OBJECTIVES, POLICY_NAMES, SUBGRAPH_RULES
-from editor.quantities import parse_bytes
+from editor.placement.choices import (
+    CODEGEN_CHOICES,
+    COST_SOURCES,
+    OBJECTIVES,
+    POLICY_NAMES,
+    SUBGRAPH_RULES,
+)
 from editor.startup import protect_children
+from editor.text import parse_bytes
 from editor.version import VERSION
 
 Command = Callable[[argparse.Namespace], int]
-_UNSUPERVISED = frozenset({"plan_commands.devices", "watch_commands.watch", "worker_commands.worker",
-                           "adapter_commands.adapter_test"})
+_UNSUPERVISED = frozenset(
+    {
+        "plan_commands.devices",
+        "watch_commands.watch",
+        "measure_commands.worker",
+        "measure_commands.adapter_test",
+    }
+)
 """Commands that read no model, or that go on after one that exceeds a limit."""
-_NO_SCHEDULER = frozenset({"worker_commands.worker"})
+_NO_SCHEDULER = frozenset({"measure_commands.worker"})
 """Commands that use no devices of other machines."""
 
 
@@ -36,7 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         protect_children()
         if not terminal.protect() and given[:1] != ["open"]:
-            print("error: standard output is closed; > /dev/null discards what is printed", file=sys.stderr)
+            print(
+                "error: standard output is closed; > /dev/null discards what is printed",
+                file=sys.stderr,
+            )
             return 1
     if given[:1] == ["open"]:
         from editor.web.launch import main as launch
@@ -63,18 +78,31 @@ def _run(options: argparse.Namespace, supervised: bool) -> int:
     limits.from_options(vars(options))
     if options.command not in _NO_SCHEDULER and options.scheduler:
         _use_scheduler(options)
-    if supervised and options.command not in _UNSUPERVISED and (status := supervisor.fork()) is not None:
+    if (
+        supervised
+        and options.command not in _UNSUPERVISED
+        and (status := supervisor.fork()) is not None
+    ):
         return status
     return _command(options.command)(options)
 
 
-def _print_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
-    text = f"note: {message}" if category is UserWarning else warnings.formatwarning(message, category, filename, lineno)
+def _print_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any
+) -> None:
+    text = (
+        f"note: {message}"
+        if category is UserWarning
+        else warnings.formatwarning(message, category, filename, lineno)
+    )
     print(text.rstrip(), file=sys.stderr)
 
 
 def _use_scheduler(options: argparse.Namespace) -> None:
-    from editor.runtimes.machines.connection import connection_of, use  # takes time to import, and few need it
+    from editor.runtimes.machines.connection import (
+        connection_of,
+        use,
+    )  # takes time to import, and few need it
 
     use(connection_of(options))
 
@@ -84,15 +112,18 @@ def _command(name: str) -> Command:
     module, _, function = name.partition(".")
     command: Command = getattr(import_module(f"editor.commands.{module}"), function)
     if sys.stderr.isatty():
-        from editor.runtimes.asking import on_asking  # the commands import it anyway
+        from editor.runtimes.capability import on_asking  # the commands import it anyway
 
         on_asking(lambda text: print(f"{text} ...", file=sys.stderr))
     return command
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m editor", description="Split an ONNX model over devices. "
-                                     "`open [MODEL|PLAN]` starts the editor in a browser.")
+    parser = argparse.ArgumentParser(
+        prog="python -m editor",
+        description="Split an ONNX model over devices. "
+        "`open [MODEL|PLAN]` starts the editor in a browser.",
+    )
     parser.add_argument("--version", action="version", version=f"hetero-editor {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan_commands(commands)
@@ -112,34 +143,74 @@ def _parser() -> argparse.ArgumentParser:
 def _add_plan_commands(commands: Any) -> None:
     devices = commands.add_parser("devices", help="what this machine really has")
     devices.add_argument("--json", action="store_true", help="machine-readable")
-    devices.add_argument("--links", action="store_true", help="measure the links between the machines, for costs")
+    devices.add_argument(
+        "--links", action="store_true", help="measure the links between the machines, for costs"
+    )
     devices.set_defaults(command="plan_commands.devices")
 
-    partition = commands.add_parser("partition", help="divide a model and write plan, DOT files and log")
+    partition = commands.add_parser(
+        "partition", help="divide a model and write plan, DOT files and log"
+    )
     partition.add_argument("model", help="an .onnx file")
-    partition.add_argument("--devices", default="HETERO", metavar="SPEC",
-                           help="a device table (YAML) or HETERO:A,B; default: the devices of this machine")
+    partition.add_argument(
+        "--devices",
+        default="HETERO",
+        metavar="SPEC",
+        help="a device table (YAML) or HETERO:A,B; default: the devices of this machine",
+    )
     partition.add_argument("--policy", default="priority", choices=POLICY_NAMES)
-    partition.add_argument("--search", type=float, metavar="SECONDS",
-                           help="for the policy optimal: how long to search for a better placement; default: 0.5")
-    partition.add_argument("--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency")
-    partition.add_argument("--costs", choices=COST_SOURCES, help="for policies that weigh costs; measured "
-                           "needs a profile (see `profile`)")
-    partition.add_argument("--codegen", choices=CODEGEN_CHOICES, help="whether entries of one device and unit are chosen per "
-                           "op (default) or once per subgraph, the fastest that runs all of it")
-    partition.add_argument("--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config")
-    partition.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
+    partition.add_argument(
+        "--search",
+        type=float,
+        metavar="SECONDS",
+        help="for the policy optimal: how long to search for a better placement; default: 0.5",
+    )
+    partition.add_argument(
+        "--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency"
+    )
+    partition.add_argument(
+        "--costs",
+        choices=COST_SOURCES,
+        help="for policies that weigh costs; measured needs a profile (see `profile`)",
+    )
+    partition.add_argument(
+        "--codegen",
+        choices=CODEGEN_CHOICES,
+        help="whether entries of one device and unit are chosen per "
+        "op (default) or once per subgraph, the fastest that runs all of it",
+    )
+    partition.add_argument(
+        "--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config"
+    )
+    partition.add_argument(
+        "--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment
+    )
     partition.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
-    partition.add_argument("--profile", action="append", default=[], metavar="DEVICE=FILE", type=_assignment, help="times of "
-                           "a device from another machine, as `import` takes them; then --costs measured is the default")
+    partition.add_argument(
+        "--profile",
+        action="append",
+        default=[],
+        metavar="DEVICE=FILE",
+        type=_assignment,
+        help="times of "
+        "a device from another machine, as `import` takes them; then --costs measured is the default",
+    )
     partition.add_argument("--subgraphs", default="minimal", choices=SUBGRAPH_RULES)
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
     partition.set_defaults(command="plan_commands.partition")
 
-    sizes = commands.add_parser("sizes", help="a plan's decisions at several sizes of the inputs, side by side")
+    sizes = commands.add_parser(
+        "sizes", help="a plan's decisions at several sizes of the inputs, side by side"
+    )
     sizes.add_argument("plan", type=Path)
-    sizes.add_argument("sizes", nargs="+", metavar="NAME=N,N", help=(
-        'e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"'))
+    sizes.add_argument(
+        "sizes",
+        nargs="+",
+        metavar="NAME=N,N",
+        help=(
+            'e.g. sequence=128,512 batch=1,8 for all combinations, or in sets: "total=128 past=127; total=256 past=255"'
+        ),
+    )
     sizes.add_argument("--json", type=Path, metavar="F")
     sizes.set_defaults(command="plan_commands.sizes")
 
@@ -151,116 +222,217 @@ def _add_plan_commands(commands: Any) -> None:
 
 
 def _add_measure_commands(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="measure plans against each other and against the unsplit model")
+    bench = commands.add_parser(
+        "bench", help="measure plans against each other and against the unsplit model"
+    )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     bench.add_argument("--json", type=Path, metavar="F")
-    bench.add_argument("--memory", action="store_true", help="measure what each plan takes, in a process of its own")
-    bench.add_argument("--calibrate", action="store_true", help="correct the profiles of the devices by this run")
+    bench.add_argument(
+        "--memory",
+        action="store_true",
+        help="measure what each plan takes, in a process of its own",
+    )
+    bench.add_argument(
+        "--calibrate", action="store_true", help="correct the profiles of the devices by this run"
+    )
     _add_measure_options(bench, seconds=2.0, modes=True)
     bench.set_defaults(command="measure_commands.bench")
 
-    profile = commands.add_parser("profile", help="measure what each op takes on each real device of a plan")
+    profile = commands.add_parser(
+        "profile", help="measure what each op takes on each real device of a plan"
+    )
     profile.add_argument("plan", type=Path)
     _add_measure_options(profile, seconds=2.0, modes=False)
     profile.set_defaults(command="measure_commands.profile")
 
     tune = commands.add_parser("tune", help="try the best few plans for real and write the fastest")
     tune.add_argument("plan", type=Path)
-    tune.add_argument("--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan")
+    tune.add_argument(
+        "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
+    )
     _add_measure_options(tune, seconds=4.0, modes=True)
     tune.set_defaults(command="measure_commands.tune")
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
-    parser.add_argument("--seconds", type=float, default=seconds, metavar="S", help=None if modes else "per device")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, metavar="S", help=None if modes else "per device"
+    )
     if modes:
         parser.add_argument("--mode", default="latency", choices=["latency", "throughput"])
-        parser.add_argument("--requests", type=int, metavar="N",
-                            help="in flight, for throughput; default: 4")
-    parser.add_argument("--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice")
+        parser.add_argument(
+            "--requests", type=int, metavar="N", help="in flight, for throughput; default: 4"
+        )
+    parser.add_argument(
+        "--threads", type=int, default=0, metavar="T", help="per subgraph; 0: the runtime's choice"
+    )
 
 
 def _add_adapter_commands(commands: Any) -> None:
-    adapter = commands.add_parser("adapter-test", help="check a runtime of another package, see docs/adapters.md")
+    adapter = commands.add_parser(
+        "adapter-test", help="check a runtime of another package, see docs/adapters.md"
+    )
     adapter.add_argument("name", help="of the runtime, as in backendName")
-    adapter.add_argument("--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all")
-    adapter.set_defaults(command="adapter_commands.adapter_test")
+    adapter.add_argument(
+        "--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all"
+    )
+    adapter.set_defaults(command="measure_commands.adapter_test")
 
 
 def _add_report_commands(commands: Any) -> None:
     export = commands.add_parser("export", help="write a plan for another tool")
     export.add_argument("plan", type=Path)
-    export.add_argument("--to", required=True, choices=[*FORMATS, "plan"], metavar="FORMAT",
-                        help=", ".join([*FORMATS, "plan"]))
+    export.add_argument(
+        "--to",
+        required=True,
+        choices=[*FORMATS, "plan"],
+        metavar="FORMAT",
+        help=", ".join([*FORMATS, "plan"]),
+    )
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
-    export.add_argument("--render", default="svg", metavar="svg,png,pdf", help="pictures of DOT files, where Graphviz is")
-    export.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", type=_setting,
-                        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
-                             "onnxruntime: assignment=names|annotations, budget=no; html, md, json: measured=FILE of "
-                             "`bench --json`; html: compare=tools or PLAN,PLAN")
-    export.set_defaults(command="report_commands.export")
+    export.add_argument(
+        "--render",
+        default="svg",
+        metavar="svg,png,pdf",
+        help="pictures of DOT files, where Graphviz is",
+    )
+    export.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=_setting,
+        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
+        "onnxruntime: assignment=names|annotations, budget=no; html, md, json: measured=FILE of "
+        "`bench --json`; html: compare=tools or PLAN,PLAN",
+    )
+    export.set_defaults(command="plan_commands.export")
 
-    bring = commands.add_parser("import", help="take over the affinities of a file of another tool as pins, or measured times "
-                                "as the profile of a device")
+    bring = commands.add_parser(
+        "import",
+        help="take over the affinities of a file of another tool as pins, or measured times "
+        "as the profile of a device",
+    )
     bring.add_argument("plan", type=Path)
-    bring.add_argument("file", type=Path, help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
-                       "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
-                       "profile, a CSV of op and microseconds, a kit's profile.json")
-    bring.add_argument("--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times")
-    bring.add_argument("--device", default="", metavar="NAME", help="whose times they are; default: the only planned device, "
-                       "or the one that the file's name has in it")
-    bring.add_argument("--machine", default="", metavar="NAME", help="the machine that was measured, for what figures state")
-    bring.set_defaults(command="import_commands.import_file")
+    bring.add_argument(
+        "file",
+        type=Path,
+        help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
+        "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
+        "profile, a CSV of op and microseconds, a kit's profile.json",
+    )
+    bring.add_argument(
+        "--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times"
+    )
+    bring.add_argument(
+        "--device",
+        default="",
+        metavar="NAME",
+        help="whose times they are; default: the only planned device, "
+        "or the one that the file's name has in it",
+    )
+    bring.add_argument(
+        "--machine",
+        default="",
+        metavar="NAME",
+        help="the machine that was measured, for what figures state",
+    )
+    bring.set_defaults(command="plan_commands.import_file")
 
-    kit = commands.add_parser("kit", help="write a folder that measures a device's ops on another machine")
+    kit = commands.add_parser(
+        "kit", help="write a folder that measures a device's ops on another machine"
+    )
     kit.add_argument("plan", type=Path)
     kit.add_argument("--out", required=True, metavar="DIR", type=Path)
-    kit.add_argument("--device", default="", metavar="NAME", help="default: the only planned device")
-    kit.add_argument("--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there")
-    kit.set_defaults(command="kit_commands.kit")
+    kit.add_argument(
+        "--device", default="", metavar="NAME", help="default: the only planned device"
+    )
+    kit.add_argument(
+        "--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there"
+    )
+    kit.set_defaults(command="plan_commands.kit")
 
     why = commands.add_parser("why", help="explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
-    why.set_defaults(command="report_commands.why")
+    why.set_defaults(command="plan_commands.why")
 
 
 def _add_watch_commands(commands: Any) -> None:
     check = commands.add_parser("check", help="fail when a plan got worse: for CI")
     check.add_argument("plan", type=Path)
-    check.add_argument("--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan")
+    check.add_argument(
+        "--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan"
+    )
     check.add_argument("--max-subgraphs", type=int, metavar="N")
-    check.add_argument("--max-bytes", type=_bytes, metavar="SIZE", help="moved between devices per run, e.g. 1MB")
-    check.add_argument("--max-latency", type=_seconds, metavar="TIME",
-                       help="of one run, as 12ms or 0.012: predicted by profiles of this model, else estimated from shapes")
-    check.add_argument("--within-memory", action="store_true", help="no device may need more memory than it has")
+    check.add_argument(
+        "--max-bytes", type=_bytes, metavar="SIZE", help="moved between devices per run, e.g. 1MB"
+    )
+    check.add_argument(
+        "--max-latency",
+        type=_seconds,
+        metavar="TIME",
+        help="of one run, as 12ms or 0.012: predicted by profiles of this model, else estimated from shapes",
+    )
+    check.add_argument(
+        "--within-memory", action="store_true", help="no device may need more memory than it has"
+    )
     check.add_argument("--json", action="store_true", help="machine-readable")
     check.set_defaults(command="watch_commands.check")
 
-    watch = commands.add_parser("watch", help="partition again whenever the model file changes, keeping pins by key")
+    watch = commands.add_parser(
+        "watch", help="partition again whenever the model file changes, keeping pins by key"
+    )
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
     watch.add_argument("--policy", default="priority", choices=POLICY_NAMES)
     watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
-    watch.add_argument("--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never")
+    watch.add_argument(
+        "--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never"
+    )
     watch.set_defaults(command="watch_commands.watch")
 
 
 def _add_worker_command(commands: Any) -> None:
-    worker = commands.add_parser("worker", help="offer this machine's devices to editors, at a Dask scheduler")
+    worker = commands.add_parser(
+        "worker", help="offer this machine's devices to editors, at a Dask scheduler"
+    )
     worker.add_argument("scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler")
-    worker.add_argument("--name", metavar="N", help="devices are listed as N/CPU ...; default: the name of the host")
-    worker.add_argument("--offer", default="", metavar="A,B", help="names of devices, as `devices` lists them; default: all")
-    worker.add_argument("--threads", type=int, default=0, metavar="T", help="most per subgraph; 0: the runtime's choice")
-    worker.add_argument("--memory-limit", metavar="SIZE", help="such as 4GiB: beyond it the worker is restarted; default: "
-                        "the machine's memory")
-    worker.add_argument("--cache", metavar="SIZE", help="of weights on this machine's disk; default: 8GiB")
-    worker.add_argument("--host", default="", metavar="ADDRESS", help="to listen on; default: what reaches the scheduler")
+    worker.add_argument(
+        "--name", metavar="N", help="devices are listed as N/CPU ...; default: the name of the host"
+    )
+    worker.add_argument(
+        "--offer",
+        default="",
+        metavar="A,B",
+        help="names of devices, as `devices` lists them; default: all",
+    )
+    worker.add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        metavar="T",
+        help="most per subgraph; 0: the runtime's choice",
+    )
+    worker.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        help="such as 4GiB: beyond it the worker is restarted; default: the machine's memory",
+    )
+    worker.add_argument(
+        "--cache", metavar="SIZE", help="of weights on this machine's disk; default: 8GiB"
+    )
+    worker.add_argument(
+        "--host",
+        default="",
+        metavar="ADDRESS",
+        help="to listen on; default: what reaches the scheduler",
+    )
     limits.add_tls_options(worker)
-    worker.set_defaults(command="worker_commands.worker")
+    worker.set_defaults(command="measure_commands.worker")
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -280,7 +452,9 @@ def _setting(text: str) -> tuple[str, str]:
 def _bytes(text: str) -> int:
     size = parse_bytes(text)
     if size is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes; write 1MB, 500kB or 1000000")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of bytes; write 1MB, 500kB or 1000000"
+        )
     return size
 
 

@@ -57,7 +57,9 @@ def as_count(value: object, what: str, least: int, most: int) -> int:
     except TypeError:
         number = least - 1
     if not least <= number <= most:
-        raise EditorError(f"{what} must be a whole number from {least} to {most:,}, not {shown(value)}")
+        raise EditorError(
+            f"{what} must be a whole number from {least} to {most:,}, not {shown(value)}"
+        )
     return number
 
 

@@ -19,7 +19,7 @@ class EditorError(Exception):
 
     def __str__(self) -> str:
         text = as_utf8(super().__str__())  # it may name a file
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST - _END]} … {text[-_END:]}"
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _END]} … {text[-_END:]}"
 
 
 class ModelError(EditorError):
@@ -29,7 +29,9 @@ class ModelError(EditorError):
 class UnboundSymbolError(EditorError):
     """A symbolic dimension of a model input has no value."""
 
-    def __init__(self, message: str, symbols: tuple[str, ...], proposed: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, message: str, symbols: tuple[str, ...], proposed: Mapping[str, int] | None = None
+    ) -> None:
         super().__init__(message)
         self.symbols, self.proposed = symbols, dict(proposed or {})
 

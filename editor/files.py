@@ -1,4 +1,4 @@
-"""Writes files atomically, so that a reader never sees an incomplete one."""
+"""Reads and writes files, atomically."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from editor.errors import EditorError, ExportError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def resource_dir(name: str) -> Path:
+    """The path of the folder ``assets`` or ``examples``."""
+    beside = _PACKAGE.parent / name
+    return beside if (_PACKAGE.parent / "app.py").is_file() and beside.is_dir() else _PACKAGE / name
 
 
 def modified(path: Path) -> float:
@@ -63,13 +71,17 @@ def read_text(path: str | Path, error: type[EditorError], max_bytes: int = MAX_T
             raise error(f"{shown}: not a regular file")
         if path.stat().st_size > max_bytes:
             raise error(f"{shown}: {path.stat().st_size:,} bytes; the limit is {max_bytes:,}")
-        return path.read_text(encoding="utf-8-sig")  # spreadsheets put a mark of the byte order first
+        return path.read_text(
+            encoding="utf-8-sig"
+        )  # spreadsheets put a mark of the byte order first
     except FileNotFoundError:
         raise error(f"{shown}: no such file") from None
     except UnicodeDecodeError as cause:
         raise error(f"{shown}: cannot be read (it is not text in UTF-8)") from cause
     except (OSError, ValueError) as cause:  # a path that is too long, or has NUL
-        raise error(f"{shown}: cannot be read ({getattr(cause, 'strerror', None) or cause})") from cause
+        raise error(
+            f"{shown}: cannot be read ({getattr(cause, 'strerror', None) or cause})"
+        ) from cause
 
 
 def parse_json(text: str) -> Any:
@@ -119,7 +131,9 @@ def replacing(path: Path, private: bool = False) -> Iterator[BinaryIO]:
     """
     _check_replaceable(path)
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}")
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600 if private else 0o666)
+    handle = os.open(
+        temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600 if private else 0o666
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -148,7 +162,9 @@ _SYSTEM_FOLDERS = (Path("/dev"), Path("/proc"))
 def _is_special(path: Path) -> bool:
     """Whether a path is something that must not be replaced by a file; a link to a regular file is replaced itself."""
     try:
-        if path.is_symlink() and any(path.parent.resolve().is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
+        if path.is_symlink() and any(
+            path.parent.resolve().is_relative_to(folder) for folder in _SYSTEM_FOLDERS
+        ):
             return True
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:  # not there, or in a folder that is not
@@ -210,7 +226,11 @@ def inside(folder: Path, name: str) -> Path:
     """
     target = folder / name
     try:
-        leads_out = ".." in target.parts or target.is_symlink() or not target.parent.resolve().is_relative_to(folder.resolve())
+        leads_out = (
+            ".." in target.parts
+            or target.is_symlink()
+            or not target.parent.resolve().is_relative_to(folder.resolve())
+        )
     except (OSError, ValueError) as error:  # too long, or NUL
         raise EditorError(f"{name[:_MAX_SHOWN]!r}: not a path ({error})") from error
     if leads_out or "\0" in name:

@@ -48,14 +48,19 @@ class IsolatedProcess:
             end = time.monotonic() + seconds
             before = limits.memory_of(process.pid)
             return lambda: self._verdict(process.pid, end, seconds, before)
+
         result: T = process.request(function, arguments, seconds, watch, _died)
         return result
 
-    def _verdict(self, pid: int, end: float, seconds: float, before: int) -> ProcessEndedError | None:
+    def _verdict(
+        self, pid: int, end: float, seconds: float, before: int
+    ) -> ProcessEndedError | None:
         if time.monotonic() > end:
             return ProcessEndedError(f"gave no answer within {seconds:.2g} s when it was tried")
         if limits.memory_of(pid) - before > self.memory:
-            return ProcessEndedError(f"needed more than {self.memory / (1 << 30):.3g} GiB of memory when it was tried")
+            return ProcessEndedError(
+                f"needed more than {self.memory / (1 << 30):.3g} GiB of memory when it was tried"
+            )
         return None
 
     def close(self) -> None:
@@ -66,4 +71,6 @@ class IsolatedProcess:
 
 
 def _died(status: int) -> ProcessEndedError:
-    return ProcessEndedError(f"crashed when it was tried ({f'signal {-status}' if status < 0 else f'status {status}'})")
+    return ProcessEndedError(
+        f"crashed when it was tried ({f'signal {-status}' if status < 0 else f'status {status}'})"
+    )

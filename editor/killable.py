@@ -64,7 +64,9 @@ def is_killable() -> bool:
     return _expendable or _reports is not None
 
 
-def run_limited(what: str, path: Path, harmless: bool, function: Callable[..., T], *arguments: Any) -> T:
+def run_limited(
+    what: str, path: Path, harmless: bool, function: Callable[..., T], *arguments: Any
+) -> T:
     """Calls a function of a module under the limits of time and memory: here where this process may be killed, else in the
     helper process.
 
@@ -141,7 +143,9 @@ class Watch:
     def verdict(self) -> LimitError | None:
         """The error when a limit is exceeded; call it every ``POLL_SECONDS``."""
         now = time.monotonic()
-        self.used += min(now - self._last, 1.0)  # a longer gap: this process was stopped, and the other with it
+        self.used += min(
+            now - self._last, 1.0
+        )  # a longer gap: this process was stopped, and the other with it
         self._last = now
         if self.used > self.section.seconds:
             return limits.out_of_time(self.title, self.section.seconds)
@@ -153,7 +157,9 @@ class Watch:
 def crashed(what: str, status: int) -> EditorError:
     """The error of a process that ended by itself; ``status`` as ``subprocess`` gives it."""
     cause = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-    return EditorError(f"{what}: the process that did it crashed ({cause}); the file is damaged, or a library has a fault")
+    return EditorError(
+        f"{what}: the process that did it crashed ({cause}); the file is damaged, or a library has a fault"
+    )
 
 
 class ChildProcess:
@@ -168,8 +174,13 @@ class ChildProcess:
         root = str(Path(__file__).resolve().parents[1])
         code = f"import sys; sys.path.insert(0, {root!r}); from editor.killable import serve; serve({other.fileno()})"
         # Python's own output would go between the lines of the host's.
-        self._process = subprocess.Popen(python_command(code), pass_fds=[other.fileno()], stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if silent else None)
+        self._process = subprocess.Popen(
+            python_command(code),
+            pass_fds=[other.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if silent else None,
+        )
         other.close()
 
     @property
@@ -187,8 +198,14 @@ class ChildProcess:
         self._process.kill()
         return self._process.wait()
 
-    def request(self, function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float,
-                watch: Callable[[], Callable[[], Exception | None]], died: Callable[[int], Exception]) -> Any:
+    def request(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        seconds: float,
+        watch: Callable[[], Callable[[], Exception | None]],
+        died: Callable[[int], Exception],
+    ) -> Any:
         """The function's result; kills the process when a limit is exceeded, and when this call is interrupted.
 
         Args:
@@ -226,16 +243,24 @@ class _Helper(ChildProcess):
         self._used: dict[str, float] = {}
         """Seconds that were taken for each model."""
 
-    def call(self, section: Section, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def call(
+        self, section: Section, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Any:
         """The function's result; kills the process when it exceeds a limit of the section."""
         watches: list[Watch] = []
 
         def watch() -> Callable[[], Exception | None]:
             watches.append(Watch(self.pid, section, self._used.get(section.model, 0.0)))
             return watches[0].verdict
+
         try:
-            return self.request(function, arguments, section.seconds, watch,
-                                lambda status: crashed(f"{section.what} {section.model}", status))
+            return self.request(
+                function,
+                arguments,
+                section.seconds,
+                watch,
+                lambda status: crashed(f"{section.what} {section.model}", status),
+            )
         finally:
             if watches:
                 self._used[section.model] = watches[0].used
@@ -257,7 +282,9 @@ def serve(descriptor: int) -> None:
     """Main function of the helper process: answers requests until its owner is gone."""
     from multiprocessing.connection import Connection
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the owner, who kills this process where necessary
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl+C is for the owner, who kills this process where necessary
     set_expendable()
     terminal.protect()
     pipe: Connection[Any, Any] = Connection(descriptor)
@@ -289,4 +316,6 @@ def _limit_processor(seconds: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     allowed = used.ru_utime + used.ru_stime + 2 * seconds * (os.cpu_count() or 1) + 10
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (int(allowed) if hard < 0 else min(int(allowed), hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (int(allowed) if hard < 0 else min(int(allowed), hard), hard)
+    )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from editor.errors import EditorError, LimitError
-from editor.quantities import parse_bytes
+from editor.text import parse_bytes
 
 PREFIX = "HETERO_LIMIT_"
 TRUST_VARIABLE = "HETERO_EDITOR_TRUST"
@@ -76,7 +76,9 @@ def _number(name: str, text: str) -> float | int:
         example = "8GiB" if name == "memory" else "120"
         option = f"--limit-{name} or " if name in _WHAT else ""
         what = _WHAT.get(name, "whole number")
-        raise EditorError(f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is no {what} above 0; write {example}")
+        raise EditorError(
+            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is no {what} above 0; write {example}"
+        )
     return number
 
 
@@ -95,18 +97,26 @@ def exceeded(what: str, name: str, example: str) -> LimitError:
         example: a larger limit.
     """
     option = f"--limit-{name} {example} or the environment variable " if name in _WHAT else ""
-    return LimitError(f"{what}. If you trust the file, raise the limit with {option}{PREFIX}{name.upper()}={example}")
+    return LimitError(
+        f"{what}. If you trust the file, raise the limit with {option}{PREFIX}{name.upper()}={example}"
+    )
 
 
 def out_of_time(what: str, seconds: float) -> LimitError:
     """The error of what took too long."""
-    return exceeded(f"{what} took longer than the limit of {seconds:g} s", "seconds", f"{4 * seconds:g}")
+    return exceeded(
+        f"{what} took longer than the limit of {seconds:g} s", "seconds", f"{4 * seconds:g}"
+    )
 
 
 def out_of_memory(what: str, limit: int) -> LimitError:
     """The error of what needed too much memory."""
     gib = limit / (1 << 30)
-    return exceeded(f"{what} needed more memory than the limit of {gib:.3g} GiB", "memory", f"{max(math.ceil(2 * gib), 1)}GiB")
+    return exceeded(
+        f"{what} needed more memory than the limit of {gib:.3g} GiB",
+        "memory",
+        f"{max(math.ceil(2 * gib), 1)}GiB",
+    )
 
 
 def check_count(what: str, name: str, count: int, unit: str) -> None:
@@ -138,28 +148,50 @@ def memory_of(pid: int) -> int:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds ``--limit-seconds`` and ``--limit-memory`` to a command."""
     group = parser.add_argument_group("limits of what a file may need")
-    group.add_argument("--limit-seconds", metavar="S", help="to read a model and to ask the devices about it; default: 30")
-    group.add_argument("--limit-memory", metavar="SIZE", help="such as 8GiB; default: half of the machine, at most 1.5 GiB "
-                       "and 32 times the size of the file")
-    group.add_argument("--trust", action="store_true", help="pass all properties of device tables and plans to the runtimes, "
-                       "those too that name files or load code")
+    group.add_argument(
+        "--limit-seconds",
+        metavar="S",
+        help="to read a model and to ask the devices about it; default: 30",
+    )
+    group.add_argument(
+        "--limit-memory",
+        metavar="SIZE",
+        help="such as 8GiB; default: half of the machine, at most 1.5 GiB "
+        "and 32 times the size of the file",
+    )
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="pass all properties of device tables and plans to the runtimes, "
+        "those too that name files or load code",
+    )
 
 
 def add_scheduler_options(parser: argparse.ArgumentParser) -> None:
     """Adds ``--scheduler`` and what its connection needs to a command."""
     group = parser.add_argument_group("devices of other machines")
-    group.add_argument("--scheduler", metavar="tcp://...", help="a Dask scheduler, whose workers offer devices as "
-                       "machine/device (see `worker`); jobs run on its other workers, if it has some")
+    group.add_argument(
+        "--scheduler",
+        metavar="tcp://...",
+        help="a Dask scheduler, whose workers offer devices as "
+        "machine/device (see `worker`); jobs run on its other workers, if it has some",
+    )
     add_tls_options(group)
 
 
 def add_tls_options(parser: argparse._ActionsContainer) -> None:
     """Adds the options of a connection."""
-    parser.add_argument("--tls-ca", metavar="F", help="certificate of the authority that signed all others")
+    parser.add_argument(
+        "--tls-ca", metavar="F", help="certificate of the authority that signed all others"
+    )
     parser.add_argument("--tls-cert", metavar="F", help="certificate of this machine")
     parser.add_argument("--tls-key", metavar="F", help="its key")
-    parser.add_argument("--insecure", action="store_true", help="connect to other machines without TLS: everyone who reaches "
-                        "the ports can run code on all of them")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="connect to other machines without TLS: everyone who reaches "
+        "the ports can run code on all of them",
+    )
 
 
 def size_in_bytes(name: str, text: str) -> int:

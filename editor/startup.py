@@ -7,7 +7,7 @@ scripts switch telemetry off by themselves.
 import os
 import sys
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib would be imported from the current folder
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def prepare() -> None:
@@ -16,9 +16,13 @@ def prepare() -> None:
     if "openvino_telemetry" not in sys.modules:  # then `import openvino` uses its stub
         sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     # While Python looks for the module of `-m`, sys.argv is "-m" and the arguments; the module is in orig_argv.
-    if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.orig_argv[-len(sys.argv)] in ("editor", "-meditor"):
+    if (
+        sys.argv[:1] == ["-m"]
+        and not sys.flags.safe_path
+        and sys.orig_argv[-len(sys.argv)] in ("editor", "-meditor")
+    ):
         folder = sys.path.pop(0)  # the current one, which may be a stranger's
-        if folder == os.path.dirname(_PACKAGE):  # noqa: PTH120
+        if folder == os.path.dirname(_PACKAGE):
             sys.path.append(folder)
 
 
@@ -39,8 +43,12 @@ def installed_folders() -> tuple[str, ...]:
     """
     import site
 
-    chosen = {os.path.abspath(f) for f in os.environ.get("PYTHONPATH", "").split(os.pathsep) if f}  # noqa: PTH100
+    chosen = {os.path.abspath(f) for f in os.environ.get("PYTHONPATH", "").split(os.pathsep) if f}
     chosen.update((*site.getsitepackages(), site.getusersitepackages()))
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    open_to_all = {os.path.abspath(f) for f in (".", os.path.dirname(main) if main else ".")}  # noqa: PTH100, PTH120
-    return tuple(f for f in sys.path if f and (os.path.abspath(f) in chosen or os.path.abspath(f) not in open_to_all))  # noqa: PTH100
+    open_to_all = {os.path.abspath(f) for f in (".", os.path.dirname(main) if main else ".")}
+    return tuple(
+        f
+        for f in sys.path
+        if f and (os.path.abspath(f) in chosen or os.path.abspath(f) not in open_to_all)
+    )

@@ -80,7 +80,9 @@ class _Supervisor:
         ended = os.pidfd_open(self.child)
         while True:
             waiting = POLL_SECONDS if self.watch is not None or self.deadline < math.inf else None
-            ready, _, _ = select.select([woken, ended] + [self.reader] * (self.reader >= 0), [], [], waiting)
+            ready, _, _ = select.select(
+                [woken, ended] + [self.reader] * (self.reader >= 0), [], [], waiting
+            )
             if woken in ready:
                 os.read(woken, 1 << 10)
             if self.reader in ready:
@@ -111,7 +113,11 @@ class _Supervisor:
             if self.watch is not None:
                 self.used[self.watch.section.model] = self.watch.used
             section = json.loads(line)
-            self.watch = None if not section else Watch(self.child, Section(**section), self.used.get(section["model"], 0.0))
+            self.watch = (
+                None
+                if not section
+                else Watch(self.child, Section(**section), self.used.get(section["model"], 0.0))
+            )
 
     def _after(self, status: int) -> int:
         if status >= 0:

@@ -65,7 +65,9 @@ class _Printable:
 
 def protect() -> bool:
     """Makes ``sys.stdout`` and ``sys.stderr`` print control characters as escapes; False where standard output is closed."""
-    while (null := os.open(os.devnull, os.O_RDWR)) <= 2:  # else files that are opened later would get their numbers
+    while (
+        null := os.open(os.devnull, os.O_RDWR)
+    ) <= 2:  # else files that are opened later would get their numbers
         os.set_inheritable(null, True)
     os.close(null)
     was_open = sys.stdout is not None

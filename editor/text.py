@@ -1,13 +1,70 @@
-"""Formats numbers for display, and text for spreadsheets."""
+"""Numbers, sizes and lists as text, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
+_MAX_CHARACTERS = 24
+_MOST_BYTES = 2.0**60
+_NUMBER = r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)\s*"
+_FLAGS = re.IGNORECASE | re.ASCII
+_SIZE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?\s*", _FLAGS)
+_RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)(?:b|bytes?)?(?:/s|ps)?\s*", _FLAGS)
+_BIT_RATE = re.compile(_NUMBER + r"([kmgt]?)(i?)b(?:its?)?(?:/s|ps)?\s*", _FLAGS)
+_OF_BITS = re.compile(r"[KMGT]i?b(?:/s|ps|\s*$)|[kmgt]i?bps|(?i:bit)", re.ASCII)
+"""A small b after a prefix, as bits are written: Gb/s, Mbps; ``gb/s`` in small letters is taken for bytes."""
+_WORK = re.compile(_NUMBER + r"([kmgtp]?)(?:fl)?(?:ops?)?(?:/s)?\s*", _FLAGS)
+_SECONDS = re.compile(_NUMBER + r"(|s|ms|us|µs|μs|ns)\s*", _FLAGS)
+_SECONDS_OF = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_PREFIXES = " kmgtp"
+
+
+def parse_bytes(text: str) -> int | None:
+    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (nobody counts memory in bits) or ``1000``; None where it is no size."""
+    match = _matching(_SIZE, text)
+    size = float(match[1]) * _factor(match[2], match[3]) if match else float("inf")
+    return int(size) if size < _MOST_BYTES else None
+
+
+def parse_bytes_per_second(text: str) -> float | None:
+    """Bytes per second of ``30 GB/s`` or ``3e10``; None where it is no such rate, or 0. ``96 Gb/s``, ``10Gbps`` are bits."""
+    bits = _OF_BITS.search(text)
+    match = _matching(_BIT_RATE if bits else _RATE, text)
+    return (
+        _positive(float(match[1]) * _factor(match[2], match[3]) / (8 if bits else 1))
+        if match
+        else None
+    )
+
+
+def parse_work_per_second(text: str) -> float | None:
+    """Operations per second of ``4 TFLOPS``, ``26 TOPS`` or ``1e13``; None where it is no such rate, or 0."""
+    match = _matching(_WORK, text)
+    return _positive(float(match[1]) * _factor(match[2])) if match else None
+
+
+def parse_seconds(text: str) -> float | None:
+    """Seconds of ``50us``, ``1 ms`` or ``2e-5``; None where it is no time."""
+    match = _matching(_SECONDS, text)
+    seconds = float(match[1]) * _SECONDS_OF[match[2].lower()] if match else float("inf")
+    return seconds if seconds < float("inf") else None
+
+
+def _matching(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return pattern.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
+
+
+def _factor(prefix: str, binary: str = "") -> float:
+    return float((1024 if binary else 1000) ** _PREFIXES.index(prefix.lower() or " "))
+
+
+def _positive(value: float) -> float | None:
+    return value if 0 < value < float("inf") else None
+
 
 def human_bytes(size: int) -> str:
-    """"602.1 kB", "14.56 MB": decimal units, four digits; "?" for an unknown size."""
+    """ "602.1 kB", "14.56 MB": decimal units, four digits; "?" for an unknown size."""
     if size < 0:
         return "?"
     if size < 1000:
@@ -21,7 +78,7 @@ def human_bytes(size: int) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """"12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
+    """ "12.7 ms", "384 µs", "1.84 s", "2,310 s"."""
     for value, unit in ((seconds * 1e6, "µs"), (seconds * 1e3, "ms"), (seconds, "s")):
         if float(f"{value:.3g}") < 1000:  # as it is shown: 0.9996 seconds are 1 s
             return f"{value:.3g} {unit}"
@@ -40,12 +97,12 @@ def as_utf8(text: str) -> str:
 
 def shortened(text: str, length: int) -> str:
     """A text cut to a length, with an ellipsis."""
-    return text if len(text) <= length else text[:length - 1] + "…"
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def shortened_name(text: str, length: int) -> str:
     """A name cut to a length at its beginning: names of one model are paths, which differ at their ends."""
-    return text if len(text) <= length else "…" + text[len(text) - length + 1:]
+    return text if len(text) <= length else "…" + text[len(text) - length + 1 :]
 
 
 def shortened_path(text: str, length: int) -> str:
@@ -54,19 +111,23 @@ def shortened_path(text: str, length: int) -> str:
         return text
     layer = next((part for part in reversed(text.split("/")[:-1]) if re.search(r"\d", part)), "")
     room = length - len(layer) - 1
-    end = text[len(text) - max(room, 1):]
-    return f"{layer}…{end}" if layer and room >= length // 3 and layer not in end else shortened_name(text, length)
+    end = text[len(text) - max(room, 1) :]
+    return (
+        f"{layer}…{end}"
+        if layer and room >= length // 3 and layer not in end
+        else shortened_name(text, length)
+    )
 
 
 def apart(text: str, others: Iterable[str], length: int) -> str:
     """A text cut to a length, at its beginning where another text would look the same. As ``apart`` of `assets/graph.js`."""
-    start = text[:length - 1]
+    start = text[: length - 1]
     alike = any(other != text and other.startswith(start) for other in others)
     return shortened_name(text, length) if alike else shortened(text, length)
 
 
 def counted(number: int, what: str) -> str:
-    """"1 subgraph", "3,000 ops"."""
+    """ "1 subgraph", "3,000 ops"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
@@ -75,7 +136,11 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 def spreadsheet_cell(value: object) -> object:
     """A cell of a CSV file. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value) else value
+    return (
+        f"'{value}"
+        if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value)
+        else value
+    )
 
 
 def from_spreadsheet_cell(cell: str) -> str:

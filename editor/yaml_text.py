@@ -41,13 +41,22 @@ def load_yaml(text: str) -> tuple[yaml.Node | None, Any]:
         return node, loader.construct_document(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise YamlError(str(getattr(error, "problem", None) or "not valid YAML"), mark.line + 1 if mark else None) from error
+        raise YamlError(
+            str(getattr(error, "problem", None) or "not valid YAML"),
+            mark.line + 1 if mark else None,
+        ) from error
     except RecursionError:
         raise YamlError("nested too deeply") from None
-    except (ValueError, OverflowError, TypeError) as error:  # dates and numbers that do not exist, keys that are lists
+    except (
+        ValueError,
+        OverflowError,
+        TypeError,
+    ) as error:  # dates and numbers that do not exist, keys that are lists
         if isinstance(error, YamlError):
             raise
-        raise YamlError("a value cannot be read (a date or number that does not exist, or a key that is a list)") from error
+        raise YamlError(
+            "a value cannot be read (a date or number that does not exist, or a key that is a list)"
+        ) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -61,7 +70,9 @@ def _check_size(root: yaml.Node) -> None:
         known = sizes.get(id(node))
         if known is not None:
             if known < 0:
-                raise YamlError("an alias stands for something that contains it", node.start_mark.line + 1)
+                raise YamlError(
+                    "an alias stands for something that contains it", node.start_mark.line + 1
+                )
             return known
         sizes[id(node)] = -1
         children: list[yaml.Node] = []
@@ -73,7 +84,10 @@ def _check_size(root: yaml.Node) -> None:
             children = [part for pair in node.value for part in pair]
         total = 1 + sum(size_of(child) for child in children)
         if total > MAX_NODES:
-            raise YamlError(f"more than {MAX_NODES:,} values when its aliases are replaced", node.start_mark.line + 1)
+            raise YamlError(
+                f"more than {MAX_NODES:,} values when its aliases are replaced",
+                node.start_mark.line + 1,
+            )
         sizes[id(node)] = total
         return total
 

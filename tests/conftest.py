@@ -20,13 +20,17 @@ import editor
 from editor.files import cache_folder
 from editor.graph.graph import Graph
 
-settings.register_profile("suite", deadline=None)  # machines are busy at times; no test is about time
+settings.register_profile(
+    "suite", deadline=None
+)  # machines are busy at times; no test is about time
 settings.load_profile("suite")
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 ODDITIES = Path(__file__).parent / "data" / "oddities"
-MANIFEST: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "manifest.json").read_text())
+MANIFEST: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "data" / "manifest.json").read_text()
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -60,24 +64,40 @@ SWIFTSHADER = Path("/usr/lib/chromium")
 @pytest.fixture(scope="session")
 def software_gpu() -> None:
     """A GPU for the WebGPU execution provider, in this process and in those that it starts."""
-    pytest.importorskip("onnxruntime_ep_webgpu", reason="the package onnxruntime-ep-webgpu is not installed")
+    pytest.importorskip(
+        "onnxruntime_ep_webgpu", reason="the package onnxruntime-ep-webgpu is not installed"
+    )
     if not (SWIFTSHADER / "vk_swiftshader_icd.json").exists():
         pytest.skip("there is no SwiftShader of Debian's Chromium")
     import ctypes
 
-    ctypes.CDLL(str(SWIFTSHADER / "libvulkan.so.1"))  # of this process, which LD_LIBRARY_PATH would reach too late
-    os.environ.update(VK_DRIVER_FILES=str(SWIFTSHADER / "vk_swiftshader_icd.json"), LD_LIBRARY_PATH=str(SWIFTSHADER),
-                      ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER="1")
+    ctypes.CDLL(
+        str(SWIFTSHADER / "libvulkan.so.1")
+    )  # of this process, which LD_LIBRARY_PATH would reach too late
+    os.environ.update(
+        VK_DRIVER_FILES=str(SWIFTSHADER / "vk_swiftshader_icd.json"),
+        LD_LIBRARY_PATH=str(SWIFTSHADER),
+        ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER="1",
+    )
 
 
-REAL = [{"name": "ort", "backendName": "CPU"}, {"name": "ov", "backendName": "openvino"},
-        {"name": "ref", "backendName": "Interpreter"}]
+REAL = [
+    {"name": "ort", "backendName": "CPU"},
+    {"name": "ov", "backendName": "openvino"},
+    {"name": "ref", "backendName": "Interpreter"},
+]
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The editor on the command line."""
-    return subprocess.run([sys.executable, "-m", "editor", *arguments], capture_output=True, text=True, check=False,
-                          cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return subprocess.run(
+        [sys.executable, "-m", "editor", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
@@ -97,6 +117,7 @@ def make_inputs(spec: dict[str, Any], seed: int = 0) -> dict[str, Any]:
         if s["kind"] == "normal":
             return rng.standard_normal(s["shape"]).astype(dtype)
         return rng.uniform(s["low"], s["high"], s["shape"]).astype(dtype)
+
     return {name: one(s) for name, s in spec.items()}
 
 
@@ -112,17 +133,34 @@ def write_layers(path: Path, towers: Sequence[str] = ("model",)) -> Path:
             for branch in ("left", "right"):
                 last = before
                 for step in range(12):
-                    nodes.append(helper.make_node("Neg", [last], [f"{scope}{branch}/{step}"], f"{scope}{branch}/Neg_{step}"))
+                    nodes.append(
+                        helper.make_node(
+                            "Neg",
+                            [last],
+                            [f"{scope}{branch}/{step}"],
+                            f"{scope}{branch}/Neg_{step}",
+                        )
+                    )
                     last = f"{scope}{branch}/{step}"
-            nodes.append(helper.make_node("Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"))
+            nodes.append(
+                helper.make_node(
+                    "Add", [f"{scope}left/11", f"{scope}right/11"], [scope + "out"], scope + "Add"
+                )
+            )
             before = scope + "out"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes, "net", [value("x", TensorProto.FLOAT, [4])], [value(before, TensorProto.FLOAT, [4])]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
-def write_dag(path: Path, predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None) -> Path:
+def write_dag(
+    path: Path, predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None
+) -> Path:
     """A model whose op i reads the outputs of ``predecessors[i]``, or the graph input when there are none.
 
     Ops that nothing reads make the graph outputs. Tensors are float32 of shape [4].
@@ -132,18 +170,29 @@ def write_dag(path: Path, predecessors: Sequence[Sequence[int]], op_types: Seque
         inputs = [f"t{p}" for p in before] or ["x"]
         kind = op_types[i] if op_types else ("Sum" if len(inputs) > 1 else "Neg")
         nodes.append(helper.make_node(kind, inputs, [f"t{i}"], f"n{i}"))
-    outputs = [helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [4])
-               for i in range(len(predecessors)) if i not in read]
-    graph = helper.make_graph(nodes, "dag", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], outputs)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    outputs = [
+        helper.make_tensor_value_info(f"t{i}", TensorProto.FLOAT, [4])
+        for i in range(len(predecessors))
+        if i not in read
+    ]
+    graph = helper.make_graph(
+        nodes, "dag", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], outputs
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 @pytest.fixture
 def dag(tmp_path: Path) -> Callable[..., Graph]:
     """Builds and loads a model from lists of predecessors."""
-    def build(predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None) -> Graph:
+
+    def build(
+        predecessors: Sequence[Sequence[int]], op_types: Sequence[str] | None = None
+    ) -> Graph:
         return editor.load_model(write_dag(tmp_path / "dag.onnx", predecessors, op_types))
+
     return build
 
 
@@ -156,7 +205,9 @@ def mobilenet() -> Graph:
 @pytest.fixture(scope="session")
 def whisper() -> Graph:
     """A real network with dynamic sizes, bound."""
-    return editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    return editor.load_model(
+        EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -165,6 +216,12 @@ def reference_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import gen_reference
 
     folder = tmp_path_factory.mktemp("reference")
-    gen_reference.save(gen_reference.mobilenetv2("zeros", tail="flatten"), str(folder / "mobilenetv2-7.onnx"), "zeros")
-    gen_reference.save(gen_reference.fcn("zeros", resize="Upsample"), str(folder / "fcn.onnx"), "zeros")
+    gen_reference.save(
+        gen_reference.mobilenetv2("zeros", tail="flatten"),
+        str(folder / "mobilenetv2-7.onnx"),
+        "zeros",
+    )
+    gen_reference.save(
+        gen_reference.fcn("zeros", resize="Upsample"), str(folder / "fcn.onnx"), "zeros"
+    )
     return folder

@@ -50,7 +50,10 @@ def bounded(path: Path, seconds: float) -> Iterator[None]:
 
     def look() -> None:
         while not stop.wait(0.05):
-            peak[0] = max(peak[0], *(limits.memory_of(child.pid) for child in (me, *me.children(recursive=True))))
+            peak[0] = max(
+                peak[0],
+                *(limits.memory_of(child.pid) for child in (me, *me.children(recursive=True))),
+            )
 
     before = limits.memory_of(me.pid)
     watcher = threading.Thread(target=look)
@@ -72,14 +75,31 @@ def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Pat
     """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
     with bounded(path, SECONDS + 30):
-        done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:OpenVINO,CPU",
-                               "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "editor",
+                "partition",
+                str(path),
+                "--devices",
+                "HETERO:OpenVINO,CPU",
+                "--out",
+                str(tmp_path),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
     assert done.returncode == 0 or done.stderr.startswith("error: "), done.stderr
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_bomb_ends_with_an_error_in_python_and_the_next_model_opens(name: str, tmp_path: Path) -> None:
+def test_a_bomb_ends_with_an_error_in_python_and_the_next_model_opens(
+    name: str, tmp_path: Path
+) -> None:
     path = write_bomb(name, tmp_path)
     with bounded(path, SECONDS + 30):
         try:
@@ -91,37 +111,90 @@ def test_a_bomb_ends_with_an_error_in_python_and_the_next_model_opens(name: str,
     assert time.monotonic() - begin < 10
 
 
-def test_the_message_says_which_limit_and_how_to_raise_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_says_which_limit_and_how_to_raise_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "20")
-    with pytest.raises(editor.LimitError, match=r"repeat\.onnx needed more memory than the limit of 1\.5 GiB.*"
-                                                r"--limit-memory 4GiB.*HETERO_LIMIT_MEMORY=4GiB"):
+    with pytest.raises(
+        editor.LimitError,
+        match=r"repeat\.onnx needed more memory than the limit of 1\.5 GiB.*"
+        r"--limit-memory 4GiB.*HETERO_LIMIT_MEMORY=4GiB",
+    ):
         editor.load_model(write_bomb("repeat", tmp_path))
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "0.5")
-    with pytest.raises(editor.LimitError, match=r"took longer than the limit of 0\.5 s.*HETERO_LIMIT_SECONDS=2"):
+    with pytest.raises(
+        editor.LimitError, match=r"took longer than the limit of 0\.5 s.*HETERO_LIMIT_SECONDS=2"
+    ):
         editor.load_model(write_bomb("repeat", tmp_path))
 
 
-@pytest.mark.parametrize(("variable", "text"), [("SECONDS", "soon"), ("SECONDS", "0"), ("MEMORY", "-1"), ("OPS", "1e9"),
-                                                ("SECONDS", "nan"), ("MEMORY", "9" * 50), ("RANK", "²")])
-def test_a_limit_that_is_no_number_is_an_error(variable: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("SECONDS", "soon"),
+        ("SECONDS", "0"),
+        ("MEMORY", "-1"),
+        ("OPS", "1e9"),
+        ("SECONDS", "nan"),
+        ("MEMORY", "9" * 50),
+        ("RANK", "²"),
+    ],
+)
+def test_a_limit_that_is_no_number_is_an_error(
+    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"HETERO_LIMIT_{variable}", text)
-    option = f"--limit-{variable.lower()} or " if variable in ("SECONDS", "MEMORY") else ""  # the others have none
-    with pytest.raises(editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is no .* above 0"):
+    option = (
+        f"--limit-{variable.lower()} or " if variable in ("SECONDS", "MEMORY") else ""
+    )  # the others have none
+    with pytest.raises(
+        editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is no .* above 0"
+    ):
         limits.current()
 
 
 def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
     path = write_bomb("repeat", tmp_path)
-    done = subprocess.run([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
-                           str(tmp_path), "--limit-memory", "300MB"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "editor",
+            "partition",
+            str(path),
+            "--devices",
+            "HETERO:CPU",
+            "--out",
+            str(tmp_path),
+            "--limit-memory",
+            "300MB",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1 and "the limit of 0.279 GiB" in done.stderr
 
 
 def test_nothing_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
     """Whoever kills the process that watches kills the one that works."""
     path = write_bomb("repeat", tmp_path)
-    command = subprocess.Popen([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
-                                str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    command = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "editor",
+            "partition",
+            str(path),
+            "--devices",
+            "HETERO:CPU",
+            "--out",
+            str(tmp_path),
+        ],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
     while not (children := psutil.Process(command.pid).children()):
         time.sleep(0.01)
     time.sleep(0.5)
@@ -133,9 +206,25 @@ def test_nothing_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_command_in_native_code(tmp_path: Path) -> None:
     path = write_bomb("repeat", tmp_path)
-    command = subprocess.Popen([sys.executable, "-m", "editor", "partition", str(path), "--devices", "HETERO:CPU", "--out",
-                                str(tmp_path), "--limit-memory", "8GB"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)
+    command = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "editor",
+            "partition",
+            str(path),
+            "--devices",
+            "HETERO:CPU",
+            "--out",
+            str(tmp_path),
+            "--limit-memory",
+            "8GB",
+        ],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     time.sleep(1.5)
     os.killpg(command.pid, signal.SIGINT)
     _, said = command.communicate(timeout=10)
@@ -143,8 +232,13 @@ def test_ctrl_c_ends_a_command_in_native_code(tmp_path: Path) -> None:
 
 
 def test_a_crash_while_a_model_is_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(editor.EditorError, match=r"reading .*x\.onnx: the process that did it crashed \(signal SIGSEGV\)"):
-        killable.run_limited("reading", tmp_path / "x.onnx", False, signal.raise_signal, signal.SIGSEGV)
+    with pytest.raises(
+        editor.EditorError,
+        match=r"reading .*x\.onnx: the process that did it crashed \(signal SIGSEGV\)",
+    ):
+        killable.run_limited(
+            "reading", tmp_path / "x.onnx", False, signal.raise_signal, signal.SIGSEGV
+        )
     assert killable.run_limited("reading", tmp_path / "x.onnx", False, os.getpid) != os.getpid()
 
 
@@ -156,7 +250,9 @@ def jobs() -> Iterator[JobService]:
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_bomb_ends_with_an_error_in_the_page_and_the_next_model_opens(name: str, jobs: JobService, tmp_path: Path) -> None:
+def test_a_bomb_ends_with_an_error_in_the_page_and_the_next_model_opens(
+    name: str, jobs: JobService, tmp_path: Path
+) -> None:
     state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
     path = write_bomb(name, tmp_path)
     jobs.start()
@@ -172,13 +268,18 @@ def test_a_bomb_ends_with_an_error_in_the_page_and_the_next_model_opens(name: st
 
 
 @pytest.mark.parametrize("name", NATIVE)
-def test_after_a_cancelled_opening_in_native_code_the_next_model_opens(name: str, jobs: JobService, tmp_path: Path,
-                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_cancelled_opening_in_native_code_the_next_model_opens(
+    name: str, jobs: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Native code keeps the lock of the worker's interpreter, which then answers nobody."""
-    monkeypatch.setenv("HETERO_LIMIT_MEMORY", "4GiB")  # else a quick machine reaches it before it is cancelled
+    monkeypatch.setenv(
+        "HETERO_LIMIT_MEMORY", "4GiB"
+    )  # else a quick machine reaches it before it is cancelled
     state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
     with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(state.open, OpenRequest(str(write_bomb(name, tmp_path)), "HETERO:CPU"))
+        opening = pool.submit(
+            state.open, OpenRequest(str(write_bomb(name, tmp_path)), "HETERO:CPU")
+        )
         time.sleep(1.5)
         state.cancel_opening()
         begin = time.monotonic()

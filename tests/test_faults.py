@@ -26,7 +26,7 @@ import editor
 from editor.execution.jobs.service import Channel, JobService
 from editor.files import json_text
 from editor.graph.graph import Graph
-from editor.placement.hints import hints
+from editor.placement.fallbacks import hints
 from editor.placement.regions import EXPANSIONS, expand_selection
 from editor.workspace.document import Document
 from editor.workspace.history import StaleDocumentError
@@ -35,8 +35,14 @@ TWO = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
 def run(*arguments: object, expected: int = 1) -> str:
-    done = subprocess.run([sys.executable, "-m", "editor", *map(str, arguments)], cwd=ROOT, text=True, check=False,
-                          capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "editor", *map(str, arguments)],
+        cwd=ROOT,
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=120,
+    )
     assert done.returncode == expected, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -66,14 +72,20 @@ def two_documents(tmp_path: Path) -> list[Document]:
     return documents_of_one_record(str(tmp_path / "workspace"), tmp_path, TWO, 12)
 
 
-def test_two_documents_of_one_record_do_not_overwrite_each_other(two_documents: list[Document]) -> None:
+def test_two_documents_of_one_record_do_not_overwrite_each_other(
+    two_documents: list[Document],
+) -> None:
     one, other = two_documents
     for op in range(10):
         (one, other)[op % 2].paint([op], 1)
     assert len(one.store.steps(one.id)) == 11
     other.refresh()
     one.refresh()
-    assert set(one.placement.settings.pins) == set(other.placement.settings.pins) == {f"t{i}" for i in range(10)}
+    assert (
+        set(one.placement.settings.pins)
+        == set(other.placement.settings.pins)
+        == {f"t{i}" for i in range(10)}
+    )
     assert one.version == other.version == 10
     one.undo()
     other.paint([11], 1)
@@ -87,7 +99,9 @@ def test_documents_painted_at_the_same_time_lose_no_stroke(two_documents: list[D
         assert len(document.placement.settings.pins) == 12
 
 
-def test_a_change_made_from_an_old_state_is_refused_by_the_store(two_documents: list[Document]) -> None:
+def test_a_change_made_from_an_old_state_is_refused_by_the_store(
+    two_documents: list[Document],
+) -> None:
     one, other = two_documents
     old = other.version
     one.paint([0], 1)
@@ -119,7 +133,9 @@ def test_rules_can_be_imported_as_a_module() -> None:
 
 def test_a_dimension_of_minus_one_can_be_bound(tmp_path: Path) -> None:
     info = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [info("x", 1, [1, 4])], [info("y", 1, None)])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", [info("x", 1, [1, 4])], [info("y", 1, None)]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
     onnx.save(model, tmp_path / "m.onnx")
@@ -148,13 +164,17 @@ def external_model(path: Path) -> Path:
     ends = [info(name, TensorProto.FLOAT, [512]) for name in "xy"]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    convert_model_to_external_data(model, location="weights.data", size_threshold=0, convert_attribute=False)
+    convert_model_to_external_data(
+        model, location="weights.data", size_threshold=0, convert_attribute=False
+    )
     onnx.save(model, path)
     return path
 
 
 @pytest.mark.parametrize("data_is_linked", [True, False])
-def test_a_linked_model_with_its_data_beside_the_link_runs(data_is_linked: bool, tmp_path: Path) -> None:
+def test_a_linked_model_with_its_data_beside_the_link_runs(
+    data_is_linked: bool, tmp_path: Path
+) -> None:
     """The layout of model caches: links to files of other names in one folder."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "abc"
     blobs.mkdir()
@@ -172,7 +192,9 @@ def test_a_linked_model_with_its_data_beside_the_link_runs(data_is_linked: bool,
         plan = editor.partition(graph, devices, pins={"y": "B"} if devices is TWO else {})
         assert (plan.run({"x": x})["y"] == expected).all(), devices
         saved = editor.load_plan(plan.save(tmp_path / "plan.json"))
-        assert (saved.run({"x": x})["y"] == expected).all(), "a saved plan finds model and data again"
+        assert (saved.run({"x": x})["y"] == expected).all(), (
+            "a saved plan finds model and data again"
+        )
 
 
 def test_data_outside_the_folders_of_a_linked_model_is_refused(tmp_path: Path) -> None:
@@ -204,11 +226,18 @@ def test_damaged_files_are_messages_on_the_command_line(plan_file: Path, tmp_pat
     damaged.write_text(json.dumps({**document, "affinities": []}))
     assert "damaged plan" in run("why", damaged, "t0")
 
-    (tmp_path / "net_session.json").write_text(json.dumps({"format": "hetero-editor/onnxruntime", "nodes": {"n0": ["x"]},
-                                                           "devices": {"d": {}}}))
-    assert "none of its 1 entries" in run("import", plan_file, tmp_path / "net_session.json", "--out", tmp_path / "o.json")
+    (tmp_path / "net_session.json").write_text(
+        json.dumps(
+            {"format": "hetero-editor/onnxruntime", "nodes": {"n0": ["x"]}, "devices": {"d": {}}}
+        )
+    )
+    assert "none of its 1 entries" in run(
+        "import", plan_file, tmp_path / "net_session.json", "--out", tmp_path / "o.json"
+    )
     (tmp_path / "model.json").write_text(json.dumps({"format": "hetero-editor/plan", "model": "x"}))
-    assert "mapping of ops to devices" in run("import", plan_file, tmp_path / "model.json", "--out", tmp_path / "o.json")
+    assert "mapping of ops to devices" in run(
+        "import", plan_file, tmp_path / "model.json", "--out", tmp_path / "o.json"
+    )
 
 
 def test_a_list_of_names_is_no_device_table() -> None:
@@ -218,16 +247,21 @@ def test_a_list_of_names_is_no_device_table() -> None:
 
 def test_a_misspelt_policy_option_is_named(dag: Callable[..., Graph]) -> None:
     with pytest.raises(editor.EditorError, match="'objectiv'; did you mean 'objective'"):
-        editor.partition(dag([[], [0]]), TWO, policy="optimal", policy_options={"objectiv": "latency"})
+        editor.partition(
+            dag([[], [0]]), TWO, policy="optimal", policy_options={"objectiv": "latency"}
+        )
 
 
 def test_infinite_differences_become_null_in_json() -> None:
     text = json_text({"difference": {"max_absolute": float("inf"), "outputs": [float("nan"), 1.0]}})
     assert json.loads(text, parse_constant=pytest.fail) == {
-        "difference": {"max_absolute": None, "outputs": [None, 1.0]}}
+        "difference": {"max_absolute": None, "outputs": [None, 1.0]}
+    }
 
 
-def test_an_unknown_option_of_an_export_lists_the_others_readably(plan_file: Path, tmp_path: Path) -> None:
+def test_an_unknown_option_of_an_export_lists_the_others_readably(
+    plan_file: Path, tmp_path: Path
+) -> None:
     said = run("export", plan_file, "--to", "dot", "--option", "color=x", "--out", tmp_path)
     assert "choose one of: colour_by, dag" in said
 
@@ -242,11 +276,18 @@ def test_functions_that_expand_without_end_are_refused_at_once(tmp_path: Path) -
     info = helper.make_tensor_value_info
     call = helper.make_node("F49", ["x"], ["y"], domain="local")
     graph = helper.make_graph([call], "g", [info("x", 1, [4])], [info("y", 1, [4])])
-    onnx.save(helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=9), tmp_path / "bomb.onnx")
-    assert "functions call each other" in run("partition", tmp_path / "bomb.onnx", "--devices", "HETERO:CPU", "--out", tmp_path)
+    onnx.save(
+        helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=9),
+        tmp_path / "bomb.onnx",
+    )
+    assert "functions call each other" in run(
+        "partition", tmp_path / "bomb.onnx", "--devices", "HETERO:CPU", "--out", tmp_path
+    )
 
 
-def test_an_import_reads_the_plan_that_it_changes(tmp_path: Path, two_documents: list[Document]) -> None:
+def test_an_import_reads_the_plan_that_it_changes(
+    tmp_path: Path, two_documents: list[Document]
+) -> None:
     """A stroke of another document, made while the import is read, is kept."""
     one, other = two_documents
     (tmp_path / "a.csv").write_text("op,device\nt1,B\n")

@@ -25,7 +25,9 @@ MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     write_dag(tmp_path / "m.onnx", [[], [0], [1]])
-    return editor.partition(editor.load_model(tmp_path / "m.onnx"), "HETERO:CPU").save(tmp_path / "plan.json")
+    return editor.partition(editor.load_model(tmp_path / "m.onnx"), "HETERO:CPU").save(
+        tmp_path / "plan.json"
+    )
 
 
 def special(folder: Path) -> dict[str, Path]:
@@ -47,7 +49,10 @@ def special(folder: Path) -> dict[str, Path]:
 
 
 def kinds(paths: dict[str, Path]) -> dict[str, tuple[int, int]]:
-    return {name: (path.lstat().st_ino, stat.S_IFMT(path.lstat().st_mode)) for name, path in paths.items()}
+    return {
+        name: (path.lstat().st_ino, stat.S_IFMT(path.lstat().st_mode))
+        for name, path in paths.items()
+    }
 
 
 def options(plan: Path, folder: Path) -> dict[str, list[str]]:
@@ -62,7 +67,9 @@ def options(plan: Path, folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("option", ["bench --json", "run --outputs", "import --out"])
-def test_what_is_not_a_regular_file_is_written_to_in_place_or_refused(option: str, plan: Path, tmp_path: Path) -> None:
+def test_what_is_not_a_regular_file_is_written_to_in_place_or_refused(
+    option: str, plan: Path, tmp_path: Path
+) -> None:
     paths = special(tmp_path / "special")
     before = kinds(paths)
     for name, path in paths.items():
@@ -86,6 +93,7 @@ def test_a_pipe_with_a_reader_gets_the_text(tmp_path: Path) -> None:
         with os.fdopen(handle, "rb") as file:
             done.wait()
             got.append(file.read())
+
     done = threading.Event()
     thread = threading.Thread(target=read)
     thread.start()
@@ -98,7 +106,9 @@ def test_a_pipe_with_a_reader_gets_the_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 @pytest.mark.parametrize("redirected", [True, False])
-def test_standard_output_may_be_named_as_a_file(target: str, redirected: bool, plan: Path, tmp_path: Path) -> None:
+def test_standard_output_may_be_named_as_a_file(
+    target: str, redirected: bool, plan: Path, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "editor", "import", str(plan), str(plan), "--out", target]
     before = os.stat("/dev/stdout", follow_symlinks=False)
     if redirected:
@@ -106,17 +116,25 @@ def test_standard_output_may_be_named_as_a_file(target: str, redirected: bool, p
             subprocess.run(command, stdout=file, check=True, cwd=ROOT)
         printed = (tmp_path / "printed").read_text()
     else:
-        printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
     assert '"format": "hetero-editor/plan"' in printed
     assert os.stat("/dev/stdout", follow_symlinks=False).st_ino == before.st_ino
 
 
-@pytest.mark.parametrize("form", ["openvino", "onnxruntime", "onnx", "split", "tvm", "glow", "dot", "csv", "json", "markdown"])
+@pytest.mark.parametrize(
+    "form",
+    ["openvino", "onnxruntime", "onnx", "split", "tvm", "glow", "dot", "csv", "json", "markdown"],
+)
 def test_an_export_replaces_no_device_folder_or_pipe(form: str, plan: Path, tmp_path: Path) -> None:
     """Each file that an export writes, where something else is already."""
     document = editor.load_plan(plan)
     try:
-        names = [path.relative_to(tmp_path / "first") for path in document.export(form, tmp_path / "first")]
+        names = [
+            path.relative_to(tmp_path / "first")
+            for path in document.export(form, tmp_path / "first")
+        ]
     except EditorError as error:
         pytest.skip(str(error))
     for i, name in enumerate(names):
@@ -145,7 +163,11 @@ def test_a_folder_that_cannot_be_written_to_is_said(plan: Path, tmp_path: Path) 
     for command in options(plan, tmp_path).values():
         if command[0] in ("bench", "import", "run"):
             done = run(*(part.replace("{}", str(tmp_path / "file" / "x")) for part in command))
-            assert done.returncode == 1 and "cannot be written" in done.stderr and "Traceback" not in done.stderr
+            assert (
+                done.returncode == 1
+                and "cannot be written" in done.stderr
+                and "Traceback" not in done.stderr
+            )
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
@@ -156,20 +178,26 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
-def test_files_have_the_mode_that_the_person_chose_whatever_other_threads_do(tmp_path: Path) -> None:
+def test_files_have_the_mode_that_the_person_chose_whatever_other_threads_do(
+    tmp_path: Path,
+) -> None:
     """The umask is of the whole process: reading it by setting it gave files of other threads the wrong mode."""
-    code = ("import os, threading; os.umask(0o077); from pathlib import Path; from editor.files import write_atomic\n"
-            f"folder = Path({str(tmp_path)!r})\n"
-            "def write(n):\n    for i in range(300): write_atomic(folder / f'{n}-{i}', 'x')\n"
-            "threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]\n"
-            "[t.start() for t in threads]\n"
-            "for i in range(2000): os.close(os.open(folder / f'other-{i}', os.O_CREAT | os.O_WRONLY, 0o666))\n"
-            "[t.join() for t in threads]")
+    code = (
+        "import os, threading; os.umask(0o077); from pathlib import Path; from editor.files import write_atomic\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "def write(n):\n    for i in range(300): write_atomic(folder / f'{n}-{i}', 'x')\n"
+        "threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]\n"
+        "[t.start() for t in threads]\n"
+        "for i in range(2000): os.close(os.open(folder / f'other-{i}', os.O_CREAT | os.O_WRONLY, 0o666))\n"
+        "[t.join() for t in threads]"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-@given(st.lists(st.sampled_from(["..", ".", "a", "b", "", "/"]), min_size=1, max_size=5).map("/".join))
+@given(
+    st.lists(st.sampled_from(["..", ".", "a", "b", "", "/"]), min_size=1, max_size=5).map("/".join)
+)
 def test_a_name_inside_a_folder_never_leads_out(name: str) -> None:
     folder = Path("/tmp/some-folder")
     try:

@@ -44,10 +44,18 @@ def start(plan: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     commands: list[subprocess.Popen[str]] = []
 
     def started(*arguments: object) -> subprocess.Popen[str]:
-        commands.append(subprocess.Popen([sys.executable, "-m", "editor", *map(str, arguments)], cwd=plan.parent, text=True,
-                                         stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-                                         start_new_session=True))
+        commands.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "editor", *map(str, arguments)],
+                cwd=plan.parent,
+                text=True,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                start_new_session=True,
+            )
+        )
         return commands[-1]
+
     yield started
     for command in commands:
         command.kill()
@@ -65,13 +73,18 @@ def computes(command: subprocess.Popen[str]) -> bool:
     """Whether a process of the command has used a core for a while after ONNX Runtime was loaded."""
     for process in psutil.Process(command.pid).children(recursive=True):
         with contextlib.suppress(OSError, psutil.NoSuchProcess):  # it ended meanwhile
-            if "onnxruntime" in Path(f"/proc/{process.pid}/maps").read_text() and process.cpu_times().user > 6:
+            if (
+                "onnxruntime" in Path(f"/proc/{process.pid}/maps").read_text()
+                and process.cpu_times().user > 6
+            ):
                 return True
     return False
 
 
 @pytest.mark.parametrize("presses", [1, 3])
-def test_ctrl_c_ends_a_run_in_a_native_loop(plan: Path, start: Callable[..., subprocess.Popen[str]], presses: int) -> None:
+def test_ctrl_c_ends_a_run_in_a_native_loop(
+    plan: Path, start: Callable[..., subprocess.Popen[str]], presses: int
+) -> None:
     command = start("run", plan)
     until(lambda: computes(command))
     (child,) = psutil.Process(command.pid).children()
@@ -82,12 +95,18 @@ def test_ctrl_c_ends_a_run_in_a_native_loop(plan: Path, start: Callable[..., sub
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_command_that_python_ends_is_not_killed(plan: Path, start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_command_that_python_ends_is_not_killed(
+    plan: Path, start: Callable[..., subprocess.Popen[str]]
+) -> None:
     command = start("bench", plan, "--seconds", "1000")
     until(lambda: computes(command))
     children = psutil.Process(command.pid).children(recursive=True)
     os.killpg(command.pid, signal.SIGINT)
     _, said = command.communicate(timeout=60)
-    assert command.returncode == 130 and said.strip().endswith("interrupted") and "Traceback" not in said
+    assert (
+        command.returncode == 130
+        and said.strip().endswith("interrupted")
+        and "Traceback" not in said
+    )
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive

@@ -24,7 +24,7 @@ from editor.devices.table import parse_devices
 from editor.execution.inputs import read_inputs
 from editor.execution.jobs.service import JobService
 from editor.imports.affinity_files import read_affinities
-from editor.placement import patterns
+from editor.placement import rules as patterns
 from editor.placement.rules import load_rules, parse_rules, parse_rules_text
 from editor.web.launch import main as launch
 from editor.workspace.history import Store
@@ -61,11 +61,23 @@ def test_aliases_that_stand_for_little_are_read() -> None:
     assert node is not None and data["other"] == {"memory": "1GiB"}
 
 
-@pytest.mark.parametrize("text", [
-    "- name: 2020-13-45", f"- name: {'9' * 5000}", "- name: CPU\n  deviceID: \"²\"", f"- name: CPU\n  memory: {'9' * 400}",
-    "- name: CPU\n  backendName: [1]", f"- name: CPU\n  parameters: \"{'[' * 3000}\"", "- &a [*a]", "- name: CPU\n  link: 5",
-    "- name: CPU\n  ? [a, b]\n  : c", "- name: CPU\n  properties: 2020-13-45", "- name: \x00", "[" * 5000,
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- name: 2020-13-45",
+        f"- name: {'9' * 5000}",
+        '- name: CPU\n  deviceID: "²"',
+        f"- name: CPU\n  memory: {'9' * 400}",
+        "- name: CPU\n  backendName: [1]",
+        f'- name: CPU\n  parameters: "{"[" * 3000}"',
+        "- &a [*a]",
+        "- name: CPU\n  link: 5",
+        "- name: CPU\n  ? [a, b]\n  : c",
+        "- name: CPU\n  properties: 2020-13-45",
+        "- name: \x00",
+        "[" * 5000,
+    ],
+)
 def test_odd_tables_are_messages(text: str) -> None:
     with pytest.raises(editor.DeviceTableError):
         parse_devices(text, "table")
@@ -105,14 +117,20 @@ def test_a_workspace_that_cannot_be_is_a_message(name: str, tmp_path: Path) -> N
 
 def names(path: Path, count: int = 300) -> editor.Graph:
     """A model whose ops have long names that nearly match hostile patterns."""
-    nodes = [helper.make_node("Neg", [f"t{i}"], [f"t{i + 1}"], "x" * 60 + str(i)) for i in range(count)]
+    nodes = [
+        helper.make_node("Neg", [f"t{i}"], [f"t{i + 1}"], "x" * 60 + str(i)) for i in range(count)
+    ]
     ends = [helper.make_tensor_value_info(name, 1, [4]) for name in ("t0", f"t{count}")]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return editor.load_model(path)
 
 
-@pytest.mark.parametrize("pattern", ["(.*)*(.*)*(.*)*(.*)*x!", "(a|a)*b", "(x+x+)+y", ".*x.{300}!", "([a-z]?){300}!"])
+@pytest.mark.parametrize(
+    "pattern", ["(.*)*(.*)*(.*)*(.*)*x!", "(a|a)*b", "(x+x+)+y", ".*x.{300}!", "([a-z]?){300}!"]
+)
 def test_regular_expressions_take_a_second_for_all_names(pattern: str, tmp_path: Path) -> None:
     graph = names(tmp_path / "m.onnx")
     begin = time.monotonic()
@@ -126,20 +144,46 @@ def test_regular_expressions_take_a_second_for_all_names(pattern: str, tmp_path:
 def test_globs_have_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "MATCH_SECONDS", 0.0)
     with pytest.raises(editor.PinError, match=r"more than 0 s.*\*x\*"):
-        editor.partition(names(tmp_path / "m.onnx"), "HETERO:GPU", rules=[{"name": "*x*", "to": "GPU"}])
+        editor.partition(
+            names(tmp_path / "m.onnx"), "HETERO:GPU", rules=[{"name": "*x*", "to": "GPU"}]
+        )
 
 
-@pytest.mark.parametrize("pattern", ["a{99999999999999}", "(" * 3000, "[" * 3000, "((a{999}){999}){999}", "(?=a)", "(a)\\1",
-                                     "a" * 5000, "\ud800", "*", "(?P<n"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a{99999999999999}",
+        "(" * 3000,
+        "[" * 3000,
+        "((a{999}){999}){999}",
+        "(?=a)",
+        "(a)\\1",
+        "a" * 5000,
+        "\ud800",
+        "*",
+        "(?P<n",
+    ],
+)
 def test_expressions_that_cannot_be_are_messages(pattern: str) -> None:
     with pytest.raises(editor.PinError, match=r"rules, rule 1: "):
         parse_rules([{"regex": pattern, "to": "GPU"}])
 
 
-@pytest.mark.parametrize("data", [
-    {"nodeToPartition": {"a": 0}, "backendNames": 5}, {"nodeToPartition": [1]}, {"nodeToPartition": {"a": "b"}}, 5, [5], [[]],
-    [{"nth": "9" * 5000, "to": "GPU"}], [{"to": {}}], [{1: 2}], {"nodeToPartition": {"x" * 9000: 0}, "backendNames": ["CPU"]},
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"nodeToPartition": {"a": 0}, "backendNames": 5},
+        {"nodeToPartition": [1]},
+        {"nodeToPartition": {"a": "b"}},
+        5,
+        [5],
+        [[]],
+        [{"nth": "9" * 5000, "to": "GPU"}],
+        [{"to": {}}],
+        [{1: 2}],
+        {"nodeToPartition": {"x" * 9000: 0}, "backendNames": ["CPU"]},
+    ],
+)
 def test_odd_rules_are_messages(data: object) -> None:
     with pytest.raises(editor.PinError):
         parse_rules(data)
@@ -147,7 +191,12 @@ def test_odd_rules_are_messages(data: object) -> None:
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/", "a\0b", "x" * 5000, "/nowhere"])
 def test_only_regular_files_are_read(path: str) -> None:
-    for read in (editor.load_model, editor.load_plan, load_rules, lambda p: read_affinities(Path(p + ".csv"))):
+    for read in (
+        editor.load_model,
+        editor.load_plan,
+        load_rules,
+        lambda p: read_affinities(Path(p + ".csv")),
+    ):
         with pytest.raises(editor.EditorError) as error:
             read(path)
         assert len(str(error.value)) < 500
@@ -160,13 +209,29 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return editor.partition(graph, [{"name": "A", "backendName": "CPU"}]).save(folder / "plan.json")
 
 
-@pytest.mark.parametrize("change", [
-    {"version": "@" + "9" * 5000}, {"model": {"path": "net.onnx", "define": {"n": "@1e999"}}}, {"affinities": []},
-    {"model": {"path": "x" * 5000}}, {"model": {"path": "a\0b"}}, {"model": [1]}, {"model": {"path": 5}}, {"devices": [5]},
-    {"devices": {"a": 1}}, {"forced": 5}, {"pins": []}, {"policy": {"name": [], "options": {}}}, {"rules": {"a": []}},
-    {"policy": {"name": "priority", "options": {"a": 1}}}, {"policy": {"name": "optimal", "options": {"objective": []}}},
-    {"pins": {"t0": []}}, {"subgraph_rule": {}}, {"model": {"path": "net.onnx", "define": {"n": -1}}},
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": "@" + "9" * 5000},
+        {"model": {"path": "net.onnx", "define": {"n": "@1e999"}}},
+        {"affinities": []},
+        {"model": {"path": "x" * 5000}},
+        {"model": {"path": "a\0b"}},
+        {"model": [1]},
+        {"model": {"path": 5}},
+        {"devices": [5]},
+        {"devices": {"a": 1}},
+        {"forced": 5},
+        {"pins": []},
+        {"policy": {"name": [], "options": {}}},
+        {"rules": {"a": []}},
+        {"policy": {"name": "priority", "options": {"a": 1}}},
+        {"policy": {"name": "optimal", "options": {"objective": []}}},
+        {"pins": {"t0": []}},
+        {"subgraph_rule": {}},
+        {"model": {"path": "net.onnx", "define": {"n": -1}}},
+    ],
+)
 def test_damaged_plans_are_messages(change: dict[str, object], plan: Path) -> None:
     damaged = plan.with_name("damaged.json")
     text = json.dumps({**json.loads(plan.read_text()), **change})
@@ -175,22 +240,42 @@ def test_damaged_plans_are_messages(change: dict[str, object], plan: Path) -> No
         editor.load_plan(damaged)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("a.json", '{"format": "hetero-editor/plan", "model": [1], "affinities": 5}'), ("a.json", "[" * 100_000),
-    ("a.json", "9" * 5000),
-    ("a.json", '{"format": "hetero-editor/plan", "model": {"path": "a\\u0000b"}, "affinities": {"t0": []}}'),
-    ("a.json", '{"format": "hetero-editor/onnxruntime", "nodes": {"t0": {}}, "devices": {"d": {"name": []}}}'),
-    ("a.json", '{"nodeToPartition": {"a": {}}, "backendNames": 5}'), ("a.json", '{"nodeToPartition": [[]]}'),
-    ("a.csv", "op,device\n" + "x" * 200_000 + ",A\n"), ("a.csv", "op,device\n\"" + "x" * 200_000), ("a.csv", ""),
-    ("a.dot", "digraph {\0}"), ("a.onnx", "no model"), ("a.yaml", "[" * 5000), ("a.yaml", "a: &a [*a]"), ("a.yaml", "- 5"),
-])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"format": "hetero-editor/plan", "model": [1], "affinities": 5}'),
+        ("a.json", "[" * 100_000),
+        ("a.json", "9" * 5000),
+        (
+            "a.json",
+            '{"format": "hetero-editor/plan", "model": {"path": "a\\u0000b"}, "affinities": {"t0": []}}',
+        ),
+        (
+            "a.json",
+            '{"format": "hetero-editor/onnxruntime", "nodes": {"t0": {}}, "devices": {"d": {"name": []}}}',
+        ),
+        ("a.json", '{"nodeToPartition": {"a": {}}, "backendNames": 5}'),
+        ("a.json", '{"nodeToPartition": [[]]}'),
+        ("a.csv", "op,device\n" + "x" * 200_000 + ",A\n"),
+        ("a.csv", 'op,device\n"' + "x" * 200_000),
+        ("a.csv", ""),
+        ("a.dot", "digraph {\0}"),
+        ("a.onnx", "no model"),
+        ("a.yaml", "[" * 5000),
+        ("a.yaml", "a: &a [*a]"),
+        ("a.yaml", "- 5"),
+    ],
+)
 def test_damaged_imports_are_messages(name: str, text: str, plan: Path, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(editor.EditorError):
         editor.load_plan(plan).import_affinities(tmp_path / name)
 
 
-@pytest.mark.parametrize("sidecar", ["", "[", "[]", "{}", '{"devices": 5}', '{"devices": {"d": {"name": []}}}', "9" * 5000])
+@pytest.mark.parametrize(
+    "sidecar",
+    ["", "[", "[]", "{}", '{"devices": 5}', '{"devices": {"d": {"name": []}}}', "9" * 5000],
+)
 def test_a_garbage_sidecar_is_a_message(sidecar: str, plan: Path, tmp_path: Path) -> None:
     model = onnx.load(write_dag(tmp_path / "m_annotated.onnx", [[], [0]]))
     entry = model.graph.node[0].metadata_props.add()
@@ -206,10 +291,21 @@ def header(shape: str, kind: str = "<f4") -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"PK\x03\x04", b"PK\x05\x06" + b"\0" * 18, header("(4,)"), header("(1 << 40,)"), header("(-1,)"), header("((,)"),
-    header("(4,)", "|O"), header(f"({1 << 62}, 4)"), header(f"({'9' * 40},)"),
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x03\x04",
+        b"PK\x05\x06" + b"\0" * 18,
+        header("(4,)"),
+        header("(1 << 40,)"),
+        header("(-1,)"),
+        header("((,)"),
+        header("(4,)", "|O"),
+        header(f"({1 << 62}, 4)"),
+        header(f"({'9' * 40},)"),
+    ],
+)
 def test_damaged_arrays_are_messages(content: bytes, plan: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.npz").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "zipped.npz", "w") as archive:
@@ -221,7 +317,10 @@ def test_damaged_arrays_are_messages(content: bytes, plan: Path, tmp_path: Path)
 
 def test_arrays_that_do_not_fit_are_not_read(plan: Path, tmp_path: Path) -> None:
     """A few bytes that stand for a gigabyte."""
-    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as file:
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w") as file,
+    ):
         file.write(header(f"({1 << 28},)"))
         for _ in range(4):
             file.write(bytes(1 << 24))
@@ -263,9 +362,15 @@ def test_external_data_that_is_a_hard_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_text_are_messages(tmp_path: Path) -> None:
-    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["SIZE"])],
-                              [helper.make_tensor_value_info("y", 1, ["SIZE"])])
-    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["SIZE"])],
+        [helper.make_tensor_value_info("y", 1, ["SIZE"])],
+    )
+    data = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
     (tmp_path / "m.onnx").write_bytes(data.replace(b"SIZE", b"\xff\xfe\xfd\xfc"))
     with pytest.raises(editor.ModelError, match="not UTF-8"):
         editor.load_model(tmp_path / "m.onnx", {"n": 1})
@@ -278,7 +383,9 @@ def test_a_scheduler_that_cannot_be_is_a_message(address: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["²", "9" * 5000, "-1", "", "1e9"])
-def test_a_size_that_is_no_number_is_a_usage_error(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_size_that_is_no_number_is_a_usage_error(
+    size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     partition = ["partition", "m.onnx", "--devices", "HETERO:CPU", "--out", "."]
     for main, arguments in ((launch, ["m.onnx"]), (command_line, partition)):
         with pytest.raises(SystemExit, match="2"):

@@ -52,9 +52,14 @@ def test_the_page_refuses_them_and_goes_on(odd_folder: Path, state: AppState) ->
     (odd_folder.parent / "plan.json").write_text(json.dumps(plan))
     assert len(state.open(good).graph) == 2
     worker = state.jobs._pid()
-    for path, devices in ((str(odd_folder / "net.onnx"), "HETERO:CPU"), (f"/nowhere/{ODD}.onnx", "HETERO:CPU"),
-                          (good.path, str(odd_folder / "table.yaml")), (good.path, f"HETERO:{ODD}"),
-                          (str(odd_folder.parent / "plan.json"), "HETERO:CPU"), (str(odd_folder / "plan.json"), "HETERO:CPU")):
+    for path, devices in (
+        (str(odd_folder / "net.onnx"), "HETERO:CPU"),
+        (f"/nowhere/{ODD}.onnx", "HETERO:CPU"),
+        (good.path, str(odd_folder / "table.yaml")),
+        (good.path, f"HETERO:{ODD}"),
+        (str(odd_folder.parent / "plan.json"), "HETERO:CPU"),
+        (str(odd_folder / "plan.json"), "HETERO:CPU"),
+    ):
         with pytest.raises(EditorError) as error:
             state.open(OpenRequest(path, devices))
         str(error.value).encode()
@@ -62,16 +67,37 @@ def test_the_page_refuses_them_and_goes_on(odd_folder: Path, state: AppState) ->
 
 
 def test_the_page_does_not_start_with_one(odd_folder: Path) -> None:
-    for arguments in ((str(odd_folder / "net.onnx"),), ("--devices", str(odd_folder / "t.yaml")),
-                      ("--workspace", str(odd_folder))):
-        done = subprocess.run([sys.executable, "app.py", "--no-browser", "--port", "0", *arguments], cwd=ROOT, timeout=60,
-                              capture_output=True, text=True, check=False)
+    for arguments in (
+        (str(odd_folder / "net.onnx"),),
+        ("--devices", str(odd_folder / "t.yaml")),
+        ("--workspace", str(odd_folder)),
+    ):
+        done = subprocess.run(
+            [sys.executable, "app.py", "--no-browser", "--port", "0", *arguments],
+            cwd=ROOT,
+            timeout=60,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode and "not UTF-8" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("devices", ["HETERO:CPU", "HETERO:OpenVINO.CPU", "HETERO:Interpreter"])
-def test_the_command_line_runs_and_measures_such_a_model(odd_folder: Path, tmp_path: Path, devices: str) -> None:
-    assert run("partition", str(odd_folder / "net.onnx"), "--devices", devices, "--out", str(tmp_path / "out")).returncode == 0
+def test_the_command_line_runs_and_measures_such_a_model(
+    odd_folder: Path, tmp_path: Path, devices: str
+) -> None:
+    assert (
+        run(
+            "partition",
+            str(odd_folder / "net.onnx"),
+            "--devices",
+            devices,
+            "--out",
+            str(tmp_path / "out"),
+        ).returncode
+        == 0
+    )
     for command in (("run",), ("bench", "--seconds", "0.1")):
         done = run(command[0], str(tmp_path / "out" / "plan.json"), *command[1:])
         assert done.returncode == 0, done.stderr
@@ -80,11 +106,21 @@ def test_the_command_line_runs_and_measures_such_a_model(odd_folder: Path, tmp_p
 def test_weights_in_such_a_folder_are_a_message(odd_folder: Path) -> None:
     value = helper.make_tensor_value_info
     weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g",
-                              [value("x", 1, [1, 64])], [value("y", 1, [1, 64])], [weights])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "mm")],
+        "g",
+        [value("x", 1, [1, 64])],
+        [value("y", 1, [1, 64])],
+        [weights],
+    )
     place = odd_folder.parent / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), place,
-              save_as_external_data=True, location="net.data", size_threshold=0)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        place,
+        save_as_external_data=True,
+        location="net.data",
+        size_threshold=0,
+    )
     for name in ("net.onnx", "net.data"):
         (odd_folder / name).write_bytes((odd_folder.parent / name).read_bytes())
     with pytest.raises(ModelError, match="not UTF-8; rename"):
@@ -97,7 +133,9 @@ def test_half_a_character_in_a_table_or_plan_is_a_message(tmp_path: Path, state:
     table.write_text('- {name: "a\\udce9", backendName: CPU}\n')
     with pytest.raises(DeviceTableError, match="Unicode"):
         editor.load_devices(str(table))
-    content = json.loads(editor.partition(editor.load_model(tmp_path / "net.onnx"), "HETERO:CPU").to_json())
+    content = json.loads(
+        editor.partition(editor.load_model(tmp_path / "net.onnx"), "HETERO:CPU").to_json()
+    )
     for place in ("pins", "affinities"):
         plan.write_text(json.dumps({**content, place: {ODD: "CPU"}}))
         with pytest.raises(PlanError, match="not UTF-8"):

@@ -16,13 +16,38 @@ from editor.errors import EditorError
 from editor.workspace.plan import Plan
 
 ODD: dict[str, Any] = {
-    "None": None, "5": 5, "-1": -1, "nan": float("nan"), "inf": float("inf"), "''": "", "x": "x", "NUL": "\0",
+    "None": None,
+    "5": 5,
+    "-1": -1,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "''": "",
+    "x": "x",
+    "NUL": "\0",
     "surrogate": "\ud800",
-    "[]": [], "{}": {}, "object": object(), "True": True, "bytes": b"x", "[None]": [None], "[5]": [5], "{5: 5}": {5: 5},
-    "{'x': None}": {"x": None}, "{'x': 5}": {"x": 5}, "{'t0': 5}": {"t0": 5}, "{'t0': 'x'}": {"t0": "x"},
+    "[]": [],
+    "{}": {},
+    "object": object(),
+    "True": True,
+    "bytes": b"x",
+    "[None]": [None],
+    "[5]": [5],
+    "{5: 5}": {5: 5},
+    "{'x': None}": {"x": None},
+    "{'x': 5}": {"x": 5},
+    "{'t0': 5}": {"t0": 5},
+    "{'t0': 'x'}": {"t0": "x"},
     "{'t0': []}": {"t0": []},
-    "{'to': 5}": [{"to": 5}], "[{}]": [{}], "[[]]": [[]], "set": {"x"}, "array": np.zeros(3), "function": len, "type": int,
-    "1e400": 10 ** 400, "tuple": ("x", 5)}
+    "{'to': 5}": [{"to": 5}],
+    "[{}]": [{}],
+    "[[]]": [[]],
+    "set": {"x"},
+    "array": np.zeros(3),
+    "function": len,
+    "type": int,
+    "1e400": 10**400,
+    "tuple": ("x", 5),
+}
 
 
 def calls(plan: Plan, out: Path) -> dict[str, Callable[[Any], object]]:
@@ -30,46 +55,100 @@ def calls(plan: Plan, out: Path) -> dict[str, Callable[[Any], object]]:
     g, x, named = plan.graph, {"x": np.zeros(4, np.float32)}, "HETERO:CPU"
     compiled = plan.compile()
     return {
-        "load_model(v)": editor.load_model, "load_model(define=v)": lambda v: editor.load_model(g.path, v),
+        "load_model(v)": editor.load_model,
+        "load_model(define=v)": lambda v: editor.load_model(g.path, v),
         "load_model(define={n: v})": lambda v: editor.load_model(g.path, {"n": v}),
-        "load_devices(v)": editor.load_devices, "load_plan(v)": editor.load_plan,
+        "load_devices(v)": editor.load_devices,
+        "load_plan(v)": editor.load_plan,
         "load_devices([{name: v}])": lambda v: editor.load_devices([{"name": v}]),
-        "load_devices([{backendName: v}])": lambda v: editor.load_devices([{"name": "a", "backendName": v}]),
-        "partition(v)": lambda v: editor.partition(v, named), "partition(devices)": lambda v: editor.partition(g, v),
-        **{f"partition({name})": lambda v, name=name: editor.partition(g, named, **{name: v})
-           for name in ("policy", "pins", "rules", "subgraphs", "policy_options", "forced", "capabilities")},
-        **{f"partition(policy_options={{{name}}})": lambda v, name=name, policy=policy: editor.partition(
-            g, "HETERO:CPU,NPU", policy, policy_options={name: v})
-           for name in ("search", "objective", "costs", "codegen", "odd")
-           for policy in ("optimal", "memory")},
+        "load_devices([{backendName: v}])": lambda v: editor.load_devices(
+            [{"name": "a", "backendName": v}]
+        ),
+        "partition(v)": lambda v: editor.partition(v, named),
+        "partition(devices)": lambda v: editor.partition(g, v),
+        **{
+            f"partition({name})": lambda v, name=name: editor.partition(g, named, **{name: v})
+            for name in (
+                "policy",
+                "pins",
+                "rules",
+                "subgraphs",
+                "policy_options",
+                "forced",
+                "capabilities",
+            )
+        },
+        **{
+            f"partition(policy_options={{{name}}})": lambda v, name=name, policy=policy: (
+                editor.partition(g, "HETERO:CPU,NPU", policy, policy_options={name: v})
+            )
+            for name in ("search", "objective", "costs", "codegen", "odd")
+            for policy in ("optimal", "memory")
+        },
         "partition(pins={t0: v})": lambda v: editor.partition(g, named, pins={"t0": v}),
-        "partition(rules=[{type: v}])": lambda v: editor.partition(g, named, rules=[{"type": v, "to": "CPU"}]),
-        "partition(rules=[{to: v}])": lambda v: editor.partition(g, named, rules=[{"type": "Neg", "to": v}]),
-        "why": plan.why, "repin": plan.repin, "repin({t0: v})": lambda v: plan.repin({"t0": v}),
-        "repin({v: CPU})": lambda v: plan.repin({v: "CPU"}), "repin(force)": lambda v: plan.repin({}, v),
-        "import_affinities": plan.import_affinities, "import_profile": plan.import_profile,
-        **{f"import_profile({name})": lambda v, name=name: plan.import_profile(out / "times.csv", **{name: v})
-           for name in ("device", "machine", "day")},
-        "compile(threads)": plan.compile, "compile(requests)": lambda v: plan.compile(requests=v),
-        "run": plan.run, "run({x: v})": lambda v: plan.run({"x": v}),
+        "partition(rules=[{type: v}])": lambda v: editor.partition(
+            g, named, rules=[{"type": v, "to": "CPU"}]
+        ),
+        "partition(rules=[{to: v}])": lambda v: editor.partition(
+            g, named, rules=[{"type": "Neg", "to": v}]
+        ),
+        "why": plan.why,
+        "repin": plan.repin,
+        "repin({t0: v})": lambda v: plan.repin({"t0": v}),
+        "repin({v: CPU})": lambda v: plan.repin({v: "CPU"}),
+        "repin(force)": lambda v: plan.repin({}, v),
+        "import_affinities": plan.import_affinities,
+        "import_profile": plan.import_profile,
+        **{
+            f"import_profile({name})": lambda v, name=name: plan.import_profile(
+                out / "times.csv", **{name: v}
+            )
+            for name in ("device", "machine", "day")
+        },
+        "compile(threads)": plan.compile,
+        "compile(requests)": lambda v: plan.compile(requests=v),
+        "run": plan.run,
+        "run({x: v})": lambda v: plan.run({"x": v}),
         "run({v: x})": lambda v: plan.run({v: x["x"]}),
-        **{f"benchmark({name})": lambda v, name=name: plan.benchmark(**{"seconds": 0.05, name: v})
-           for name in ("seconds", "mode", "requests", "threads", "inputs")},
+        **{
+            f"benchmark({name})": lambda v, name=name: plan.benchmark(**{"seconds": 0.05, name: v})
+            for name in ("seconds", "mode", "requests", "threads", "inputs")
+        },
         "benchmark(requests, throughput)": lambda v: plan.benchmark(0.05, "throughput", v),
-        "export": lambda v: plan.export(v, out), "export(out_dir)": lambda v: plan.export("csv", inside(out, v)),
-        **{f"export({form}, {name})": lambda v, form=form, name=name: plan.export(form, out, **{name: v})
-           for form, name in (("dot", "dag"), ("dot", "colour_by"), ("log", "sidecar"), ("onnxruntime", "assignment"),
-                              ("onnxruntime", "budget"), ("html", "compare"), ("html", "measured"), ("md", "measured"),
-                              ("json", "measured"), ("csv", "odd"))},
-        "write_kit": lambda v: plan.write_kit(inside(out, v)), "write_kit(device)": lambda v: plan.write_kit(out / "kit", v),
-        "write_kit(runtime)": lambda v: plan.write_kit(out / "kit", "CPU", v), "save": lambda v: plan.save(inside(out, v)),
-        "to_json": lambda v: plan.to_json(inside(out, v)), "at_sizes": plan.at_sizes,
-        "at_sizes({n: v})": lambda v: plan.at_sizes({"n": v}), "at_sizes([{n: v}])": lambda v: plan.at_sizes([{"n": v}]),
+        "export": lambda v: plan.export(v, out),
+        "export(out_dir)": lambda v: plan.export("csv", inside(out, v)),
+        **{
+            f"export({form}, {name})": lambda v, form=form, name=name: plan.export(
+                form, out, **{name: v}
+            )
+            for form, name in (
+                ("dot", "dag"),
+                ("dot", "colour_by"),
+                ("log", "sidecar"),
+                ("onnxruntime", "assignment"),
+                ("onnxruntime", "budget"),
+                ("html", "compare"),
+                ("html", "measured"),
+                ("md", "measured"),
+                ("json", "measured"),
+                ("csv", "odd"),
+            )
+        },
+        "write_kit": lambda v: plan.write_kit(inside(out, v)),
+        "write_kit(device)": lambda v: plan.write_kit(out / "kit", v),
+        "write_kit(runtime)": lambda v: plan.write_kit(out / "kit", "CPU", v),
+        "save": lambda v: plan.save(inside(out, v)),
+        "to_json": lambda v: plan.to_json(inside(out, v)),
+        "at_sizes": plan.at_sizes,
+        "at_sizes({n: v})": lambda v: plan.at_sizes({"n": v}),
+        "at_sizes([{n: v}])": lambda v: plan.at_sizes([{"n": v}]),
         "Plan": editor.Plan,
-        "compiled.run": compiled.run, "compiled.run({x: v})": lambda v: compiled.run({"x": v}),
+        "compiled.run": compiled.run,
+        "compiled.run({x: v})": lambda v: compiled.run({"x": v}),
         "compiled.run_timed": compiled.run_timed,
         "compiled.run_timed({x: v})": lambda v: compiled.run_timed({"x": v}),
-        "compiled.capture": lambda v: compiled.capture(v, ["t0"]), "compiled.capture(names)": lambda v: compiled.capture(x, v),
+        "compiled.capture": lambda v: compiled.capture(v, ["t0"]),
+        "compiled.capture(names)": lambda v: compiled.capture(x, v),
     }
 
 

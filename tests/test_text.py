@@ -11,40 +11,65 @@ from editor.text import apart, human_bytes, human_seconds, shortened_name, short
 def test_names_that_begin_alike_keep_their_ends() -> None:
     names = ["accelerator-card-0", "accelerator-card-1", "CPU", "a-very-long-other-name"]
     shown = [apart(name, names, 12) for name in names]
-    assert len(set(shown)) == len(names) and shown[2] == "CPU" and shown[3].startswith("a-very-long")
+    assert (
+        len(set(shown)) == len(names) and shown[2] == "CPU" and shown[3].startswith("a-very-long")
+    )
     assert shown[0].endswith("card-0") and shown[1].endswith("card-1")
 
 
 def test_a_path_that_is_cut_keeps_its_layer() -> None:
     name = "/m/vit/encoder/layer.11/attention/attention/MatMul_output_0"
-    assert shortened_path(name, 30) == "layer.11…ntion/MatMul_output_0" and shortened_path(name, 80) == name
+    assert (
+        shortened_path(name, 30) == "layer.11…ntion/MatMul_output_0"
+        and shortened_path(name, 80) == name
+    )
     assert shortened_path("no-layer-in-this-name-of-an-op/MatMul", 12) == "…n-op/MatMul"
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=4), st.integers(4, 20))
-def test_what_is_cut_has_the_length_that_it_was_given(text: str, others: list[str], length: int) -> None:
-    for cut in (apart(text, others, length), shortened_name(text, length), shortened_path(text, length)):
+def test_what_is_cut_has_the_length_that_it_was_given(
+    text: str, others: list[str], length: int
+) -> None:
+    for cut in (
+        apart(text, others, length),
+        shortened_name(text, length),
+        shortened_path(text, length),
+    ):
         assert len(cut) == min(len(text), length)
     assert shortened_name(text, length).removeprefix("…") in text or text.startswith("…")
 
 
 def test_numbers_that_round_up_take_the_next_unit() -> None:
     assert [human_seconds(s) for s in (0.9996, 999.51e-6, 999.6, 999.4, 0.5, 3e-6, 12345)] == [
-        "1 s", "1 ms", "1,000 s", "999 s", "500 ms", "3 µs", "12,345 s"]
-    assert [human_bytes(n) for n in (999, 1000, 999_949, 999_999, 999_999_999, 10 ** 12, 5 * 10 ** 15, -1)] == [
-        "999 B", "1 kB", "999.9 kB", "1 MB", "1 GB", "1 TB", "5,000 TB", "?"]
+        "1 s",
+        "1 ms",
+        "1,000 s",
+        "999 s",
+        "500 ms",
+        "3 µs",
+        "12,345 s",
+    ]
+    assert [
+        human_bytes(n) for n in (999, 1000, 999_949, 999_999, 999_999_999, 10**12, 5 * 10**15, -1)
+    ] == ["999 B", "1 kB", "999.9 kB", "1 MB", "1 GB", "1 TB", "5,000 TB", "?"]
 
 
 @given(st.floats(1e-9, 1e6))
 def test_seconds_are_shown_without_exponents_and_almost_as_they_are(seconds: float) -> None:
     number, unit = human_seconds(seconds).replace(",", "").split()
     shown = float(number) * {"µs": 1e-6, "ms": 1e-3, "s": 1}[unit]
-    assert abs(shown - seconds) <= 0.005 * seconds + 1e-12 and not (unit != "s" and float(number) >= 1000)
+    assert abs(shown - seconds) <= 0.005 * seconds + 1e-12 and not (
+        unit != "s" and float(number) >= 1000
+    )
     assert "e+" not in number
 
 
-@given(st.integers(0, 10 ** 15))
+@given(st.integers(0, 10**15))
 def test_bytes_are_shown_without_exponents_and_almost_as_they_are(size: int) -> None:
     number, unit = human_bytes(size).replace(",", "").split()
     shown = float(number) * 1000 ** ["B", "kB", "MB", "GB", "TB"].index(unit)
-    assert abs(shown - size) <= 0.0005 * size and not (unit != "TB" and float(number) >= 1000) and "e" not in number
+    assert (
+        abs(shown - size) <= 0.0005 * size
+        and not (unit != "TB" and float(number) >= 1000)
+        and "e" not in number
+    )

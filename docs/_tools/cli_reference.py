@@ -21,7 +21,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def commands() -> str:
     """Markdown of all commands, in the order of the parser."""
-    if str(ROOT) not in sys.path:  # here, because MkDocs restores the path after it has loaded a hook
+    if (
+        str(ROOT) not in sys.path
+    ):  # here, because MkDocs restores the path after it has loaded a hook
         sys.path.append(str(ROOT))
     from editor.__main__ import _parser
 

@@ -35,7 +35,9 @@ def main() -> None:
         write_blocks(docs / "blocks.png", sys.argv[sys.argv.index("--blocks") + 1])
         return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         server = Server(Path(folder), str(MODELS / "mobilenetv2.onnx"), "--devices", TABLE)
         server.start()
         try:
@@ -61,7 +63,9 @@ def main() -> None:
 def write_blocks(path: Path, model: str) -> None:
     """One layer open, the same op of all layers painted at once, and the map of the whole model."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         server = Server(Path(folder), model, "--devices", "HETERO:GPU,CPU")
         server.start()
         try:
@@ -104,7 +108,12 @@ def stroke(page: Page) -> Iterator[Frame]:
     page.wait_for_timeout(400)  # the colours of the buttons change slowly
     graph = page.locator("#graph").bounding_box()
     assert graph is not None
-    clip: FloatRect = {"x": 0, "y": int(graph["y"]), "width": int(graph["x"] + graph["width"]), "height": int(graph["height"])}
+    clip: FloatRect = {
+        "x": 0,
+        "y": int(graph["y"]),
+        "width": int(graph["x"] + graph["width"]),
+        "height": int(graph["height"]),
+    }
     at = (0, int(graph["y"]))
     yield page.screenshot(clip=clip), 700, *at
     box = page.evaluate("""() => {
@@ -120,7 +129,9 @@ def stroke(page: Page) -> Iterator[Frame]:
     page.mouse.move(box[0], box[1])
     page.mouse.down()
     for share in (0.4, 0.7, 1.0):
-        page.mouse.move(box[0] + share * (box[2] - box[0]), box[1] + share * (box[3] - box[1]), steps=3)
+        page.mouse.move(
+            box[0] + share * (box[2] - box[0]), box[1] + share * (box[3] - box[1]), steps=3
+        )
         page.wait_for_timeout(60)
         yield page.screenshot(clip=clip), 250, *at
     page.mouse.up()
@@ -134,11 +145,20 @@ def animated(frames: Iterator[Frame]) -> bytes:
     """An animated PNG of pictures of one kind; the first says its size."""
     found = [(chunks(png), shown, left, top) for png, shown, left, top in frames]
     header = found[0][0]["IHDR"][0]
-    out = [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", header), chunk(b"acTL", struct.pack(">II", len(found), 0))]
+    out = [
+        b"\x89PNG\r\n\x1a\n",
+        chunk(b"IHDR", header),
+        chunk(b"acTL", struct.pack(">II", len(found), 0)),
+    ]
     sequence = 0
     for number, (parts, shown, left, top) in enumerate(found):
         width, height = struct.unpack(">II", parts["IHDR"][0][:8])
-        out.append(chunk(b"fcTL", struct.pack(">IIIIIHHBB", sequence, width, height, left, top, shown, 1000, 0, 0)))
+        out.append(
+            chunk(
+                b"fcTL",
+                struct.pack(">IIIIIHHBB", sequence, width, height, left, top, shown, 1000, 0, 0),
+            )
+        )
         sequence += 1
         data = zlib.compress(zlib.decompress(b"".join(parts["IDAT"])), 9)
         if number:
@@ -154,8 +174,8 @@ def chunks(png: bytes) -> dict[str, Sequence[bytes]]:
     found: dict[str, list[bytes]] = {}
     at = 8
     while at < len(png):
-        size = struct.unpack(">I", png[at:at + 4])[0]
-        found.setdefault(png[at + 4:at + 8].decode(), []).append(png[at + 8:at + 8 + size])
+        size = struct.unpack(">I", png[at : at + 4])[0]
+        found.setdefault(png[at + 4 : at + 8].decode(), []).append(png[at + 8 : at + 8 + size])
         at += size + 12
     return dict(found)
 

@@ -24,7 +24,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-_BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.M | re.S)
+_BLOCK = re.compile(
+    r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.M | re.S
+)
 _STATUS = re.compile(r"\s+# exit status (\d+)$")
 
 
@@ -41,8 +43,13 @@ class Step:
     wanted: int
 
 
-def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: bool = True,
-        cache: Path | None = None) -> Iterator[Step]:
+def run(
+    page: Path,
+    folder: Path,
+    skip: re.Pattern[str] | None = None,
+    draw: bool = True,
+    cache: Path | None = None,
+) -> Iterator[Step]:
     """Runs a page in a folder, command by command, without those that match ``skip``.
 
     Without ``draw``, empty pictures stand for Graphviz's, which take most of the time; what is printed is the same. Pages that
@@ -51,7 +58,10 @@ def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: boo
     environment = _prepare(folder, cache or folder / ".cache")
     if not draw:
         for name in ("dot", "neato"):
-            _write_script(folder / ".bin" / name, "cat >/dev/null; echo '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'")
+            _write_script(
+                folder / ".bin" / name,
+                "cat >/dev/null; echo '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'",
+            )
     for block in _BLOCK.finditer(page.read_text()):
         if block["title"]:
             (folder / block["title"]).parent.mkdir(parents=True, exist_ok=True)
@@ -61,10 +71,19 @@ def run(page: Path, folder: Path, skip: re.Pattern[str] | None = None, draw: boo
                 if skip is not None and skip.search(command):
                     continue
                 match = _STATUS.search(command)
-                done = subprocess.run(["bash", "-c", f"set -o pipefail; {_STATUS.sub('', command)}"], cwd=folder,
-                                      env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      timeout=300, check=False)
-                yield Step(command, shown, done.stdout, done.returncode, int(match[1]) if match else 0)
+                done = subprocess.run(
+                    ["bash", "-c", f"set -o pipefail; {_STATUS.sub('', command)}"],
+                    cwd=folder,
+                    env=environment,
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=300,
+                    check=False,
+                )
+                yield Step(
+                    command, shown, done.stdout, done.returncode, int(match[1]) if match else 0
+                )
 
 
 def _prepare(folder: Path, cache: Path) -> dict[str, str]:
@@ -73,8 +92,14 @@ def _prepare(folder: Path, cache: Path) -> dict[str, str]:
     tools.mkdir()
     for name, module in (("hetero-editor", " -m editor"), ("python", "")):
         _write_script(tools / name, f'exec "{sys.executable}"{module} "$@"')
-    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "110",
-            "XDG_CACHE_HOME": str(cache), "XDG_DATA_HOME": str(folder / ".data")}
+    return {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "110",
+        "XDG_CACHE_HOME": str(cache),
+        "XDG_DATA_HOME": str(folder / ".data"),
+    }
 
 
 def _write_script(path: Path, line: str) -> None:
@@ -100,8 +125,14 @@ def main(pages: list[Path]) -> int:
             for step in run(page, Path(folder)):
                 if step.status != step.wanted:
                     failed = 1
-                    print(f"{page.name}: exit status {step.status}: {step.command}\n{step.printed}", file=sys.stderr)
-                old, new = f"$ {step.command}\n{step.shown}", f"$ {step.command}\n{step.printed.rstrip()}\n"
+                    print(
+                        f"{page.name}: exit status {step.status}: {step.command}\n{step.printed}",
+                        file=sys.stderr,
+                    )
+                old, new = (
+                    f"$ {step.command}\n{step.shown}",
+                    f"$ {step.command}\n{step.printed.rstrip()}\n",
+                )
                 text = text.replace(old, new if step.printed.strip() else f"$ {step.command}\n", 1)
             page.write_text(text)
     return failed

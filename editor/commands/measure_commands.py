@@ -1,8 +1,9 @@
-"""Commands that measure plans, as jobs: ``bench``, ``profile``, ``tune``."""
+"""Commands that measure."""
 
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,14 +11,18 @@ from typing import Any
 from tqdm import tqdm
 
 import editor
+from editor.execution.adapter_kit import check_runtime
 from editor.execution.jobs import tasks
 from editor.execution.jobs.service import Job, JobService
-from editor.execution.measure.correction import check_correctable, correct_profiles
+from editor.execution.machines.worker import DEFAULT_CACHE, WorkerOptions, serve
 from editor.execution.measure.figures import BenchmarkResult, compared
+from editor.execution.measure.prediction import check_correctable, correct_profiles
 from editor.files import json_text, write_atomic
+from editor.limits import size_in_bytes
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
+from editor.runtimes.machines.connection import connection_of
 from editor.terminal import printable, unprotected
 from editor.text import counted, human_seconds
 from editor.workspace.plan import Plan
@@ -42,8 +47,18 @@ def bench(options: argparse.Namespace) -> int:
     try:
         for group in by_model.values():
             recipes = {name: plan.recipe() for name, plan in group.items()}
-            results += _follow(service.submit(tasks.benchmark, recipes, options.seconds, options.mode, requests,
-                                              options.threads, inputs, options.memory))
+            results += _follow(
+                service.submit(
+                    tasks.benchmark,
+                    recipes,
+                    options.seconds,
+                    options.mode,
+                    requests,
+                    options.threads,
+                    inputs,
+                    options.memory,
+                )
+            )
     finally:
         service.close()
     for result in results:
@@ -76,8 +91,10 @@ def _summary(results: Sequence[BenchmarkResult]) -> None:
     for result in sorted(results, key=lambda r: -r.throughput if many else r.total.median):
         figure = result.rate if many else human_seconds(result.total.median)
         words = "" if result is first else compared(result, first, first.mode)
-        print(f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
-              f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}")
+        print(
+            f"{result.plan:<{width}}  {figure} ({result.kind}, {result.precision})"
+            f"{f'; {words}' if words.startswith('no ') else f'; {words} than {first.plan}' if words else ''}"
+        )
 
 
 def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) -> None:
@@ -86,7 +103,9 @@ def _calibrate(plans: Mapping[str, Plan], results: Sequence[BenchmarkResult]) ->
         placement = plans[result.plan].placement
         corrected = correct_profiles(placement, result)
         predicted = placement.price(costs_of(placement.graph, placement.devices, "measured")).total
-        print(f"{result.plan}: profiles of {', '.join(corrected)} corrected; prediction now {human_seconds(predicted)}")
+        print(
+            f"{result.plan}: profiles of {', '.join(corrected)} corrected; prediction now {human_seconds(predicted)}"
+        )
 
 
 def profile(options: argparse.Namespace) -> int:
@@ -97,34 +116,56 @@ def profile(options: argparse.Namespace) -> int:
         if isinstance(outcome, str):
             print(f"{name}: not profiled: {outcome}")
             continue
-        print(f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {counted(len(outcome.kernels), 'kernel')} for "
-              f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
-              f"{outcome.check}")
+        print(
+            f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {counted(len(outcome.kernels), 'kernel')} for "
+            f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
+            f"{outcome.check}"
+        )
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]
         for key, seconds in slowest:
-            print(f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}")
+            print(
+                f"  {human_seconds(seconds):>10}  {plan.graph.type_label(plan.graph.key_index[key])}  {key}"
+            )
     return 0
 
 
 def tune(options: argparse.Namespace) -> int:
     """Benchmarks the most promising plans and writes the fastest."""
     plan = editor.load_plan(options.plan)
-    tuned = _run_job(options, tasks.tune, plan.recipe(), options.seconds, options.mode, _requests(options), options.threads)
+    tuned = _run_job(
+        options,
+        tasks.tune,
+        plan.recipe(),
+        options.seconds,
+        options.mode,
+        _requests(options),
+        options.threads,
+    )
     for result in tuned.results:
         predicted = f", {result.predicted_basis} {result.prediction}" if result.prediction else ""
         evidence, median = tuned.evidence(result), f"median {human_seconds(result.total.median)}"
-        first, second = (result.rate, median) if tuned.mode == "throughput" else (median, result.rate)
-        print(f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
-              f"{f'; {evidence}' if evidence else ''}")
+        first, second = (
+            (result.rate, median) if tuned.mode == "throughput" else (median, result.rate)
+        )
+        print(
+            f"{result.plan}: {first} ({result.kind}, {result.precision}), {second}{predicted}"
+            f"{f'; {evidence}' if evidence else ''}"
+        )
     for baseline in tuned.results[0].baselines:
         if baseline.time is not None:
             figures = [f"median {human_seconds(baseline.time.median)}", baseline.rate]
             evidence = tuned.evidence(baseline)
-            print(f"unsplit on {baseline.device}: {', '.join(figures if tuned.mode == 'latency' else figures[::-1])}"
-                  f"{f'; {evidence}' if evidence else ''}")
+            print(
+                f"unsplit on {baseline.device}: {', '.join(figures if tuned.mode == 'latency' else figures[::-1])}"
+                f"{f'; {evidence}' if evidence else ''}"
+            )
     for sign in tuned.results[0].disturbances:
         print(f"noisy: {sign}")
-    best = plan if tuned.best == PRESENT else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
+    best = (
+        plan
+        if tuned.best == PRESENT
+        else Plan(solve(plan.graph, plan.devices, tuned.settings[tuned.best]))
+    )
     print(f"{tuned.proposal} Wrote {best.save(options.out)} ({tuned.best})")
     return 0
 
@@ -139,8 +180,14 @@ def _run_job(options: argparse.Namespace, function: Callable[..., Any], *argumen
 
 def _follow(job: Job) -> Any:
     """Waits for a job with a progress bar on a terminal."""
-    with tqdm(total=100, unit="%", bar_format="{desc} |{bar}| {percentage:3.0f}%", file=unprotected(sys.stderr),
-              disable=not sys.stderr.isatty(), leave=False) as bar:
+    with tqdm(
+        total=100,
+        unit="%",
+        bar_format="{desc} |{bar}| {percentage:3.0f}%",
+        file=unprotected(sys.stderr),
+        disable=not sys.stderr.isatty(),
+        leave=False,
+    ) as bar:
         seen = 0
         try:
             while not job.done:
@@ -154,3 +201,40 @@ def _follow(job: Job) -> Any:
             job.cancel()
             raise
     return job.result()
+
+
+def adapter_test(options: argparse.Namespace) -> int:
+    """Checks a runtime; 1 where a check fails."""
+
+    def report(text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"{text} ...", file=sys.stderr)
+
+    failed = 0
+    for finding in check_runtime(options.name, options.cases, report):
+        failed += not finding.ok
+        print(
+            f"{'ok    ' if finding.ok else 'FAILED'}  {finding.device}  {finding.check}: {finding.text}",
+            flush=True,
+        )
+    print(f"{failed} checks failed" if failed else "every check passed")
+    return 1 if failed else 0
+
+
+def worker(options: argparse.Namespace) -> int:
+    """Runs until it is interrupted."""
+    connection = connection_of(options)
+    memory = size_in_bytes("--memory-limit", options.memory_limit) if options.memory_limit else None
+    cache = size_in_bytes("--cache", options.cache) if options.cache else DEFAULT_CACHE
+    serve(
+        WorkerOptions(
+            connection,
+            options.name or platform.node().partition(".")[0] or "worker",
+            tuple(name.strip() for name in options.offer.split(",") if name.strip()),
+            memory,
+            cache,
+            options.threads,
+            options.host,
+        )
+    )
+    return 0

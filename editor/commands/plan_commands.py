@@ -1,4 +1,4 @@
-"""Commands that create and run plans: ``devices``, ``partition``, ``run``."""
+"""Commands that make, read and export plans."""
 
 from __future__ import annotations
 
@@ -8,26 +8,208 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import editor
-from editor.commands.plan_summary import print_summary
 from editor.devices.discovery import unusable_runtimes
-from editor.devices.presets import preset_names
-from editor.errors import EditorError, ExportError
+from editor.devices.published import preset_names
+from editor.errors import EditorError, ExportError, PlanError
 from editor.execution.machines.link_speed import measure_wires
-from editor.exports.render import render
+from editor.exports.dot import render
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.placement.rules import load_rules
+from editor.imports.device_figures import ProfileReport
+from editor.imports.profile_files import times_in
+from editor.placement.costs import estimate
+from editor.placement.device_profile import basis_of, costs_of, load_profile
+from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
+from editor.placement.placement import solve
+from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import counted, human_bytes, human_seconds, shortened
+from editor.workspace.plan import Plan
 from editor.workspace.sizes import names_of, parse_sizes, words
+
+_MOST_REASONS, _MOST_KINDS = 4, 4
+_REASON = 140
+"""Letters of a reason."""
+
+
+def print_summary(plan: Plan) -> None:
+    """Prints where ops are, what that costs, what fell back and why, and what does not fit; notes go to stderr."""
+    for note in plan.graph.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for device in plan.devices:
+        print(
+            f"{device.name}: {counted(plan.placement.op_counts[device.name], 'op')} ({device.description})"
+        )
+    assignment = plan.placement.assignment
+    if assignment.objective is not None:
+        source = str(plan.settings.policy_options.get("costs", "estimate"))
+        basis = basis_of(
+            costs_of(plan.graph, plan.devices, source), source, plan.placement.used_numbers
+        )
+        kind = basis if basis.detail else basis.kind
+        proof = (
+            f", no placement is below {human_seconds(assignment.bound)}"
+            if assignment.bound is not None
+            else ""
+        )
+        print(f"{assignment.objective_name}: {human_seconds(assignment.objective)} ({kind}){proof}")
+    division = plan.placement.division
+    transfers = sum(len(b.to_devices) for b in division.boundaries)
+    print(
+        f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, {division.moved_text} moved per run"
+    )
+    over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
+    remedy = _remedy(plan) if over else ""
+    for memory in over:
+        if memory.limit is not None:
+            print(
+                f"warning: {memory.device} is over its memory by {human_bytes(memory.peak - memory.limit)} "
+                f"(peak {human_bytes(memory.peak)} of {human_bytes(memory.limit)}){remedy}"
+            )
+    _print_fallbacks(plan)
+
+
+def _remedy(plan: Plan) -> str:
+    """What to do about a device that is too small: the policy `memory`, but only where it finds a placement."""
+    try:
+        solve(plan.graph, plan.devices, replace(plan.settings, policy="memory", policy_options={}))
+    except EditorError:
+        return "; the policy memory finds nothing that fits either, and says why"
+    return "; the policy memory keeps within it"
+
+
+def _print_fallbacks(plan: Plan) -> None:
+    """The kinds of ops that are not on the device that was wanted, and why; rules without ops; what was forced."""
+    placement = plan.placement
+    found = (
+        fallbacks(placement, estimate(plan.graph, plan.devices)) if len(plan.devices) > 1 else []
+    )
+    by_reason: dict[tuple[str, str], list[Fallback]] = {}
+    for fallback in sorted(found, key=lambda f: -len(f.ops)):
+        reason = (
+            fallback.reason.replace(f" ({fallback.source})", "")
+            if fallback.source
+            else fallback.reason
+        )
+        by_reason.setdefault((fallback.wanted, reason), []).append(fallback)
+    for (wanted, reason), kinds in list(by_reason.items())[:_MOST_REASONS]:
+        ops = ", ".join(f"{len(f.ops)} {f.op_type}" for f in kinds[:_MOST_KINDS])
+        more = (
+            f" and {counted(len(kinds) - _MOST_KINDS, 'more kind')}"
+            if len(kinds) > _MOST_KINDS
+            else ""
+        )
+        print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
+    if len(by_reason) > _MOST_REASONS:
+        print(
+            f"  and for {counted(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them"
+        )
+    for name, count in chosen_elsewhere(placement).items():
+        print(
+            f"  {counted(count, 'op')} may run on {name} and {'is' if count == 1 else 'are'} elsewhere by the policy "
+            f"{placement.settings.policy}: `why PLAN KEY` says why"
+        )
+    rules = placement.settings.rules
+    for rule, count in zip(rules, match_counts(plan.graph, rules) if rules else (), strict=True):
+        if not count:
+            print(f"warning: no op matches the rule {rule_text(rule)}")
+    if placement.forced_ops:
+        print(
+            f"warning: {counted(len(placement.forced_ops), 'op')} forced onto a device that cannot run them"
+        )
+
+
+_SHOWN = 12
+"""Layers without a match, and ops without a figure, that a report lists."""
+
+
+def import_file(options: argparse.Namespace) -> int:
+    """Imports the affinities of a file as pins, or its times as the profile of a device."""
+    plan = editor.load_plan(options.plan)
+    if options.device or times_in(options.file) is not None:
+        return _import_profile(plan, options)
+    if options.out is None:
+        raise PlanError(
+            f"{options.file}: affinities become pins of a new plan; say where to write it with --out PLAN"
+        )
+    plan, report = plan.import_affinities(options.file)
+    by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
+    print(
+        f"{options.file}: {report.kind}; {counted(report.pinned, 'op')} pinned ({by or 'none matched'})"
+    )
+    for problem in report.problems:
+        print(f"not used: {problem}", file=sys.stderr)
+    print(f"wrote {plan.save(options.out)}")
+    return 0
+
+
+def _import_profile(plan: Plan, options: argparse.Namespace) -> int:
+    plan, report = plan.import_profile(options.file, options.device, options.machine)
+    print_profile_report(plan, report)
+    if options.out is not None:
+        print(f"wrote {plan.save(options.out)}")
+    return 0
+
+
+def print_profile_report(plan: Plan, report: ProfileReport) -> None:
+    """Prints what an imported profile covers, and which devices still lack one."""
+    print(f"{report.device}: {report.text}")
+    for problem in report.problems(_SHOWN):
+        print(f"note: {problem}", file=sys.stderr)
+    missing = [
+        d.name for d in plan.devices if not d.planned and load_profile(plan.graph, d) is None
+    ]
+    if missing:
+        print(
+            f"note: no profile of {', '.join(missing)} yet; costs from profiles need it: `python -m editor profile PLAN`, or "
+            "import one",
+            file=sys.stderr,
+        )
+
+
+def kit(options: argparse.Namespace) -> int:
+    """Writes the kit of a device."""
+    paths = editor.load_plan(options.plan).write_kit(options.out, options.device, options.runtime)
+    models = [path for path in paths if path.name.startswith("group_")]
+    size = sum(path.stat().st_size for path in paths)
+    print(
+        f"wrote {options.out}: {counted(len(models), 'group')} of ops to measure, {human_bytes(size)}"
+    )
+    print("There, with numpy and onnxruntime or openvino: python run.py")
+    print("Back here: python -m editor import PLAN profile.json")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Writes a plan for another tool."""
+    plan = editor.load_plan(options.plan)
+    for name, _ in options.option:
+        if not name.isidentifier() or name in ("form", "out_dir", "placement", "stamp"):
+            raise ExportError(f"{options.to} has no option {name!r}")
+    for path in plan.export(options.to, options.out, **dict(options.option)):
+        print(f"wrote {path}")
+        if path.suffix == ".dot":
+            for form in filter(None, options.render.split(",")):
+                try:
+                    print(f"wrote {render(path, form.strip())}")
+                except ExportError as error:
+                    print(f"note: {error}", file=sys.stderr)
+    return 0
+
+
+def why(options: argparse.Namespace) -> int:
+    """Explains why an op is where it is."""
+    print(editor.load_plan(options.plan).why(options.key))
+    return 0
+
 
 _CLEAR_LINE = "\r\033[K"
 
@@ -45,9 +227,13 @@ def devices(options: argparse.Namespace) -> int:
         print(f"{runtime.name}: installed but unusable: {runtime.reason}")
     if options.scheduler:
         _print_machines(options.links)
-    print("\nA name that is not here (GPU, NPU, OpenCL, MYRIAD ...) can still be planned for: its ops are painted, "
-          "exported and checked on a stand-in.")
-    print(f"Presets for planned devices, as in HETERO:NPU(edgetpu),CPU: {', '.join(preset_names())}")
+    print(
+        "\nA name that is not here (GPU, NPU, OpenCL, MYRIAD ...) can still be planned for: its ops are painted, "
+        "exported and checked on a stand-in."
+    )
+    print(
+        f"Presets for planned devices, as in HETERO:NPU(edgetpu),CPU: {', '.join(preset_names())}"
+    )
     return 0
 
 
@@ -63,8 +249,10 @@ def _print_machines(links: bool) -> None:
     if not links:
         return
     for (source, target), wire in measure_wires(usable).items():
-        print(f"{source or 'here'} -> {target or 'here'}: {human_seconds(wire.latency)}, "
-              f"{wire.bandwidth * 8 / 1e6:.4g} Mbit/s (measurement)")
+        print(
+            f"{source or 'here'} -> {target or 'here'}: {human_seconds(wire.latency)}, "
+            f"{wire.bandwidth * 8 / 1e6:.4g} Mbit/s (measurement)"
+        )
 
 
 def load_with_sizes(path: Path, define: Mapping[str, int]) -> Graph:
@@ -84,20 +272,39 @@ def partition(options: argparse.Namespace) -> int:
     rules = load_rules(options.rules) if options.rules else ()
     capabilities = None
     if options.profile:
-        from editor.commands.import_commands import print_profile_report
-
         plan = editor.partition(graph, options.devices)
         for device, file in options.profile:
             print_profile_report(plan, plan.import_profile(file, device)[1])
-        capabilities, options.costs = plan.placement.constraints.capabilities, options.costs or "measured"
-    plan = editor.partition(graph, options.devices, policy=options.policy, pins=dict(options.pin), rules=rules,
-                            subgraphs=options.subgraphs, capabilities=capabilities,
-                            policy_options={k: getattr(options, k) for k in ("objective", "costs", "codegen", "search")
-                                            if getattr(options, k) is not None})
-    paths = [plan.save(options.out / "plan.json"), *plan.export("dot", options.out, dag="no"),
-             *plan.export("log", options.out, sidecar="no")]
+        capabilities, options.costs = (
+            plan.placement.constraints.capabilities,
+            options.costs or "measured",
+        )
+    plan = editor.partition(
+        graph,
+        options.devices,
+        policy=options.policy,
+        pins=dict(options.pin),
+        rules=rules,
+        subgraphs=options.subgraphs,
+        capabilities=capabilities,
+        policy_options={
+            k: getattr(options, k)
+            for k in ("objective", "costs", "codegen", "search")
+            if getattr(options, k) is not None
+        },
+    )
+    paths = [
+        plan.save(options.out / "plan.json"),
+        *plan.export("dot", options.out, dag="no"),
+        *plan.export("log", options.out, sidecar="no"),
+    ]
     print_summary(plan)
-    print("\n".join(f"wrote {path}" for path in (*paths, *_pictures(path for path in paths if path.suffix == ".dot"))))
+    print(
+        "\n".join(
+            f"wrote {path}"
+            for path in (*paths, *_pictures(path for path in paths if path.suffix == ".dot"))
+        )
+    )
     return 0
 
 
@@ -106,7 +313,9 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.objective and options.policy != "optimal":
         raise EditorError(f"--objective is for --policy optimal; the policy is {options.policy}")
     if options.costs and not options.profile and options.policy in ("priority", "rules"):
-        raise EditorError(f"--costs is for policies that weigh costs (optimal, memory, pipeline), not for {options.policy}")
+        raise EditorError(
+            f"--costs is for policies that weigh costs (optimal, memory, pipeline), not for {options.policy}"
+        )
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:
@@ -128,15 +337,23 @@ def run(options: argparse.Namespace) -> int:
     from editor.execution.inputs import random_inputs, read_inputs
 
     plan = editor.load_plan(options.plan)
-    inputs = read_inputs(plan.graph, options.inputs) if options.inputs else random_inputs(plan.graph)
+    inputs = (
+        read_inputs(plan.graph, options.inputs) if options.inputs else random_inputs(plan.graph)
+    )
     for device in plan.devices:
         if device.planned and plan.placement.op_counts[device.name]:
-            print(f"note: {device.name} is not on this machine; its subgraphs run on a stand-in", file=sys.stderr)
+            print(
+                f"note: {device.name} is not on this machine; its subgraphs run on a stand-in",
+                file=sys.stderr,
+            )
     outputs = plan.run(inputs)
     for name, value in outputs.items():
         array = np.asarray(value) if not isinstance(value, list) else None
-        print(f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}" if array is not None
-              else f"{name}: a sequence of {len(value)}")
+        print(
+            f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}"
+            if array is not None
+            else f"{name}: a sequence of {len(value)}"
+        )
     if options.outputs:
         _save_outputs(options.outputs, outputs)
         print(f"wrote {options.outputs}")
@@ -146,16 +363,27 @@ def run(options: argparse.Namespace) -> int:
 def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
     import numpy as np
 
-    odd = [name for name, value in outputs.items() if not isinstance(value, np.ndarray) or value.dtype.kind == "O"]
+    odd = [
+        name
+        for name, value in outputs.items()
+        if not isinstance(value, np.ndarray) or value.dtype.kind == "O"
+    ]
     if odd:
-        raise ExportError(f"{path}: output {odd[0]!r} is no numeric tensor and has no place in an .npz file")
+        raise ExportError(
+            f"{path}: output {odd[0]!r} is no numeric tensor and has no place in an .npz file"
+        )
     packed = io.BytesIO()
     np.savez(packed, **outputs)
     write_atomic(path, packed.getvalue())
 
 
 def _show_progress(done: int, total: int, sizes: str) -> None:
-    print(f"{_CLEAR_LINE}{done + 1} of {total}: {printable(sizes)}", end="", file=unprotected(sys.stderr), flush=True)
+    print(
+        f"{_CLEAR_LINE}{done + 1} of {total}: {printable(sizes)}",
+        end="",
+        file=unprotected(sys.stderr),
+        flush=True,
+    )
 
 
 def _over(size: int, limit: int | None) -> str:
@@ -170,22 +398,53 @@ def sizes(options: argparse.Namespace) -> int:
     rows = plan.at_sizes(wanted, _show_progress if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
         print(_CLEAR_LINE, end="", file=unprotected(sys.stderr))
-    table = [["sizes", "latency", "kind", "subgraphs", "moved", "other devices",
-              *(f"{d.name}: ops, memory" for d in plan.devices)]]
+    table = [
+        [
+            "sizes",
+            "latency",
+            "kind",
+            "subgraphs",
+            "moved",
+            "other devices",
+            *(f"{d.name}: ops, memory" for d in plan.devices),
+        ]
+    ]
     for row in rows:
         if row.problem:
             first = row.problem.splitlines()[0]
-            table.append([words(row, names), f"no plan: {first}{' (see below)' if first != row.problem else ''}"])
+            table.append(
+                [
+                    words(row, names),
+                    f"no plan: {first}{' (see below)' if first != row.problem else ''}",
+                ]
+            )
             continue
         f = row.figures
-        table.append([words(row, names), human_seconds(f["predicted"]), str(row.basis), str(f["subgraphs"]),
-                      moved_in_words(f["moved"], f["unknown"]), counted(row.moved_ops, "op"),
-                      *(f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}{_over(f['memory'][d.name], d.memory)}"
-                        for d in plan.devices)])
-    widths = [max((len(line[i]) for line in table if len(line) > i and (len(line) > 2 or not i)), default=0)
-              for i in range(len(table[0]))]
+        table.append(
+            [
+                words(row, names),
+                human_seconds(f["predicted"]),
+                str(row.basis),
+                str(f["subgraphs"]),
+                moved_in_words(f["moved"], f["unknown"]),
+                counted(row.moved_ops, "op"),
+                *(
+                    f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}{_over(f['memory'][d.name], d.memory)}"
+                    for d in plan.devices
+                ),
+            ]
+        )
+    widths = [
+        max(
+            (len(line[i]) for line in table if len(line) > i and (len(line) > 2 or not i)),
+            default=0,
+        )
+        for i in range(len(table[0]))
+    ]
     for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
+        )
     without = [row for row in rows if row.problem]
     for row in without:
         if "\n" in row.problem:

@@ -28,44 +28,84 @@ def check(options: argparse.Namespace) -> int:
     plan = editor.load_plan(options.plan)
     costs, basis = costs_of_plan(plan.placement)
     values = {"subgraphs": len(plan.subgraphs), "bytes_moved": plan.placement.division.bytes_moved}
-    limits: dict[str, float | None] = {"subgraphs": options.max_subgraphs, "bytes_moved": options.max_bytes}
+    limits: dict[str, float | None] = {
+        "subgraphs": options.max_subgraphs,
+        "bytes_moved": options.max_bytes,
+    }
     if options.against:
-        limits = plan_file.totals(options.against) | {name: limit for name, limit in limits.items() if limit is not None}
+        limits = plan_file.totals(options.against) | {
+            name: limit for name, limit in limits.items() if limit is not None
+        }
         _same_model(plan, options.against)
     latency = plan.placement.price(costs).total
     worse = [name for name, limit in limits.items() if limit is not None and values[name] > limit]
     if options.max_latency is not None:
         limits["latency"] = options.max_latency
         worse += ["latency"] if latency > options.max_latency else []
-    over = {d.name: (plan.run_memory.peaks[d.name], d.memory) for d in plan.devices
-            if d.memory is not None and plan.run_memory.peaks[d.name] > d.memory}
+    over = {
+        d.name: (plan.run_memory.peaks[d.name], d.memory)
+        for d in plan.devices
+        if d.memory is not None and plan.run_memory.peaks[d.name] > d.memory
+    }
     if options.within_memory:
         worse += ["memory"] if over else []
     elif all(limit is None for limit in limits.values()):
-        print("note: nothing is checked without --against PLAN, --max-subgraphs, --max-bytes, --max-latency or --within-memory",
-              file=sys.stderr)
+        print(
+            "note: nothing is checked without --against PLAN, --max-subgraphs, --max-bytes, --max-latency or --within-memory",
+            file=sys.stderr,
+        )
     unknown = plan.placement.division.unknown_transfers
     if options.json:
-        print(json.dumps({"plan": str(options.plan), "sha256": plan.sha256, **values, "latency": latency, "kind": basis.kind,
-                          "unknown_transfers": unknown,
-                          "over_memory": {name: {"peak": peak, "limit": limit} for name, (peak, limit) in over.items()},
-                          "limits": limits, "worse": worse}))
+        print(
+            json.dumps(
+                {
+                    "plan": str(options.plan),
+                    "sha256": plan.sha256,
+                    **values,
+                    "latency": latency,
+                    "kind": basis.kind,
+                    "unknown_transfers": unknown,
+                    "over_memory": {
+                        name: {"peak": peak, "limit": limit} for name, (peak, limit) in over.items()
+                    },
+                    "limits": limits,
+                    "worse": worse,
+                }
+            )
+        )
     else:
         for name, value in values.items():
-            limit = "" if limits[name] is None else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
+            limit = (
+                ""
+                if limits[name] is None
+                else f" (limit {limits[name]:,}){': TOO MANY' if name in worse else ''}"
+            )
             print(f"{name.replace('_', ' ')}: {value:,}{limit}")
-        most = "" if options.max_latency is None else f", limit {human_seconds(options.max_latency)}"
-        print(f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}")
+        most = (
+            "" if options.max_latency is None else f", limit {human_seconds(options.max_latency)}"
+        )
+        print(
+            f"latency: {human_seconds(latency)} ({basis}{most}){': TOO LONG' if 'latency' in worse else ''}"
+        )
         if options.within_memory and all(d.memory is None for d in plan.devices):
             print("memory: no device of the table has a limit, so nothing was checked")
         for device in plan.devices:
             if device.memory is not None and (options.within_memory or device.name in over):
-                said = "" if device.name not in over else (
-                    ": TOO MUCH" if options.within_memory else " (--within-memory makes this an error)")
+                said = (
+                    ""
+                    if device.name not in over
+                    else (
+                        ": TOO MUCH"
+                        if options.within_memory
+                        else " (--within-memory makes this an error)"
+                    )
+                )
                 peak = human_bytes(plan.run_memory.peaks[device.name])
                 print(f"memory of {device.name}: {peak}, it has {human_bytes(device.memory)}{said}")
         if unknown:
-            print(f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run")
+            print(
+                f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run"
+            )
     return 1 if worse else 0
 
 
@@ -79,11 +119,15 @@ def _same_model(plan: Plan, against: Path) -> None:
     other, here = plan_file.model_path(document, against).name, plan.graph.path.name
     known = document["affinities"]
     if not isinstance(known, dict):
-        raise PlanError(f"{against}: damaged plan (its affinities are no mapping of ops to devices)")
+        raise PlanError(
+            f"{against}: damaged plan (its affinities are no mapping of ops to devices)"
+        )
     common = sum(key in plan.graph.key_index for key in known)
     if common < _COMMON * min(len(known), len(plan.affinity)):
-        raise PlanError(f"{against}: a plan of another model ({other}; this one is of {here}): "
-                        f"{counted(common, 'op')} in common")
+        raise PlanError(
+            f"{against}: a plan of another model ({other}; this one is of {here}): "
+            f"{counted(common, 'op')} in common"
+        )
     if other != here:
         print(f"note: {against} is a plan of {other}, this one of {here}", file=sys.stderr)
 
@@ -121,5 +165,7 @@ def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Name
     plan.save(options.out / "plan.json")
     plan.export("dot", options.out)
     plan.export("log", options.out, sidecar="no")
-    parts = f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}"
+    parts = (
+        f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}"
+    )
     print(f"{path.name}: {parts}, {plan.placement.division.moved_text} moved", flush=True)

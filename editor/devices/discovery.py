@@ -1,17 +1,30 @@
-"""Discovers the devices of this machine through its runtimes.
-
-This package must not import runtimes, so ``editor/__init__.py`` connects it to the registry of runtimes.
-"""
+"""Discovers the devices of this machine through its runtimes, and resolves their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Protocol
 
 from editor.devices.device import Link
 from editor.devices.properties import Property
 from editor.text import human_bytes
+
+
+@cache
+def cpu_name() -> str:
+    """The processor's full name where the system reports it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
 
 
 @dataclass(frozen=True)
@@ -142,7 +155,6 @@ class Sources(Protocol):
 
 _LAST = "CPU"
 """Runs every op, so that nothing is left for what comes after it."""
-_registry: list[Callable[[], Sources]] = []
 _devices: dict[str, tuple[AvailableDevice, ...]] = {}
 """Runtime name -> its devices, for runtimes queried so far"""
 _failures: dict[str, str] = {}
@@ -151,14 +163,15 @@ _unusable_parts: dict[str, tuple[UnusableRuntime, ...]] = {}
 """Runtime name -> its parts that cannot be used"""
 
 
-def connect(registry: Callable[[], Sources]) -> None:
-    """Sets the function that returns the registry; it is called on first use."""
-    _registry[:] = [registry]
-
-
 def sources() -> Iterable[DeviceSource]:
     """Every usable runtime."""
-    return _registry[0]().runtimes() if _registry else ()
+    return _registry().runtimes()
+
+
+def _registry() -> Sources:
+    """The registry of runtimes, which knows devices, and so is imported by its name when it is first needed."""
+    registry: Sources = import_module("editor.runtimes.registry")  # type: ignore[assignment]
+    return registry
 
 
 def devices_of(source: DeviceSource) -> tuple[AvailableDevice, ...]:
@@ -200,7 +213,12 @@ def names_here() -> list[str]:
 
     Left out are devices of other machines, which somebody has to want, and what is much slower than the hardware allows.
     """
-    here = [(device, source) for source in sources() for device in devices_of(source) if not device.machine]
+    here = [
+        (device, source)
+        for source in sources()
+        for device in devices_of(source)
+        if not device.machine
+    ]
     targets = [(device, source.resolve(device.name, "")) for device, source in here]
     found = [device for device, target in targets if target is not None and target.slowdown <= 1]
     return [d.name for d in sorted(found, key=lambda d: (d.name == _LAST, d.memory_space == "cpu"))]
@@ -209,12 +227,20 @@ def names_here() -> list[str]:
 def unusable_runtimes() -> tuple[UnusableRuntime, ...]:
     """Runtimes that are installed but cannot be used, with the reason."""
     available_devices()
-    loaded = _registry[0]().unusable() if _registry else ()
+    loaded = _registry().unusable()
     for source in sources():
         if source.name not in _failures:
             _ask_for_parts(source)
     parts = [part for several in _unusable_parts.values() for part in several]
-    return tuple(dict.fromkeys((*loaded, *(UnusableRuntime(name, reason) for name, reason in _failures.items()), *parts)))
+    return tuple(
+        dict.fromkeys(
+            (
+                *loaded,
+                *(UnusableRuntime(name, reason) for name, reason in _failures.items()),
+                *parts,
+            )
+        )
+    )
 
 
 def _ask_for_parts(source: DeviceSource) -> None:
@@ -222,10 +248,14 @@ def _ask_for_parts(source: DeviceSource) -> None:
         try:
             _unusable_parts[source.name] = tuple(source.unusable())
         except Exception as error:  # noqa: BLE001  # a runtime may raise anything; it is listed with its reason
-            _unusable_parts[source.name] = (UnusableRuntime(source.name, f"{type(error).__name__}: {error}"),)
+            _unusable_parts[source.name] = (
+                UnusableRuntime(source.name, f"{type(error).__name__}: {error}"),
+            )
 
 
-def set_available_devices(devices: Sequence[AvailableDevice], unusable: Sequence[UnusableRuntime] = ()) -> None:
+def set_available_devices(
+    devices: Sequence[AvailableDevice], unusable: Sequence[UnusableRuntime] = ()
+) -> None:
     """Reuses what another process of this machine discovered.
 
     Args:
@@ -248,9 +278,99 @@ def known_properties(runtime: str, provider: str) -> tuple[str, list[Property]]:
     """
     found = [source for source in sources() if runtime in ("", source.name)]
     title = found[0].title if runtime and found else "the editor"
-    return title, [each for source in found for each in source.properties(provider if runtime else "")]
+    return title, [
+        each for source in found for each in source.properties(provider if runtime else "")
+    ]
 
 
 def is_present(runtime: str, provider: str) -> bool:
     """Whether this machine has a device of a runtime."""
-    return any(d.provider == provider for source in sources() if source.name == runtime for d in devices_of(source))
+    return any(
+        d.provider == provider
+        for source in sources()
+        if source.name == runtime
+        for d in devices_of(source)
+    )
+
+
+# Accelerators in tables of other tools; a device of such a name is planned unless a runtime resolves it.
+_PLANNED = {
+    name.lower(): name
+    for name in (
+        "OpenCL",
+        "MYRIAD",
+        "NPU",
+        "HDDL",
+        "HABANA",
+        "Habana",
+        "NNPI",
+        "FPGA",
+        "GNA",
+        "VPU",
+        "KEEMBAY",
+        "DSP",
+        "TPU",
+        "Hexagon",
+        "EdgeTPU",
+        "ANE",
+        "Vulkan",
+        "Metal",
+        "NVPTX",
+        "BLAS",
+        "MULTI",
+        "BATCH",
+        "AUTO",
+        "DLA",
+        "APU",
+        "RKNN",
+        "EthosU",
+        "Hailo",
+    )
+}
+
+
+def resolve(name: str, provider: str = "") -> Target | None:
+    """Resolves a device or backend name; None when it is unknown.
+
+    Args:
+        name: ``CPU``, ``GPU``, ``GPU.1``, ``Interpreter``, ``OpenVINO``, ``OpenVINO.GPU``, ``OpenCL``, the name
+            of an ONNX Runtime provider ... in any case.
+        provider: an explicit provider of the runtime, from a table.
+    """
+    best: Target | None = None
+    base = name.lower().partition(".")[0]
+    for source in sorted(
+        sources(), key=lambda each: each.name != base
+    ):  # a runtime that is named goes first
+        target = source.resolve(name, provider)
+        if target is None:
+            continue
+        if target.present and not target.preference:
+            return target
+        if best is None or (not target.present, target.preference) < (
+            not best.present,
+            best.preference,
+        ):
+            best = target
+    if best is not None:
+        return best
+    return Target("", "", False, _PLANNED[base]) if base in _PLANNED else None
+
+
+def resolve_library(library: str, provider: str) -> Target | None:
+    """The device of a local build that a table names; None when no runtime loads libraries."""
+    return next(
+        (
+            target
+            for source in sources()
+            if (target := source.resolve_library(library, provider)) is not None
+        ),
+        None,
+    )
+
+
+def known_names() -> list[str]:
+    """Names that a ``HETERO:`` string may use: available devices, then planned ones."""
+    available = [a.name for a in available_devices()]
+    planned = ["GPU", *sorted(set(_PLANNED.values()), key=str.lower)]
+    return available + [name for name in planned if name not in available]

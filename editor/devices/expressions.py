@@ -18,12 +18,37 @@ from editor.errors import EditorError
 from editor.graph.syntax import parse_expression
 
 MAX_LENGTH = 2000
-_ORDER: dict[type, Callable[[Any, Any], bool]] = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-                                                  ast.GtE: operator.ge}
-_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_ORDER: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 _GLOB_WORD = re.compile(r"(==|!=)\s*([^\s\"'()]*[*?][^\s\"'()]*)")
-_PARTS = (ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Compare, ast.cmpop,
-          ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Subscript, ast.expr_context)
+_PARTS = (
+    ast.BoolOp,
+    ast.boolop,
+    ast.UnaryOp,
+    ast.Not,
+    ast.USub,
+    ast.BinOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.Compare,
+    ast.cmpop,
+    ast.Name,
+    ast.Constant,
+    ast.Tuple,
+    ast.List,
+    ast.Subscript,
+    ast.expr_context,
+)
 _TEXT_ON_THE_RIGHT = ast.Eq | ast.NotEq | ast.In | ast.NotIn
 
 
@@ -90,7 +115,11 @@ class Expression:
 
     def failing(self, names: Names) -> str:
         """The parts joined by ``and`` that do not hold; "" when it is true."""
-        parts = self.tree.values if isinstance(self.tree, ast.BoolOp) and isinstance(self.tree.op, ast.And) else [self.tree]
+        parts = (
+            self.tree.values
+            if isinstance(self.tree, ast.BoolOp) and isinstance(self.tree.op, ast.And)
+            else [self.tree]
+        )
         return " and ".join(_text(part) for part in parts if not _holds(part, names, self.what))
 
     def words(self) -> list[str]:
@@ -118,7 +147,9 @@ def _words(node: ast.expr) -> Iterator[str]:
     elif isinstance(node, ast.Compare):
         yield from _words(node.left)
         for kind, right in zip(node.ops, node.comparators, strict=True):
-            if not isinstance(kind, _TEXT_ON_THE_RIGHT) or isinstance(right, ast.Subscript | ast.BinOp):
+            if not isinstance(kind, _TEXT_ON_THE_RIGHT) or isinstance(
+                right, ast.Subscript | ast.BinOp
+            ):
                 yield from _words(right)
     else:
         for child in ast.iter_child_nodes(node):
@@ -132,7 +163,9 @@ def _holds(node: ast.expr, names: Names, what: str) -> bool:
     except UnknownValueError:
         return False
     except (RecursionError, OverflowError):
-        raise EditorError(f"this {what} is nested too deeply, or its numbers are too large") from None
+        raise EditorError(
+            f"this {what} is nested too deeply, or its numbers are too large"
+        ) from None
 
 
 def _value(node: ast.expr, names: Names, what: str) -> Any:
@@ -144,7 +177,9 @@ def _value(node: ast.expr, names: Names, what: str) -> Any:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand, names, what)
         if not isinstance(value, int | float):
-            raise EditorError(f"{value!r} is not a number, and has no minus; the fields are {', '.join(names.fields)}")
+            raise EditorError(
+                f"{value!r} is not a number, and has no minus; the fields are {', '.join(names.fields)}"
+            )
         return -value
     if isinstance(node, ast.Name):
         if node.id in names.fields:
@@ -163,8 +198,10 @@ def _value(node: ast.expr, names: Names, what: str) -> Any:
         left, right = _value(node.left, names, what), _value(node.right, names, what)
         if isinstance(left, int | float) and isinstance(right, int | float):
             return _ARITHMETIC[type(node.op)](left, right)
-    raise EditorError(f"a {what} may use {', '.join(names.fields)}, attributes, numbers with + - *, texts, == != < <= "
-                      f"> >=, in (a, b), shape[1], and, or, not; not {ast.unparse(node)!r}")
+    raise EditorError(
+        f"a {what} may use {', '.join(names.fields)}, attributes, numbers with + - *, texts, == != < <= "
+        f"> >=, in (a, b), shape[1], and, or, not; not {ast.unparse(node)!r}"
+    )
 
 
 def _word(text: str) -> Any:
@@ -183,7 +220,9 @@ def _right(node: ast.expr, names: Names, what: str, left: Any) -> Any:
 def _item(node: ast.Subscript, names: Names, what: str) -> Any:
     items, number = _value(node.value, names, what), _value(node.slice, names, what)
     if not isinstance(items, tuple) or not isinstance(number, int):
-        raise UnknownValueError(f"{ast.unparse(node)!r} has no value; numbers in brackets go with lists such as shape")
+        raise UnknownValueError(
+            f"{ast.unparse(node)!r} has no value; numbers in brackets go with lists such as shape"
+        )
     try:
         value = items[number]
     except IndexError:
@@ -218,6 +257,12 @@ def _compare(kind: ast.cmpop, left: Any, right: Any, names: Names) -> bool:
     order = _ORDER.get(type(kind))
     if order is None or not isinstance(left, int | float) or not isinstance(right, int | float):
         text = next((side for side in (left, right) if not isinstance(side, int | float)), None)
-        wrong = "" if text is None else f"{text!r} is not a number; the fields are {', '.join(names.fields)}; "
-        raise EditorError(f"{wrong}a filter compares numbers with < <= > >=, and anything with == and !=")
+        wrong = (
+            ""
+            if text is None
+            else f"{text!r} is not a number; the fields are {', '.join(names.fields)}; "
+        )
+        raise EditorError(
+            f"{wrong}a filter compares numbers with < <= > >=, and anything with == and !="
+        )
     return order(left, right)

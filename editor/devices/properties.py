@@ -50,8 +50,10 @@ def property_problem(name: str, value: str, known: Sequence[Property], owner: st
     if stated is None:
         close = difflib.get_close_matches(name, [p.name for p in known], 1, 0.8)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        return (f"the property {name[:80]!r} is not among those that {owner} takes from device tables, which may name no files "
-                f"and load no code{hint} ({way_out})")
+        return (
+            f"the property {name[:80]!r} is not among those that {owner} takes from device tables, which may name no files "
+            f"and load no code{hint} ({way_out})"
+        )
     pattern, form = _FORMS[stated.kind]
     if not pattern.fullmatch(value) or ".." in value:
         return f"the property {name!r} must be {form}, not {value[:60]!r} ({way_out})"

@@ -1,21 +1,150 @@
-"""What the documents of a device say that it takes: ops with conditions, element types, static sizes.
-
-A device table states it, often through a preset. Every op that it leaves out gets a reason.
-"""
+"""Knows what the documents of a device say that it takes, and the presets that hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import difflib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from editor.devices.expressions import Expression
-from editor.devices.op_fields import OpFields
+from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.vocabulary import OpName, op_name
+from editor.errors import DeviceTableError, EditorError
+from editor.files import resource_dir
+from editor.graph.attributes import (
+    all_attribute_names,
+    attribute_default,
+    attribute_names,
+    attribute_value,
+)
 from editor.graph.graph import Graph, Ints
-from editor.graph.types import bits_of
+from editor.graph.types import Shape, bits_of
+from editor.yaml_text import YamlError, load_yaml
+
+FIELDS = (
+    "op",
+    "name",
+    "key",
+    "domain",
+    "inputs",
+    "outputs",
+    "dtype",
+    "rank",
+    "shape",
+    "dtype_b",
+    "rank_b",
+    "shape_b",
+    "out_dtype",
+    "out_rank",
+    "out_shape",
+    "computed",
+    "opset",
+)
+_ONES, _ZEROS = frozenset({"strides", "dilations"}), frozenset({"pads", "output_padding"})
+_WINDOW = _ONES | _ZEROS | {"kernel_shape"}
+
+
+class OpFields:
+    """Values of one op. ``dtype``, ``rank`` and ``shape`` are those of its first input, ``_b`` those of its second one.
+
+    An op without inputs has the element type and shape of its output. ``computed`` are the positions of inputs that are
+    not constant: ``1 not in computed`` for constant weights. ``opset`` is the version of the op's domain.
+    """
+
+    fields: tuple[str, ...] = FIELDS
+
+    def __init__(self, graph: Graph, op: int, types: Sequence[str] | None = None) -> None:
+        """``types`` are the element types of the tensors; those of the model by default."""
+        self.graph, self.op = graph, op
+        self.types = graph.tensor_types if types is None else types
+
+    def field(self, name: str) -> Any:
+        """The value of a field; raises ``UnknownValueError`` where it is not known."""
+        graph, op = self.graph, self.op
+        plain = {
+            "op": graph.op_types,
+            "name": graph.op_names,
+            "key": graph.op_keys,
+            "domain": graph.op_domains,
+        }
+        if name in plain:
+            return plain[name][op]
+        if name == "inputs":
+            return len(graph.op_reads[op])
+        if name == "outputs":
+            return len(graph.op_outputs[op])
+        if name == "computed":
+            return tuple(
+                i
+                for i, t in enumerate(graph.op_inputs[op].tolist())
+                if t >= 0 and not graph.tensor_is_constant[t]
+            )
+        if name == "opset":
+            return self._opset
+        tensor = self._tensor(name)
+        what = name.removeprefix("out_").partition("_")[0]
+        if what == "dtype":
+            return _known(self.types[tensor] or None, name)
+        shape: Shape = _known(graph.tensor_shapes[tensor], name)
+        return len(shape) if what == "rank" else tuple(shape)
+
+    def attribute(self, name: str) -> Any:
+        """The value of an attribute, or its default; see ``Names.attribute``."""
+        graph, op = self.graph, self.op
+        text = next((text for key, text in graph.op_attributes[op] if key == name), None)
+        if text is not None:
+            return attribute_value(text)
+        op_type, domain = graph.op_types[op], graph.op_domains[op]
+        default = attribute_default(op_type, domain, self._opset, name)
+        if default is None and name in _WINDOW and name in attribute_names(op_type, domain):
+            default = self._window(name)
+        if default is None and name in all_attribute_names():
+            raise UnknownValueError(f"{graph.op_types[op]} has no {name}")
+        return default
+
+    @property
+    def _opset(self) -> int:
+        return self.graph.opsets.get(self.graph.op_domains[self.op] or "ai.onnx", 1)
+
+    def _tensor(self, name: str) -> int:
+        inputs, outputs = (
+            t[self.op].tolist() for t in (self.graph.op_inputs, self.graph.op_outputs)
+        )
+        tensors = outputs if name.startswith("out_") or not inputs else inputs
+        position = 1 if name.endswith("_b") else 0
+        if position >= len(tensors) or tensors[position] < 0:
+            raise UnknownValueError(f"{self.graph.op_types[self.op]} has no {name}")
+        return int(tensors[position])
+
+    def _window(self, name: str) -> tuple[int, ...] | None:
+        """Defaults that ONNX states in words: one value per spatial axis."""
+        if name == "kernel_shape":
+            shape: Shape = self.field("shape_b")
+            return (
+                tuple(d for d in shape[2:] if isinstance(d, int))
+                if all(isinstance(d, int) for d in shape)
+                else None
+            )
+        axes = int(self.field("rank")) - 2
+        return (
+            (1,) * axes
+            if name in _ONES
+            else (0,) * (axes if name == "output_padding" else 2 * axes)
+        )
+
+
+def _known(value: Any, name: str) -> Any:
+    if value is None:
+        raise UnknownValueError(f"{name} is not known")
+    return value
+
 
 ASSUMABLE = ("int8", "uint8", "int16", "uint16", "float16", "bfloat16")
 """Types to plan a float model in; the first of those that a device takes is proposed."""
@@ -43,7 +172,9 @@ class Supported:
     def names(self, graph: Graph, op: int) -> bool:
         """Whether an op has this name, in the domain that it states."""
         domain = self.name.partition("::")[0] if "::" in self.name else ""
-        return graph.op_domains[op] in (domain, domain or "ai.onnx") and self.meaning.matches(graph, op)
+        return graph.op_domains[op] in (domain, domain or "ai.onnx") and self.meaning.matches(
+            graph, op
+        )
 
     def need(self, fields: OpFields) -> str:
         """What an op lacks; "" when the condition holds."""
@@ -73,7 +204,10 @@ class Published:
     @property
     def note(self) -> str:
         """For people: preset and assumption."""
-        parts = [f"preset {self.preset}" if self.preset else "", f"as if {self.assumes}" if self.assumes else ""]
+        parts = [
+            f"preset {self.preset}" if self.preset else "",
+            f"as if {self.assumes}" if self.assumes else "",
+        ]
         return ", ".join(part for part in parts if part)
 
     def refusals(self, graph: Graph) -> tuple[str, ...]:
@@ -81,7 +215,10 @@ class Published:
         if not self.restricts:
             return ("",) * len(graph)
         types = effective_types(graph, self.assumes)
-        return tuple("" if graph.op_is_constant[op] else self._refusal(graph, op, types) for op in range(len(graph)))
+        return tuple(
+            "" if graph.op_is_constant[op] else self._refusal(graph, op, types)
+            for op in range(len(graph))
+        )
 
     def _refusal(self, graph: Graph, op: int, types: Sequence[str]) -> str:
         named = [entry for entry in self.supported if entry.names(graph, op)]
@@ -92,18 +229,30 @@ class Published:
         if self.dtypes and dtype and dtype not in self.dtypes:
             return f"{dtype}; this device takes {_or(self.dtypes)}{self._way_out(dtype)}"
         if self.static and (tensor := _open_tensor(graph, op)) >= 0:
-            return f"the size of {graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) is not fixed before a run; " \
-                   f"this device takes static sizes"
+            return (
+                f"the size of {graph.tensor_names[tensor]!r} ({graph.shape_label(tensor)}) is not fixed before a run; "
+                f"this device takes static sizes"
+            )
         needs = [entry.need(fields) for entry in named]
         if named and all(needs):
             needed = " or ".join(dict.fromkeys(needs))
             said = any(entry.reason == need for entry, need in zip(named, needs, strict=True))
-            return f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}{self._link}"
+            return (
+                f"{graph.type_label(op)}: {needed}{'' if said else ' is needed here'}{self._link}"
+            )
         return ""
 
     def _way_out(self, dtype: str) -> str:
-        possible = [] if self.assumes or dtype not in FLOATS else [t for t in self.dtypes if t in ASSUMABLE]
-        return f"; “assumes: {possible[0]}” plans the model as if it were converted" if possible else ""
+        possible = (
+            []
+            if self.assumes or dtype not in FLOATS
+            else [t for t in self.dtypes if t in ASSUMABLE]
+        )
+        return (
+            f"; “assumes: {possible[0]}” plans the model as if it were converted"
+            if possible
+            else ""
+        )
 
     @property
     def _link(self) -> str:
@@ -173,3 +322,213 @@ def assumed_bytes(graph: Graph, assumes: str) -> Ints:
                 sizes[tensor] = sizes[tensor] * bits_of(assumes) // bits
         cache[assumes] = sizes
     return cache[assumes]
+
+
+KEYS = ("supported", "dtypes", "static", "assumes", "source", "published", "preset")
+_MAX_OPS = 2000
+_ENTRY_KEYS = ("op", "where", "reason")
+
+
+def published_of(entry: Mapping[str, Any]) -> Published:
+    """The published limits that an entry states.
+
+    Raises:
+        DeviceTableError: a key has a wrong value; without file and line.
+    """
+    static = entry.get("static", False)
+    if not isinstance(static, bool):
+        raise DeviceTableError(f"static must be true or false, not {static!r}")
+    return Published(
+        _supported(entry.get("supported")),
+        _dtypes(entry.get("dtypes")),
+        static,
+        _assumes(entry.get("assumes")),
+        _source(entry.get("source")),
+        _date(entry.get("published")),
+        str(entry.get("preset") or ""),
+    )
+
+
+def _supported(value: Any) -> tuple[Supported, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    if not isinstance(value, list) or not value:
+        raise DeviceTableError(
+            'supported must be a list of op types, or of {op: Conv, where: "group == 1"}'
+        )
+    if len(value) > _MAX_OPS:
+        raise DeviceTableError(f"supported: {len(value):,} entries, the limit is {_MAX_OPS:,}")
+    return tuple(_one(item) for item in value)
+
+
+def _one(item: Any) -> Supported:
+    if isinstance(item, str):
+        return Supported(_op(item))
+    if not isinstance(item, dict) or not isinstance(item.get("op"), str):
+        raise DeviceTableError(
+            f"supported: an entry is an op type or {{op, where, reason}}, not {_short(item)}"
+        )
+    for key in item:
+        if key not in _ENTRY_KEYS:
+            raise DeviceTableError(
+                f"supported: {item['op']}: unknown key {_short(key)}; the keys are {', '.join(_ENTRY_KEYS)}"
+            )
+    name, where, reason = _op(item["op"]), item.get("where"), item.get("reason", "")
+    if not isinstance(where, str | None) or not isinstance(reason, str):
+        raise DeviceTableError(
+            f"supported: {name}: where and reason must be texts; put conditions in quotes"
+        )
+    return Supported(name, _condition(name, where), reason)
+
+
+def _op(text: str) -> str:
+    name = text.strip()
+    if "::" not in name and op_name(name) is None:
+        raise DeviceTableError(
+            f"supported: unknown op {_short(name)} (ONNX, Glow and Relay names are known; "
+            "write domain::Type for a custom op)"
+        )
+    return name
+
+
+def _condition(name: str, text: str | None) -> Expression | None:
+    if text is None:
+        return None
+    try:
+        expression = Expression(text, "condition")
+        words = expression.words()
+    except EditorError as error:
+        raise DeviceTableError(f"supported: {name}: {error}") from error
+    known = (*FIELDS, *sorted(_attributes(name)))
+    for word in words:
+        if word not in known and word.lower() not in ("true", "false"):
+            close = difflib.get_close_matches(word, known, 1)
+            hint = (
+                f"; did you mean {close[0]!r}?"
+                if close
+                else f"; the fields are {', '.join(FIELDS)}"
+            )
+            raise DeviceTableError(
+                f"supported: {name}: {_short(word)} is neither a field nor an attribute of {name}{hint}"
+            )
+    return expression
+
+
+def _attributes(name: str) -> frozenset[str]:
+    """Attributes that a condition on an op may name; those of all ops where ONNX does not define the op."""
+    if "::" in name:
+        return all_attribute_names() | attribute_names(name.partition("::")[2], "")
+    meaning = op_name(name)
+    return frozenset(
+        a for op_type in (meaning.types if meaning else ()) for a in attribute_names(op_type, "")
+    )
+
+
+def _dtypes(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = [n.strip() for n in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names:
+        raise DeviceTableError("dtypes must be a list of element types such as [int8, uint8]")
+    for name in names:
+        if not isinstance(name, str) or not bits_of(name):
+            raise DeviceTableError(f"dtypes: unknown element type {_short(name)}{_close(name)}")
+    return tuple(names)
+
+
+def _close(name: Any) -> str:
+    known = (
+        "float32",
+        "float16",
+        "bfloat16",
+        "float64",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "int64",
+        "bool",
+        "int4",
+    )
+    close = difflib.get_close_matches(str(name), known, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)} ..."
+
+
+def _assumes(value: Any) -> str:
+    if value is None:
+        return ""
+    if value not in ASSUMABLE:
+        raise DeviceTableError(
+            f"assumes must be one of {', '.join(ASSUMABLE)}, not {_short(value)}"
+        )
+    return str(value)
+
+
+def _source(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+    except ValueError:
+        parts = urlsplit("")
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.netloc
+        or any(c.isspace() for c in str(value))
+    ):
+        raise DeviceTableError(f"source must be the URL of the document, not {_short(value)}")
+    return str(value)
+
+
+def _date(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        return datetime.date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        raise DeviceTableError(
+            f"published must be a date such as 2025-03-31, not {_short(value)}"
+        ) from None
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:60]
+
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+def preset_names() -> list[str]:
+    """Names of all presets."""
+    return sorted(
+        path.stem for path in (resource_dir("examples") / "devices" / "presets").glob("*.yaml")
+    )
+
+
+@cache
+def preset(name: str) -> dict[str, Any]:
+    """The keys of a preset; do not change them.
+
+    Raises:
+        DeviceTableError: there is no such preset, or its file cannot be read.
+    """
+    known = preset_names()
+    if not _NAME.fullmatch(name) or name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise DeviceTableError(
+            f"unknown preset {name[:60]!r}{hint} (there are {', '.join(known) or 'none'})"
+        )
+    path = resource_dir("examples") / "devices" / "presets" / f"{name}.yaml"
+    try:
+        keys = load_yaml(path.read_text(encoding="utf-8"))[1]
+    except (OSError, YamlError) as error:
+        raise DeviceTableError(f"{path}: {error}") from error
+    if not isinstance(keys, dict) or "preset" in keys or "name" in keys:
+        raise DeviceTableError(
+            f"{path}: a preset is a mapping of keys of a device, without name and preset"
+        )
+    return keys

@@ -17,18 +17,22 @@ from typing import Any, NoReturn
 
 import yaml
 
-from editor.devices.device import Device, Link
-from editor.devices.discovery import Target, known_properties, names_here, unusable_runtimes
-from editor.devices.names import known_names, resolve, resolve_library
-from editor.devices.presets import preset, preset_names
+from editor.devices.device import WIRE_TYPES, Device, Link
+from editor.devices.discovery import (
+    Target,
+    known_names,
+    known_properties,
+    names_here,
+    resolve,
+    resolve_library,
+    unusable_runtimes,
+)
 from editor.devices.properties import property_problem
-from editor.devices.published import Published
-from editor.devices.published_keys import KEYS as _PUBLISHED_KEYS
-from editor.devices.published_keys import published_of
+from editor.devices.published import KEYS as _PUBLISHED_KEYS
+from editor.devices.published import Published, preset, preset_names, published_of
 from editor.devices.vocabulary import op_name
-from editor.devices.wire_types import WIRE_TYPES
 from editor.errors import DeviceTableError
-from editor.quantities import parse_bytes, parse_bytes_per_second, parse_seconds, parse_work_per_second
+from editor.text import parse_bytes, parse_bytes_per_second, parse_seconds, parse_work_per_second
 from editor.yaml_text import YamlError, load_yaml
 
 MAX_DEVICES = 64
@@ -36,12 +40,39 @@ _MAX_DIGITS = 24
 """Of a number in a table."""
 MAX_FILE_BYTES = 1 << 20
 """Of a device table."""
-_KEYS = ("name", "backendName", "runtime", "provider", "library", "parameters", "device", "unit", "codegen", "properties",
-         "memory", "peakCompute", "peakDramBw", "link", "wireType", "nonSupportedNodes", "supportedNodes", "deviceID",
-         "deviceMemory", *_PUBLISHED_KEYS)
+_KEYS = (
+    "name",
+    "backendName",
+    "runtime",
+    "provider",
+    "library",
+    "parameters",
+    "device",
+    "unit",
+    "codegen",
+    "properties",
+    "memory",
+    "peakCompute",
+    "peakDramBw",
+    "link",
+    "wireType",
+    "nonSupportedNodes",
+    "supportedNodes",
+    "deviceID",
+    "deviceMemory",
+    *_PUBLISHED_KEYS,
+)
 # Parameters of Glow that do not affect placement.
-_IGNORED_PARAMETERS = ("peakSramBw", "peakPCIeBw", "sramCapacity", "sparseNN", "sparseNNOptimize", "availableMemory",
-                       "peakDramBw", "peakCompute")
+_IGNORED_PARAMETERS = (
+    "peakSramBw",
+    "peakPCIeBw",
+    "sramCapacity",
+    "sparseNN",
+    "sparseNNOptimize",
+    "availableMemory",
+    "peakDramBw",
+    "peakCompute",
+)
 _WITH_PRESET = re.compile(r"([^()]*)\(([^()]*)\)")
 """``NPU(edgetpu)``, ``NPU(edgetpu as int8)``"""
 
@@ -63,9 +94,15 @@ def load_devices(spec: Spec) -> tuple[Device, ...]:
         if is_hetero(text):
             return _from_hetero(text)
         return parse_devices(_read(Path(spec)), text)
-    if isinstance(spec, Mapping) or not isinstance(spec, Iterable) or not all(isinstance(entry, Mapping) for entry in spec):
-        raise DeviceTableError("device table: a list of devices holds mappings such as {'name': 'CPU'}; "
-                               "for names alone write 'HETERO:GPU,CPU'")
+    if (
+        isinstance(spec, Mapping)
+        or not isinstance(spec, Iterable)
+        or not all(isinstance(entry, Mapping) for entry in spec)
+    ):
+        raise DeviceTableError(
+            "device table: a list of devices holds mappings such as {'name': 'CPU'}; "
+            "for names alone write 'HETERO:GPU,CPU'"
+        )
     return _from_entries([dict(entry) for entry in spec], [""] * len(spec), "device table")
 
 
@@ -85,9 +122,15 @@ def text_of_table(spec: Spec) -> str:
 
 
 def _from_hetero(text: str) -> tuple[Device, ...]:
-    names = [name.strip() for name in text.partition(":")[2].split(",")] if ":" in text else names_here()
+    names = (
+        [name.strip() for name in text.partition(":")[2].split(",")]
+        if ":" in text
+        else names_here()
+    )
     if names == [""]:
-        raise DeviceTableError(f"{text!r}: names no device; write HETERO:GPU,CPU, or HETERO for those of this machine")
+        raise DeviceTableError(
+            f"{text!r}: names no device; write HETERO:GPU,CPU, or HETERO for those of this machine"
+        )
     return _from_entries([_named(name) for name in names], [""] * len(names), repr(text))
 
 
@@ -110,17 +153,27 @@ def are_names(text: str) -> bool:
 def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
-            raise DeviceTableError(f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)")
+            raise DeviceTableError(
+                f"{path}: not a regular file (a device table, or HETERO:GPU,CPU)"
+            )
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise DeviceTableError(f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}")
+            raise DeviceTableError(
+                f"{path}: {path.stat().st_size:,} bytes; a device table has at most {MAX_FILE_BYTES:,}"
+            )
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        names = f"for devices write HETERO:{path}" if are_names(str(path)) else "a device table, or HETERO:GPU,CPU"
+        names = (
+            f"for devices write HETERO:{path}"
+            if are_names(str(path))
+            else "a device table, or HETERO:GPU,CPU"
+        )
         raise DeviceTableError(f"{path}: no such file ({names})") from error
     except UnicodeDecodeError as error:
         raise DeviceTableError(f"{path}: not a device table (it is not text)") from error
     except (OSError, ValueError) as error:
-        raise DeviceTableError(f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        raise DeviceTableError(
+            f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from error
 
 
 def parse_devices(text: str, source: str) -> tuple[Device, ...]:
@@ -131,25 +184,37 @@ def parse_devices(text: str, source: str) -> tuple[Device, ...]:
         where = f"{source}:{error.line}" if error.line else source
         raise DeviceTableError(f"{where}: not valid YAML ({error})") from error
     if not isinstance(node, yaml.SequenceNode):
-        raise DeviceTableError(f"{source}:1: a device table is a list of devices (lines starting with `- name: ...`)")
+        raise DeviceTableError(
+            f"{source}:1: a device table is a list of devices (lines starting with `- name: ...`)"
+        )
     lines = [f"{source}:{item.start_mark.line + 1}" for item in node.value]
     for line, entry in zip(lines, data, strict=True):
         if not isinstance(entry, dict):
-            raise DeviceTableError(f"{line}: a device is a mapping with a name and a backendName, not {type(entry).__name__}")
+            raise DeviceTableError(
+                f"{line}: a device is a mapping with a name and a backendName, not {type(entry).__name__}"
+            )
     return _from_entries(data, lines, source)
 
 
-def _from_entries(entries: list[dict[str, Any]], lines: list[str], source: str) -> tuple[Device, ...]:
+def _from_entries(
+    entries: list[dict[str, Any]], lines: list[str], source: str
+) -> tuple[Device, ...]:
     if not entries:
         raise DeviceTableError(f"{source}: the table has no devices")
     if len(entries) > MAX_DEVICES:
         raise DeviceTableError(f"{source}: {len(entries)} devices, the limit is {MAX_DEVICES}")
     devices: list[Device] = []
     for i, entry in enumerate(entries):
-        where = lines[i] or (source if len(entries) == 1 else f"{source}, {str(entry.get('name') or f'device {i + 1}')[:40]}")
+        where = lines[i] or (
+            source
+            if len(entries) == 1
+            else f"{source}, {str(entry.get('name') or f'device {i + 1}')[:40]}"
+        )
         device = _Entry(entry, where).device(i)
         if any(device.name == other.name for other in devices):
-            raise DeviceTableError(f"{where}: there are two devices named {device.name!r}; names must differ")
+            raise DeviceTableError(
+                f"{where}: there are two devices named {device.name!r}; names must differ"
+            )
         devices.append(device)
     return tuple(devices)
 
@@ -162,7 +227,9 @@ class _Entry:
         for key in entry:
             if key not in _KEYS:
                 close = difflib.get_close_matches(str(key), _KEYS, 1)
-                self.fail(f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+                self.fail(
+                    f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+                )
         self.preset = self._preset()
         self.parameters = self._parameters()
 
@@ -172,7 +239,9 @@ class _Entry:
 
     def value(self, key: str) -> Any:
         """The value of a key of the entry, of its parameters or of its preset; None when absent, or emptied by the entry."""
-        return next((keys[key] for keys in (self.entry, self.parameters, self.preset) if key in keys), None)
+        return next(
+            (keys[key] for keys in (self.entry, self.parameters, self.preset) if key in keys), None
+        )
 
     def text(self, key: str, default: str = "") -> str:
         """The value of a key as text."""
@@ -190,22 +259,38 @@ class _Entry:
         if not name:
             self.fail("the device has no name")
         target = self._target(name, backend)
-        unit = self.text("unit") or (str(self._logical_id()) if self._logical_id() else target.unit or "0")
+        unit = self.text("unit") or (
+            str(self._logical_id()) if self._logical_id() else target.unit or "0"
+        )
         properties = self.value("properties") or {}
         if not isinstance(properties, dict):
             self.fail("properties must be a mapping of option: value")
         return Device(
-            name=name, backend=backend, runtime=target.runtime, provider=target.provider, present=target.present,
-            device=self.text("device", target.device), unit=unit,
-            codegen=self.text("codegen", target.runtime or backend.lower()), title=target.title, slowdown=target.slowdown,
+            name=name,
+            backend=backend,
+            runtime=target.runtime,
+            provider=target.provider,
+            present=target.present,
+            device=self.text("device", target.device),
+            unit=unit,
+            codegen=self.text("codegen", target.runtime or backend.lower()),
+            title=target.title,
+            slowdown=target.slowdown,
             machine=target.machine,
-            supported=self._op_names("supportedNodes"), non_supported=self._op_names("nonSupportedNodes"),
-            properties=self._properties(properties, target), memory=self._size() or target.memory,
+            supported=self._op_names("supportedNodes"),
+            non_supported=self._op_names("nonSupportedNodes"),
+            properties=self._properties(properties, target),
+            memory=self._size() or target.memory,
             peak_compute=self._rate("peakCompute", parse_work_per_second, "1e13 or 10 TFLOPS"),
-            peak_dram_bw=self._rate("peakDramBw", parse_bytes_per_second, "4e11 or 400 GB/s"), link=self._link() or target.link,
+            peak_dram_bw=self._rate("peakDramBw", parse_bytes_per_second, "4e11 or 400 GB/s"),
+            link=self._link() or target.link,
             wire_type=self._wire_type(),
-            logical_id=self._logical_id(), published=self._published(), entry=self.entry,
-            index=str(properties.get("device_id", unit)) if target.unit_selects else "", reason=target.reason)
+            logical_id=self._logical_id(),
+            published=self._published(),
+            entry=self.entry,
+            index=str(properties.get("device_id", unit)) if target.unit_selects else "",
+            reason=target.reason,
+        )
 
     def _target(self, name: str, backend: str) -> Target:
         library, provider = self.text("library"), self.text("provider")
@@ -214,16 +299,26 @@ class _Entry:
             known = known_names()
             if backend.lower() in preset_names():
                 name = backend.lower()
-                self.fail(f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table")
+                self.fail(
+                    f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table"
+                )
             close = difflib.get_close_matches(backend, known, 1, 0.5)
             what = f"unknown device or runtime {backend!r}"
-            self.fail(f"{what}; did you mean {close[0]!r}? " if close else f"{what}; known: {', '.join(known)}{_unusable()}")
+            self.fail(
+                f"{what}; did you mean {close[0]!r}? "
+                if close
+                else f"{what}; known: {', '.join(known)}{_unusable()}"
+            )
             raise AssertionError  # fail() always raises
         return target
 
     def _properties(self, given: Mapping[object, object], target: Target) -> dict[str, str]:
         properties = {str(k): _plain(v) for k, v in given.items()}
-        owner, known = known_properties("" if target.machine else target.runtime, target.provider) if properties else ("", [])
+        owner, known = (
+            known_properties("" if target.machine else target.runtime, target.provider)
+            if properties
+            else ("", [])
+        )
         for name, value in properties.items():
             if problem := property_problem(name, value, known, owner):
                 self.fail(problem)
@@ -237,14 +332,17 @@ class _Entry:
             try:
                 block = load_yaml(block)[1] or {}
             except YamlError as error:
-                self.fail(f"parameters: not `\"key\" : \"value\"` lines ({error})")
+                self.fail(f'parameters: not `"key" : "value"` lines ({error})')
         if not isinstance(block, dict):
             self.fail('parameters must hold `"key" : "value"` lines')
             return {}
         for key in block:
             if key not in _KEYS and key not in _IGNORED_PARAMETERS:
                 close = difflib.get_close_matches(str(key), _KEYS, 1)
-                self.fail(f"unknown parameter {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+                self.fail(
+                    f"unknown parameter {key!r}"
+                    + (f"; did you mean {close[0]!r}?" if close else "")
+                )
         return block
 
     def _preset(self) -> dict[str, Any]:
@@ -255,13 +353,19 @@ class _Entry:
             keys = preset(str(name))
         except DeviceTableError as error:
             self.fail(str(error))
-        if any(self.entry.get(key) for key in ("backendName", "runtime", "provider")):  # they belong together
-            return {k: v for k, v in keys.items() if k not in ("backendName", "runtime", "provider")}
+        if any(
+            self.entry.get(key) for key in ("backendName", "runtime", "provider")
+        ):  # they belong together
+            return {
+                k: v for k, v in keys.items() if k not in ("backendName", "runtime", "provider")
+            }
         return keys
 
     def _published(self) -> Published:
         try:
-            return published_of({key: self.value(key) for key in _PUBLISHED_KEYS if self.value(key) is not None})
+            return published_of(
+                {key: self.value(key) for key in _PUBLISHED_KEYS if self.value(key) is not None}
+            )
         except DeviceTableError as error:
             self.fail(str(error))
             raise
@@ -273,8 +377,10 @@ class _Entry:
         for name in names:
             custom = "::" in name or "." in name.partition("::")[0]
             if op_name(name) is None and not custom:
-                self.fail(f"{key}: unknown op {name!r} (ONNX, Glow and Relay names are known; "
-                          "write domain::Type for a custom op)")
+                self.fail(
+                    f"{key}: unknown op {name!r} (ONNX, Glow and Relay names are known; "
+                    "write domain::Type for a custom op)"
+                )
         return names
 
     def _logical_id(self) -> int | None:
@@ -289,7 +395,9 @@ class _Entry:
             return None
         size = parse_bytes(text)
         if not size:
-            self.fail(f"memory must be a size above 0 such as 8GiB or 500MB, not {text[:40]!r}; without one there is no limit")
+            self.fail(
+                f"memory must be a size above 0 such as 8GiB or 500MB, not {text[:40]!r}; without one there is no limit"
+            )
         return size
 
     def _rate(self, key: str, parse: Callable[[str], float | None], example: str) -> float | None:
@@ -306,13 +414,21 @@ class _Entry:
         if link is None:
             return None
         if not isinstance(link, dict) or not link or not set(link) <= {"bandwidth", "latency"}:
-            self.fail(f"link must be a mapping such as {{bandwidth: 12e9, latency: 1e-5}} (bytes/s, seconds), not {link!r:.60}")
-        bandwidth, latency = (None if link.get(key) is None else parse(str(link[key]).strip())
-                              for key, parse in (("bandwidth", parse_bytes_per_second), ("latency", parse_seconds)))
+            self.fail(
+                f"link must be a mapping such as {{bandwidth: 12e9, latency: 1e-5}} (bytes/s, seconds), not {link!r:.60}"
+            )
+        bandwidth, latency = (
+            None if link.get(key) is None else parse(str(link[key]).strip())
+            for key, parse in (("bandwidth", parse_bytes_per_second), ("latency", parse_seconds))
+        )
         if bandwidth is None and link.get("bandwidth") is not None:
-            self.fail(f"link: bandwidth must be bytes/s above 0 such as 12e9 or 12 GB/s, not {link['bandwidth']!r:.40}")
+            self.fail(
+                f"link: bandwidth must be bytes/s above 0 such as 12e9 or 12 GB/s, not {link['bandwidth']!r:.40}"
+            )
         if latency is None and link.get("latency") is not None:
-            self.fail(f"link: latency must be seconds such as 1e-5 or 10us, not {link['latency']!r:.40}")
+            self.fail(
+                f"link: latency must be seconds such as 1e-5 or 10us, not {link['latency']!r:.40}"
+            )
         return Link(bandwidth, latency)
 
     def _wire_type(self) -> str:

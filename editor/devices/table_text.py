@@ -51,7 +51,9 @@ def _plain(entries: Sequence[Entry]) -> str:
     text = str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if _says(text, plain):
         return text
-    return str(yaml.safe_dump(plain, sort_keys=False))  # PyYAML does not escape U+0085, which it reads as a line break
+    return str(
+        yaml.safe_dump(plain, sort_keys=False)
+    )  # PyYAML does not escape U+0085, which it reads as a line break
 
 
 def _parts(text: str) -> tuple[str, dict[str, tuple[Entry, str]]]:
@@ -64,11 +66,15 @@ def _parts(text: str) -> tuple[str, dict[str, tuple[Entry, str]]]:
         return "", {}
     lines = (text if text.endswith("\n") else text + "\n").splitlines(keepends=True)
     starts = [_with_comments(lines, item.start_mark.line) for item in node.value] + [len(lines)]
-    if node.value and not any(line.lstrip().startswith("#") for line in lines[:starts[0]]):
-        starts[0] = node.value[0].start_mark.line  # the only comment at the top is about the whole table
-    return "".join(lines[:starts[0]]), {
+    if node.value and not any(line.lstrip().startswith("#") for line in lines[: starts[0]]):
+        starts[0] = node.value[
+            0
+        ].start_mark.line  # the only comment at the top is about the whole table
+    return "".join(lines[: starts[0]]), {
         str(entry.get("name")): (entry, "".join(lines[start:end]))
-        for entry, start, end in zip(data, starts, starts[1:], strict=False) if isinstance(entry, dict)}
+        for entry, start, end in zip(data, starts, starts[1:], strict=False)
+        if isinstance(entry, dict)
+    }
 
 
 def _with_comments(lines: Sequence[str], start: int) -> int:

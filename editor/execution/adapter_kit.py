@@ -1,15 +1,12 @@
-"""Checks that a runtime keeps what its protocol promises: for authors of adapters, see docs/adapters.md.
-
-Each check runs on each device of the runtime, through the same calls that plans use. A check that fails says what was
-expected; none stops the others.
-"""
+"""Tests an adapter: conformance of a runtime."""
 
 from __future__ import annotations
 
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,15 +21,55 @@ from editor.devices.device import Device
 from editor.devices.discovery import devices_of
 from editor.devices.table import load_devices
 from editor.errors import EditorError, ExecutionError
-from editor.execution.backend_cases import BackendCase, backend_cases
-from editor.execution.executor import compile_whole, convert
+from editor.execution.compiled_plan import convert
+from editor.execution.executor import compile_whole
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import API_VERSION, CompileOptions, Executable, SubModel
+from editor.runtimes.op_models import is_random
 from editor.runtimes.registry import capability, runtime_of
 from editor.runtimes.values import to_numpy
 from editor.text import counted
+
+
+@dataclass(frozen=True)
+class BackendCase:
+    """One case."""
+
+    name: str
+    model: bytes
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    rtol: float
+    atol: float
+
+
+def backend_cases(most: int | None = None) -> Iterator[BackendCase]:
+    """Cases with tensors of numbers, in the order of their names.
+
+    Args:
+        most: how many, spread over all; None for all.
+    """
+    from onnx.backend.test import loader
+
+    warnings.simplefilter("ignore")  # of the functions that make the cases
+    tests: list[Any] = sorted(loader.load_node_model_tests(), key=lambda test: str(test.name))
+    step = max(len(tests) // most, 1) if most else 1
+    for test in tests[::step]:
+        if any(is_random(node.op_type, node.domain) for node in test.model.graph.node):
+            continue
+        for inputs, outputs in test.data_sets[:1]:
+            if all(
+                isinstance(v, np.ndarray) and v.dtype.kind in "biuf" for v in (*inputs, *outputs)
+            ):
+                graph = test.model.graph
+                given = dict(zip((i.name for i in graph.input), inputs, strict=False))
+                expected = dict(zip((o.name for o in graph.output), outputs, strict=False))
+                yield BackendCase(
+                    test.name, test.model.SerializeToString(), given, expected, test.rtol, test.atol
+                )
+
 
 _NOWHERE = "com.example.nowhere"
 """A domain of ops that nobody has."""
@@ -60,7 +97,9 @@ class Wrong(Exception):
     """A check failed; the message says what was expected."""
 
 
-def check_runtime(name: str, cases: int | None = None, report: Callable[[str], None] | None = None) -> Iterator[Finding]:
+def check_runtime(
+    name: str, cases: int | None = None, report: Callable[[str], None] | None = None
+) -> Iterator[Finding]:
     """Checks every device of a runtime; findings in the order of the checks.
 
     Args:
@@ -73,7 +112,12 @@ def check_runtime(name: str, cases: int | None = None, report: Callable[[str], N
     """
     runtime = runtime_of(name)
     if runtime.api_version != API_VERSION:
-        yield Finding("", "version", False, f"api_version is {runtime.api_version}, this editor has {API_VERSION}")
+        yield Finding(
+            "",
+            "version",
+            False,
+            f"api_version is {runtime.api_version}, this editor has {API_VERSION}",
+        )
         return
     available = devices_of(runtime)
     if not available:
@@ -83,10 +127,14 @@ def check_runtime(name: str, cases: int | None = None, report: Callable[[str], N
             try:
                 device = load_devices([{"name": entry.name, "backendName": entry.name}])[0]
             except EditorError as error:
-                yield Finding(entry.name, "devices", False, f"resolve() does not know its own name: {error}")
+                yield Finding(
+                    entry.name, "devices", False, f"resolve() does not know its own name: {error}"
+                )
                 continue
             if device.runtime != name or device.planned:
-                given = f"resolve() gives {device.runtime or 'no runtime'}, present: {device.present}"
+                given = (
+                    f"resolve() gives {device.runtime or 'no runtime'}, present: {device.present}"
+                )
                 yield Finding(entry.name, "devices", False, given)
                 continue
             yield Finding(entry.name, "devices", True, f"{entry.description} [{entry.details}]")
@@ -103,7 +151,9 @@ def _finding(device: str, title: str, check: Callable[[], str]) -> Finding:
     except (Wrong, EditorError) as error:
         return Finding(device, title, False, str(error))
     except Exception as error:  # noqa: BLE001  # an adapter may raise anything; that is what is looked for
-        return Finding(device, title, False, f"{type(error).__name__} instead of an EditorError: {error}")
+        return Finding(
+            device, title, False, f"{type(error).__name__} instead of an EditorError: {error}"
+        )
 
 
 class _Checks:
@@ -114,11 +164,17 @@ class _Checks:
 
     def all(self) -> list[tuple[str, Callable[[], str]]]:
         """The checks by title."""
-        return [("capability", self.refuses_what_nobody_knows), ("results", self.computes_a_small_net),
-                ("clones", self.clones_are_independent), ("threads", self.threads_do_not_change_results),
-                ("values", self.values_of_others_are_taken), ("errors", self.errors_are_execution_errors),
-                ("memory", self.memory_is_given_back), ("split", self.a_split_computes_the_same),
-                ("exactness", self.backend_cases_are_exact)]
+        return [
+            ("capability", self.refuses_what_nobody_knows),
+            ("results", self.computes_a_small_net),
+            ("clones", self.clones_are_independent),
+            ("threads", self.threads_do_not_change_results),
+            ("values", self.values_of_others_are_taken),
+            ("errors", self.errors_are_execution_errors),
+            ("memory", self.memory_is_given_back),
+            ("split", self.a_split_computes_the_same),
+            ("exactness", self.backend_cases_are_exact),
+        ]
 
     def _net(self) -> Graph:
         """A small net of the first few ops that the device takes, among common ones."""
@@ -126,8 +182,13 @@ class _Checks:
             kinds = ("Relu", "Abs", "Neg", "Exp", "Sigmoid", "Tanh")
             able = [kind for kind in kinds if self._takes(kind)]
             if len(able) < 2:
-                raise Wrong(f"the device takes none or one of {', '.join(kinds)}; the other checks need two")
-            nodes = [helper.make_node(kind, [f"t{i}"], [f"t{i + 1}"], f"op{i}") for i, kind in enumerate(able[:4])]
+                raise Wrong(
+                    f"the device takes none or one of {', '.join(kinds)}; the other checks need two"
+                )
+            nodes = [
+                helper.make_node(kind, [f"t{i}"], [f"t{i + 1}"], f"op{i}")
+                for i, kind in enumerate(able[:4])
+            ]
             self._graph = self._load("net", nodes, f"t{len(nodes)}")
         return self._graph
 
@@ -135,7 +196,9 @@ class _Checks:
         graph = self._load(kind, [helper.make_node(kind, ["t0"], ["t1"])], "t1")
         return bool(capability(graph, self.device).mask.all())
 
-    def _load(self, name: str, nodes: Sequence[NodeProto], output: str, opsets: Sequence[Any] = ()) -> Graph:
+    def _load(
+        self, name: str, nodes: Sequence[NodeProto], output: str, opsets: Sequence[Any] = ()
+    ) -> Graph:
         path = self.folder / f"{name}.onnx"
         onnx.save(small_model(nodes, "t0", output, opsets), path)
         return load_model(path)
@@ -143,7 +206,9 @@ class _Checks:
     def _compile(self, options: CompileOptions | None = None) -> tuple[Executable, SubModel]:
         graph = self._net()
         model = onnx.load(graph.path)
-        submodel = SubModel(model, ("t0",), (model.graph.output[0].name,), self.folder, "a small net")
+        submodel = SubModel(
+            model, ("t0",), (model.graph.output[0].name,), self.folder, "a small net"
+        )
         return self.runtime.compile(submodel, self.device, options or CompileOptions()), submodel
 
     def _expected(self, x: Any) -> Any:
@@ -152,12 +217,18 @@ class _Checks:
 
     def refuses_what_nobody_knows(self) -> str:
         """An op of an unknown domain is refused with a reason, and every refusal has one."""
-        nodes = [helper.make_node("NoSuchOp", ["t0"], ["t1"], domain=_NOWHERE), helper.make_node("Relu", ["t1"], ["t2"])]
+        nodes = [
+            helper.make_node("NoSuchOp", ["t0"], ["t1"], domain=_NOWHERE),
+            helper.make_node("Relu", ["t1"], ["t2"]),
+        ]
         graph = self._load("unknown", nodes, "t2", [helper.make_opsetid(_NOWHERE, 1)])
         answer = capability(graph, self.device)
         if answer.mask[0]:
             raise Wrong("an op of an unknown domain is claimed")
-        if any(bool(reason) == bool(able) for reason, able in zip(answer.reasons, answer.mask.tolist(), strict=True)):
+        if any(
+            bool(reason) == bool(able)
+            for reason, able in zip(answer.reasons, answer.mask.tolist(), strict=True)
+        ):
             raise Wrong("an op that is refused has no reason, or one that is taken has")
         return f"refused: {answer.reasons[0]}"
 
@@ -177,7 +248,10 @@ class _Checks:
 
         def work(executable: Executable, seed: int) -> None:
             for _ in range(_ROUNDS):
-                _compare(expected[seed], to_numpy(executable.run([_values(seed)])[0]), f"clone {seed}")
+                _compare(
+                    expected[seed], to_numpy(executable.run([_values(seed)])[0]), f"clone {seed}"
+                )
+
         with ThreadPoolExecutor(2) as pool:
             for job in [pool.submit(work, first, 0), pool.submit(work, second, 1)]:
                 job.result()
@@ -190,7 +264,11 @@ class _Checks:
         """The number of threads is a setting of speed."""
         for threads in (1, 2):
             executable, _ = self._compile(CompileOptions(threads))
-            _compare(self._expected(_values(0)), to_numpy(executable.run([_values(0)])[0]), f"{threads} threads")
+            _compare(
+                self._expected(_values(0)),
+                to_numpy(executable.run([_values(0)])[0]),
+                f"{threads} threads",
+            )
         return "1 and 2"
 
     def values_of_others_are_taken(self) -> str:
@@ -200,7 +278,11 @@ class _Checks:
         wide[:, ::2] = _values(0)
         frozen = _values(0)
         frozen.flags.writeable = False
-        given = {"a view": wide[:, ::2], "a read-only array": frozen, "converted": convert(_values(0), self.device)}
+        given = {
+            "a view": wide[:, ::2],
+            "a read-only array": frozen,
+            "converted": convert(_values(0), self.device),
+        }
         for name, value in given.items():
             _compare(self._expected(_values(0)), to_numpy(executable.run([value])[0]), name)
         return "views, read-only arrays, converted values"
@@ -239,12 +321,18 @@ class _Checks:
         from editor.execution.executor import compile_placement
 
         graph = self._net()
-        cpu = replace(load_devices("HETERO:CPU")[0], name="the CPU" if self.device.name == "CPU" else "CPU")
+        cpu = replace(
+            load_devices("HETERO:CPU")[0], name="the CPU" if self.device.name == "CPU" else "CPU"
+        )
         pins = {key: (self.device, cpu)[i % 2].name for i, key in enumerate(graph.op_keys)}
         placement = solve(graph, [self.device, cpu], Settings(pins=pins))
         compiled = compile_placement(placement, as_cut=True)
         for seed in range(2):
-            _compare(self._expected(_values(seed)), next(iter(compiled.run({"t0": _values(seed)}).values())), "a split")
+            _compare(
+                self._expected(_values(seed)),
+                next(iter(compiled.run({"t0": _values(seed)}).values())),
+                "a split",
+            )
         return counted(len(placement.subgraphs), "subgraph")
 
     def backend_cases_are_exact(self) -> str:
@@ -270,7 +358,7 @@ class _Checks:
         return text
 
     def _run_case(self, case: BackendCase) -> str | None:
-        """"" where the case passes, None where the device refuses it, else what is wrong.
+        """ "" where the case passes, None where the device refuses it, else what is wrong.
 
         Raises:
             ExecutionError: it is not compiled, or fails while it runs.
@@ -285,9 +373,16 @@ class _Checks:
             return None
         results = compile_whole(graph, self.device).run(case.inputs)
         try:
-            for (name, expected), actual in zip(case.outputs.items(), results.values(), strict=True):
-                np.testing.assert_allclose(np.asarray(actual, np.float64), np.asarray(expected, np.float64),
-                                           rtol=max(case.rtol, 1e-3), atol=max(case.atol, 1e-5), err_msg=name)
+            for (name, expected), actual in zip(
+                case.outputs.items(), results.values(), strict=True
+            ):
+                np.testing.assert_allclose(
+                    np.asarray(actual, np.float64),
+                    np.asarray(expected, np.float64),
+                    rtol=max(case.rtol, 1e-3),
+                    atol=max(case.atol, 1e-5),
+                    err_msg=name,
+                )
         except (AssertionError, TypeError, ValueError) as error:
             return " ".join(str(error).split())[:160]
         return ""
@@ -297,11 +392,18 @@ def _named(cases: Sequence[str]) -> str:
     return "; ".join(cases[:_SHOWN]) + ("; ..." if len(cases) > _SHOWN else "")
 
 
-def small_model(nodes: Sequence[NodeProto], input_name: str, output: str, opsets: Sequence[Any] = ()) -> ModelProto:
+def small_model(
+    nodes: Sequence[NodeProto], input_name: str, output: str, opsets: Sequence[Any] = ()
+) -> ModelProto:
     """A model of float32 tensors of shape [2, 4]."""
-    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4]) for name in (input_name, output)]
+    info = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4])
+        for name in (input_name, output)
+    ]
     graph = helper.make_graph(nodes, "small", info[:1], info[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *opsets], ir_version=8)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17), *opsets], ir_version=8
+    )
 
 
 def _values(seed: int) -> Any:
@@ -311,6 +413,10 @@ def _values(seed: int) -> Any:
 def _compare(expected: Any, actual: Any, what: str) -> None:
     actual = np.asarray(actual)
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        raise Wrong(f"{what}: {actual.dtype} {list(actual.shape)} instead of {expected.dtype} {list(expected.shape)}")
+        raise Wrong(
+            f"{what}: {actual.dtype} {list(actual.shape)} instead of {expected.dtype} {list(expected.shape)}"
+        )
     if not np.allclose(actual, expected, rtol=1e-3, atol=1e-5):
-        raise Wrong(f"{what}: differs from ONNX Runtime by up to {float(np.max(np.abs(actual - expected))):.2g}")
+        raise Wrong(
+            f"{what}: differs from ONNX Runtime by up to {float(np.max(np.abs(actual - expected))):.2g}"
+        )

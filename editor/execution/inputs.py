@@ -55,16 +55,24 @@ def _random_bytes(graph: Graph, tensor: int) -> int:
 
 
 def _too_large(graph: Graph, tensor: int) -> ExecutionError:
-    return ExecutionError(f"{graph.path}: input {graph.tensor_names[tensor]!r} of the shape {graph.shape_label(tensor)} "
-                          f"({graph.tensor_types[tensor]}) needs more memory than there is; use a model with smaller inputs")
+    return ExecutionError(
+        f"{graph.path}: input {graph.tensor_names[tensor]!r} of the shape {graph.shape_label(tensor)} "
+        f"({graph.tensor_types[tensor]}) needs more memory than there is; use a model with smaller inputs"
+    )
 
 
 def _random(graph: Graph, tensor: int, rng: np.random.Generator) -> Value:
-    name, kind, shape = graph.tensor_names[tensor], graph.tensor_types[tensor], graph.tensor_shapes[tensor]
+    name, kind, shape = (
+        graph.tensor_names[tensor],
+        graph.tensor_types[tensor],
+        graph.tensor_shapes[tensor],
+    )
     dtype = numpy_dtype(kind)
     if dtype is None or shape is None or any(not isinstance(d, int) or d < 0 for d in shape):
-        raise ExecutionError(f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
-                             f"shape {graph.shape_label(tensor)}); give inputs in an .npz file")
+        raise ExecutionError(
+            f"{graph.path}: cannot generate a value for input {name!r} ({kind or 'unknown type'}, "
+            f"shape {graph.shape_label(tensor)}); give inputs in an .npz file"
+        )
     size = tuple(int(d) for d in shape)
     if dtype.kind == "O":
         return np.full(size, "text", object)
@@ -101,9 +109,23 @@ def read_inputs(graph: Graph, path: Path) -> dict[str, Value]:
         values = _read_npz(graph, path)
     except FileNotFoundError as error:
         raise ExecutionError(f"{str(path)[:300]}: no such file") from error
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError,
-            RuntimeError, KeyError, SyntaxError, tokenize.TokenError) as error:
-        raise ExecutionError(f"{str(path)[:300]}: not an .npz file of inputs ({error or type(error).__name__})") from error
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+        MemoryError,
+        NotImplementedError,
+        RuntimeError,
+        KeyError,
+        SyntaxError,
+        tokenize.TokenError,
+    ) as error:
+        raise ExecutionError(
+            f"{str(path)[:300]}: not an .npz file of inputs ({error or type(error).__name__})"
+        ) from error
     check_inputs(graph, values)
     return values
 
@@ -112,11 +134,16 @@ def _read_npz(graph: Graph, path: Path) -> dict[str, Value]:
     """The arrays of a file; the sizes that their headers state are checked before anything is read."""
     if path.exists() and not path.is_file():
         raise ValueError("not a regular file")
-    known = [graph.tensor_names[t] for t in (*graph.inputs.tolist(), *np.flatnonzero(graph.tensor_overridable).tolist())]
+    known = [
+        graph.tensor_names[t]
+        for t in (*graph.inputs.tolist(), *np.flatnonzero(graph.tensor_overridable).tolist())
+    ]
     values, left = {}, limits.current().bytes_for(path.stat().st_size)
     with zipfile.ZipFile(path) as archive:
         if len(archive.infolist()) > 2 * len(known) + 100:
-            raise ValueError(f"{len(archive.infolist())} arrays, and the model has {len(known)} inputs")
+            raise ValueError(
+                f"{len(archive.infolist())} arrays, and the model has {len(known)} inputs"
+            )
         for entry in archive.infolist():
             name = entry.filename.removesuffix(".npy")
             with archive.open(entry) as file:
@@ -126,7 +153,9 @@ def _read_npz(graph: Graph, path: Path) -> dict[str, Value]:
             _check_array(graph, name, dtype, shape)
             left -= prod(shape) * dtype.itemsize
             if left < 0:
-                raise limits.out_of_memory(f"{path}: its arrays", limits.current().bytes_for(path.stat().st_size))
+                raise limits.out_of_memory(
+                    f"{path}: its arrays", limits.current().bytes_for(path.stat().st_size)
+                )
             with archive.open(entry) as file:
                 values[name] = np.lib.format.read_array(file, allow_pickle=False)
     return values
@@ -134,24 +163,34 @@ def _read_npz(graph: Graph, path: Path) -> dict[str, Value]:
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
     version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
     shape, _, dtype = read(file)
     if any(d < 0 for d in shape):
         raise ValueError(f"the shape {shape}")
     return dtype, shape
 
 
-def expected_arrays(graph: Graph, overridden: Iterable[str] = ()) -> dict[str, tuple[np.dtype[Any] | None,
-                                                                              tuple[int | str, ...] | None]]:
+def expected_arrays(
+    graph: Graph, overridden: Iterable[str] = ()
+) -> dict[str, tuple[np.dtype[Any] | None, tuple[int | str, ...] | None]]:
     """Type and shape of every graph input and overridden initializer, by name."""
     tensors = [*graph.inputs.tolist(), *(graph.tensor_index[name] for name in overridden)]
-    return {graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t]) for t in tensors}
+    return {
+        graph.tensor_names[t]: (numpy_dtype(graph.tensor_types[t]), graph.tensor_shapes[t])
+        for t in tensors
+    }
 
 
 def overridden_initializers(graph: Graph, names: Iterable[str]) -> frozenset[str]:
     """The names that override the default value of an initializer."""
     index = graph.tensor_index
-    return frozenset(name for name in names if name in index and graph.tensor_overridable[index[name]])
+    return frozenset(
+        name for name in names if name in index and graph.tensor_overridable[index[name]]
+    )
 
 
 def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
@@ -177,7 +216,9 @@ def check_inputs(graph: Graph, values: Mapping[str, Value]) -> None:
 
 
 def _unknown(name: str, expected: Iterable[str]) -> ExecutionError:
-    return ExecutionError(f"the model has no input {name[:200]!r} (it has {', '.join(expected) or 'none'})")
+    return ExecutionError(
+        f"the model has no input {name[:200]!r} (it has {', '.join(expected) or 'none'})"
+    )
 
 
 def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int, ...]) -> None:
@@ -190,6 +231,10 @@ def _check_array(graph: Graph, name: str, found: np.dtype[Any], size: tuple[int,
         return
     if found != dtype and not (dtype.kind == "O" and found.kind in "US"):
         raise ExecutionError(f"input {name!r} must be {dtype}, not {found}")
-    if len(shape) != len(size) or any(isinstance(d, int) and d != n for d, n in zip(shape, size, strict=False)):
-        raise ExecutionError(f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
-                             f"not {'x'.join(map(str, size)) or 'scalar'}")
+    if len(shape) != len(size) or any(
+        isinstance(d, int) and d != n for d, n in zip(shape, size, strict=False)
+    ):
+        raise ExecutionError(
+            f"input {name!r} must have the shape {graph.shape_label(tensor)}, "
+            f"not {'x'.join(map(str, size)) or 'scalar'}"
+        )

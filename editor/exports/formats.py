@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 WRITERS = {
-    "dot": "dot:write_dot", "log": "glow_log:write_partition_log", "openvino": "openvino:write_openvino",
-    "onnxruntime": "onnxruntime:write_onnxruntime", "onnx": "multidevice:write_multidevice", "glow": "glow:write_glow",
-    "tvm": "tvm:write_tvm", "split": "split:write_split", "csv": "report:write_csv", "json": "report:write_json",
-    "html": "report:write_html", "md": "report:write_markdown",
+    "dot": "dot:write_dot",
+    "log": "glow:write_partition_log",
+    "openvino": "openvino:write_openvino",
+    "onnxruntime": "onnxruntime:write_onnxruntime",
+    "onnx": "onnxruntime:write_multidevice",
+    "glow": "glow:write_glow",
+    "tvm": "tvm:write_tvm",
+    "split": "split:write_split",
+    "csv": "report:write_csv",
+    "json": "report:write_json",
+    "html": "report:write_html",
+    "md": "report:write_markdown",
 }
 """Format -> "module:function" in this package; modules are imported on demand."""
 FORMATS = tuple(WRITERS)

@@ -1,9 +1,4 @@
-"""Exports for Glow: a device table, a user-defined partition config and ``partition.log``.
-
-Glow assigns an op to the first backend of the table that supports its type. A table for given affinities
-therefore exists only when no op type is on two devices; then each device excludes the types of the others.
-The partition config (``PartitionConfig``) has no such limit.
-"""
+"""Exports for Glow: device table, partition config and log."""
 
 from __future__ import annotations
 
@@ -13,10 +8,47 @@ from pathlib import Path
 import yaml
 
 from editor.devices.vocabulary import op_name
-from editor.exports.glow_log import write_partition_log
+from editor.exports.model_copy import write_sidecar
 from editor.files import safe_stem, write_atomic
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
+
+
+def write_partition_log(
+    placement: Placement, out_dir: Path, stamp: str = "", sidecar: str = "yes"
+) -> list[Path]:
+    """Writes ``partition.log`` and, with a stamp, ``partition.log.json``; ``sidecar="no"`` omits the latter."""
+    log = write_atomic(out_dir / "partition.log", partition_log(placement))
+    return [log, write_sidecar(log, stamp)] if stamp and sidecar != "no" else [log]
+
+
+def partition_log(placement: Placement) -> str:
+    """One block per subgraph; sizes in bytes."""
+    file_name = placement.graph.path.name
+    backends = {d.name: d.backend for d in placement.devices}
+    lines = [f"The number of partitions is : {len(placement.subgraphs)}"]
+    for s in placement.subgraphs:
+        memory = s.memory
+        lines += [
+            f"\t Partition {s.id}:",
+            f"\t\t Name :\t{_one_line(file_name)}_part{s.id + 1}_part1",
+            f"\t\t BackendKind :\t{_one_line(backends[s.device])}",
+            f"\t\t context count :\t{memory.context_count}",
+            f"\t\t total Memory :\t{memory.total}",
+            f"\t\t\t input size:\t{memory.input}",
+            f"\t\t\t input count :\t{memory.input_count}",
+            f"\t\t\t input only from peers count :\t{memory.input_from_peers}",
+            f"\t\t\t output size:\t{memory.output}",
+            f"\t\t\t constant size:\t{memory.constants}",
+        ]
+        if memory.unknown:
+            lines.append(f"\t\t\t tensors of unknown size (counted as 0):\t{memory.unknown}")
+        lines += [f"\t\t LogicalDeviceIDs :\t{device}" for device in memory.logical_devices]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -25,34 +57,61 @@ def write_glow(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pat
     """
     stem = safe_stem(placement.graph.name)
     head = f"# {stamp or 'Hetero Editor'}\n"
-    return [write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(placement)),
-            write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(placement)),
-            *write_partition_log(placement, out_dir, stamp)]
+    return [
+        write_atomic(out_dir / f"{stem}_glow_devices.yaml", head + _table(placement)),
+        write_atomic(out_dir / f"{stem}_glow_partitions.yaml", head + _config(placement)),
+        *write_partition_log(placement, out_dir, stamp),
+    ]
 
 
 def conflicts(placement: Placement) -> dict[str, list[str]]:
     """Op type -> its devices, for types on several devices, which no table of Glow can express."""
-    graph, subgraph_of_op, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
+    graph, subgraph_of_op, device = (
+        placement.graph,
+        placement.division.subgraph_of_op,
+        placement.assignment.device,
+    )
     devices_of_type: dict[str, dict[str, None]] = {}
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
-            devices_of_type.setdefault(graph.op_types[op], {})[placement.devices[device[op]].name] = None
+            devices_of_type.setdefault(graph.op_types[op], {})[
+                placement.devices[device[op]].name
+            ] = None
     return {kind: list(names) for kind, names in sorted(devices_of_type.items()) if len(names) > 1}
 
 
 def _table(placement: Placement) -> str:
     clash = conflicts(placement)
     if clash:
-        lines = ["# No device table leads Glow's first-come rule to these affinities: these kinds of ops are on several",
-                 "# devices. Use the partition config beside this file instead."]
-        lines += [f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}" for kind, names in clash.items()]
+        lines = [
+            "# No device table leads Glow's first-come rule to these affinities: these kinds of ops are on several",
+            "# devices. Use the partition config beside this file instead.",
+        ]
+        lines += [
+            f"#   {kind}: {', '.join(' '.join(n.split()) for n in names)}"
+            for kind, names in clash.items()
+        ]
         return "\n".join([*lines, "[]"]) + "\n"
-    graph, subgraph_of_op, device = placement.graph, placement.division.subgraph_of_op, placement.assignment.device
+    graph, subgraph_of_op, device = (
+        placement.graph,
+        placement.division.subgraph_of_op,
+        placement.assignment.device,
+    )
     entries = []
     for i, d in enumerate(placement.devices):
-        kinds = {_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0 and device[op] == i}
-        rest = sorted({_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0} - kinds)
-        parameters = [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}'] if rest else []
+        kinds = {
+            _kind(graph, op)
+            for op in range(len(graph))
+            if subgraph_of_op[op] >= 0 and device[op] == i
+        }
+        rest = sorted(
+            {_kind(graph, op) for op in range(len(graph)) if subgraph_of_op[op] >= 0} - kinds
+        )
+        parameters = (
+            [f'"nonSupportedNodes": {json.dumps(",".join(rest), ensure_ascii=False)}']
+            if rest
+            else []
+        )
         if d.memory is not None:
             parameters.append(f'"deviceMemory": "{d.memory}"')
         if d.logical_id is not None:
@@ -74,9 +133,24 @@ def _config(placement: Placement) -> str:
     graph = placement.graph
     names = [f"{safe_stem(graph.path.name)}_part{s.id + 1}" for s in placement.subgraphs]
     backends = [s.device for s in placement.subgraphs]
-    nodes = {graph.op_keys[op]: int(p) for op, p in enumerate(placement.division.subgraph_of_op.tolist()) if p >= 0}
-    return str(yaml.dump({"funcName": graph.name, "numOfPartitions": len(names), "backendNames": backends,
-                          "partitionNames": names, "nodeToPartition": nodes}, sort_keys=False, allow_unicode=True))
+    nodes = {
+        graph.op_keys[op]: int(p)
+        for op, p in enumerate(placement.division.subgraph_of_op.tolist())
+        if p >= 0
+    }
+    return str(
+        yaml.dump(
+            {
+                "funcName": graph.name,
+                "numOfPartitions": len(names),
+                "backendNames": backends,
+                "partitionNames": names,
+                "nodeToPartition": nodes,
+            },
+            sort_keys=False,
+            allow_unicode=True,
+        )
+    )
 
 
 class _Literal(yaml.SafeDumper):
@@ -84,7 +158,9 @@ class _Literal(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", value, style="|" if "\n" in value else None
+    )
 
 
 _Literal.add_representer(str, _text)

@@ -1,32 +1,369 @@
-"""The kit: a folder that measures the ops of a device on a machine without the editor.
-
-Every group of ops is an ONNX model, and every subgraph that the device could run at once is one; all share one file of
-weights. ``run.py`` measures them with Python, numpy and the runtime of the target, and writes ``profile.json``.
-"""
+"""Writes a kit: what measures the ops of a plan on a machine without the editor."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from math import prod
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, BinaryIO
 
-from onnx import ModelProto
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from editor.devices.device import Device
-from editor.errors import ExecutionError, ExportError
+from editor.errors import ExecutionError, ExportError, ModelError
 from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.exports.formats import KIT_RUNTIMES
-from editor.exports.kit_groups import groups_of, names_of, pieces_of, signature
-from editor.exports.kit_links import link_models
-from editor.exports.kit_weights import WeightsFile
-from editor.exports.model_copy import check_weights
-from editor.exports.stamp import script_of, stamp_model
-from editor.files import json_text, write_atomic
-from editor.graph.graph import Graph
-from editor.placement.placement import Placement, Settings, solve
+from editor.exports.model_copy import check_weights, script_of, stamp_model
+from editor.files import json_text, replacing, write_atomic
+from editor.graph.bodies import op_reads
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
+from editor.graph.flops import FUSIBLE_TYPES
+from editor.graph.graph import Bools, Graph, Ints
+from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import SubModel
+
+_INLINE = 1024
+"""Bytes up to which values stay in the model: runtimes need shapes while they load it."""
+_ALIGN = 4096
+"""Offsets are multiples of it, so that runtimes can map the file."""
+
+
+class WeightsFile:
+    """Writes every weight once; the file appears when it is complete."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        """Begins a file.
+
+        Args:
+            path: of the file.
+            folder: external data of the models is relative to it.
+        """
+        self.path, self._folder = path, folder
+        self._places: dict[str, tuple[int, int]] = {}
+        self._open = ExitStack()
+        self._file: BinaryIO
+
+    def __enter__(self) -> WeightsFile:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._open.enter_context(replacing(self.path))
+        except OSError as error:
+            raise self._failed(error) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._open.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise self._failed(failure) from (error or failure)
+
+    def _failed(self, error: OSError) -> ExportError:
+        return ExportError(f"{self.path}: cannot be written ({error.strerror or error})")
+
+    def refer(self, source: ModelProto) -> ModelProto:
+        """A copy of a model whose large weights are in the file.
+
+        Raises:
+            ExportError: the disk is full, or weights of the model cannot be read.
+        """
+        model = ModelProto()
+        model.CopyFrom(source)
+        try:
+            own = {tensor.name for tensor in model.graph.initializer}
+            for tensor in external_tensors(model):  # in attributes and bodies
+                if tensor.name not in own:
+                    load_tensor(tensor, self._folder)
+            for tensor in model.graph.initializer:
+                self._move(tensor)
+        except OSError as error:
+            raise self._failed(error) from error
+        except ModelError as error:
+            raise ExportError(f"{self.path}: cannot be written: {error}") from error
+        return model
+
+    def _move(self, tensor: TensorProto) -> None:
+        if tensor.data_type == TensorProto.STRING or not (
+            tensor.name in self._places or self._is_large(tensor)
+        ):
+            if is_external(tensor):
+                load_tensor(tensor, self._folder)
+            return
+        if tensor.name not in self._places:
+            self._places[tensor.name] = self._write(self._values(tensor))
+        offset, length = self._places[tensor.name]
+        place = TensorProto(
+            name=tensor.name,
+            data_type=tensor.data_type,
+            dims=tensor.dims,
+            data_location=TensorProto.EXTERNAL,
+        )
+        for key, value in (
+            ("location", self.path.name),
+            ("offset", str(offset)),
+            ("length", str(length)),
+        ):
+            place.external_data.add(key=key, value=value)
+        tensor.CopyFrom(place)
+
+    @staticmethod
+    def _is_large(tensor: TensorProto) -> bool:
+        if is_external(tensor):
+            length = entry_of(tensor, "length")
+            return not length.isdigit() or int(length) > _INLINE
+        return bool(tensor.ByteSize() > _INLINE)
+
+    def _values(self, tensor: TensorProto) -> bytes:
+        if is_external(tensor):
+            whole = TensorProto()
+            whole.CopyFrom(tensor)
+            load_tensor(whole, self._folder)
+            return bytes(whole.raw_data)
+        if tensor.raw_data:
+            return bytes(tensor.raw_data)
+        return numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name).raw_data
+
+    def _write(self, values: bytes) -> tuple[int, int]:
+        self._file.write(bytes(-self._file.tell() % _ALIGN))
+        offset = self._file.tell()
+        self._file.write(values)
+        return offset, len(values)
+
+
+MOST_OPS = 16
+"""Ops of a group."""
+MOST_PIECES = 8
+"""Pieces of a subgraph that is cut to measure what a cut costs."""
+_OPS_OF_PIECE = 4
+_WIDEST = 8
+_SMALL = 4096
+"""Bytes up to which integers decide what an op does (shapes, axes), so that equal ops must have equal values."""
+
+
+def groups_of(placement: Placement, device: Device) -> Placement:
+    """A placement in which every subgraph of a device is one group.
+
+    An op that runtimes fuse joins the op before it where nothing else reads that: it would take no time of its own in a run
+    of the whole. Such a chain has one way out, so that a group never waits for itself.
+
+    Args:
+        placement: its subgraphs of the device are divided; no group crosses two of them.
+        device: one of its devices. Ops of the others are groups of one.
+    """
+    graph = placement.graph
+    subgraph, number = placement.division.subgraph_of_op, placement.device_number(device.name)
+    mine = (placement.assignment.device == number) & (subgraph >= 0)
+    last: dict[int, int] = {}
+    """first op of a group -> its last"""
+    first = np.full(len(graph), -1, np.int64)
+    size: dict[int, int] = {}
+    outputs = set(graph.outputs.tolist())
+    for op in graph.order[subgraph[graph.order] >= 0].tolist():
+        begin = op
+        if mine[op] and graph.op_types[op] in FUSIBLE_TYPES:
+            begin = _group_before(graph, op, first, last, size, subgraph, mine, outputs)
+        first[op], last[begin] = begin, op
+        size[begin] = size.get(begin, 0) + 1
+    order = sorted(last, key=lambda begin: int(graph.rank[last[begin]]))
+    numbers = {begin: i for i, begin in enumerate(order)}
+    return _divided(
+        placement,
+        device,
+        mine,
+        np.array([numbers[int(b)] if b >= 0 else -1 for b in first], np.int64),
+    )
+
+
+def pieces_of(placement: Placement, device: Device) -> Placement:
+    """A placement in which each subgraph of a device is cut into a few pieces, to measure what a cut costs.
+
+    A subgraph of few ops stays whole.
+    """
+    graph = placement.graph
+    subgraph, number = placement.division.subgraph_of_op, placement.device_number(device.name)
+    mine = (placement.assignment.device == number) & (subgraph >= 0)
+    begun = subgraph * (MOST_PIECES + 1)
+    for one in placement.subgraphs:
+        ops = graph.order[(subgraph[graph.order] == one.id) & mine[graph.order]]
+        count = min(MOST_PIECES, len(ops) // _OPS_OF_PIECE)
+        if count > 1:
+            begun[ops] += np.arange(len(ops)) * count // len(ops)
+    numbers = {value: i for i, value in enumerate(sorted({int(v) for v in begun[subgraph >= 0]}))}
+    return _divided(
+        placement, device, mine, np.array([numbers.get(int(v), -1) for v in begun], np.int64)
+    )
+
+
+def _divided(placement: Placement, device: Device, mine: Bools, group: Ints) -> Placement:
+    """A placement of groups in which the device of a kit is the first, and one other has the rest."""
+    others = [d for d in placement.devices if d.name != device.name]
+    number = np.where(mine, 0, 1).astype(np.int64) if others else np.zeros(len(mine), np.int64)
+    return placement_of_groups(placement.graph, [device, *others], number, group)
+
+
+def _group_before(
+    graph: Graph,
+    op: int,
+    first: Ints,
+    last: dict[int, int],
+    size: dict[int, int],
+    subgraph: Ints,
+    mine: Bools,
+    outputs: set[int],
+) -> int:
+    """First op of the group that an op joins; the op itself where it joins none."""
+    before = [
+        p
+        for p in graph.predecessors[op].tolist()
+        if mine[p]
+        and subgraph[p] == subgraph[op]
+        and graph.successors[p].tolist() == [op]
+        and last.get(int(first[p])) == p
+        and size[int(first[p])] < MOST_OPS
+        and outputs.isdisjoint(graph.op_outputs[p].tolist())
+    ]
+    return int(first[max(before, key=lambda p: int(graph.rank[p]))]) if before else op
+
+
+def signature(model: ModelProto) -> str:
+    """A hash that is equal for sub-models that do the same work: types, attributes, shapes and element types.
+
+    Names and values do not count, except the values of small integers, which are shapes and axes.
+    """
+    numbers: dict[str, int] = {}
+    tensors = {t.name: t for t in model.graph.initializer}
+    types = {v.name: v.type.SerializeToString(deterministic=True) for v in model.graph.input}
+    text = hashlib.sha256()
+
+    def note(*parts: object) -> None:
+        text.update(repr(parts).encode())
+
+    note(sorted((o.domain, o.version) for o in model.opset_import))
+    for function in model.functions:
+        note(function.SerializeToString(deterministic=True))
+    for tensor in model.graph.sparse_initializer:
+        note(tensor.SerializeToString(deterministic=True))
+    for node in model.graph.node:
+        note(
+            node.op_type,
+            node.domain,
+            [_attribute(a) for a in sorted(node.attribute, key=lambda a: a.name)],
+        )
+        for name in (
+            *node.input,
+            *(n for n in op_reads(node) if n not in node.input),
+            *node.output,
+        ):
+            known = name in numbers
+            note(numbers.setdefault(name, len(numbers)) if name else -1)
+            if not known and name in tensors:
+                note(_tensor(tensors[name]))
+            elif not known and name in types:
+                note(types[name])
+    note([numbers.get(v.name) for v in model.graph.output])
+    return text.hexdigest()
+
+
+def _attribute(attribute: AttributeProto) -> bytes:
+    return bytes(attribute.SerializeToString(deterministic=True))
+
+
+def _tensor(tensor: TensorProto) -> tuple[object, ...]:
+    counts = tensor.data_type in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+    if tensor.data_location == TensorProto.EXTERNAL:  # its place tells its values apart from others
+        place = repr([(e.key, e.value) for e in tensor.external_data]).encode()
+        return (
+            tuple(tensor.dims),
+            tensor.data_type,
+            place if counts and prod(tensor.dims) * _WIDEST <= _SMALL else b"",
+        )
+    small = counts and tensor.ByteSize() <= _SMALL
+    return tuple(tensor.dims), tensor.data_type, _values(tensor) if small else b""
+
+
+def _values(tensor: TensorProto) -> bytes:
+    """The values of a tensor, in the file's own form."""
+    if tensor.raw_data:
+        return bytes(tensor.raw_data)
+    plain = TensorProto()
+    plain.CopyFrom(tensor)
+    plain.name = plain.doc_string = ""
+    return bytes(plain.SerializeToString(deterministic=True))
+
+
+def names_of(nodes: Sequence[NodeProto]) -> list[int]:
+    """Ops of the model that a sub-model has; its nodes are named after them."""
+    return [int(node.name.removeprefix("op")) for node in nodes]
+
+
+SMALL, LARGE = 64, 1 << 20
+"""Numbers in a value."""
+MANY = 8
+"""Values of 64 numbers."""
+_BYTES = 4
+
+
+def link_models() -> dict[str, tuple[ModelProto, int, int]]:
+    """Name -> (model, values that are transferred, bytes of them).
+
+    ``in_*`` read values and return a small part; ``out_*`` return values that they make of a small one.
+    """
+    models = {}
+    for size, count in (("small", SMALL), ("large", LARGE)):
+        models[f"in_{size}"] = (
+            _model([_node("Slice", ["x", "zero", "few"], ["y"])], {"x": count}, {"y": SMALL // 2}),
+            1,
+            count * _BYTES,
+        )
+        models[f"out_{size}"] = (
+            _model([_node("Expand", ["x", "size"], ["y"])], {"x": 1}, {"y": count}, count),
+            1,
+            count * _BYTES,
+        )
+    names = [f"v{i}" for i in range(MANY)]
+    models["in_many"] = (
+        _model([_node("Sum", names, ["y"])], dict.fromkeys(names, SMALL), {"y": SMALL}),
+        MANY,
+        MANY * SMALL * _BYTES,
+    )
+    models["out_many"] = (
+        _model([_node("Split", ["x"], names)], {"x": MANY * SMALL}, dict.fromkeys(names, SMALL)),
+        MANY,
+        MANY * SMALL * _BYTES,
+    )
+    return models
+
+
+def _node(kind: str, inputs: list[str], outputs: list[str]) -> NodeProto:
+    return helper.make_node(kind, inputs, outputs, "op0")
+
+
+def _model(
+    nodes: list[NodeProto], inputs: dict[str, int], outputs: dict[str, int], size: int = 1
+) -> ModelProto:
+    constants = {"zero": 0, "few": SMALL // 2, "size": size}
+    used = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(
+        nodes,
+        "link",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [c]) for n, c in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [c]) for n, c in outputs.items()],
+        [
+            helper.make_tensor(n, TensorProto.INT64, [1], [v])
+            for n, v in constants.items()
+            if n in used
+        ],
+    )
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
 
 
 def kit_device(devices: Sequence[Device], name: str = "") -> Device:
@@ -47,11 +384,15 @@ def kit_device(devices: Sequence[Device], name: str = "") -> Device:
     if name:
         raise ExportError(f"unknown device {name!r} (choose one of: {names})")
     count = "no planned device" if not planned else f"{len(planned)} planned devices"
-    raise ExportError(f"the plan has {count}; say which device the kit is for, in the page with its “Kit” in the tab Devices, "
-                      f"or with `python -m editor kit PLAN --device NAME --out DIR`; it has: {names}")
+    raise ExportError(
+        f"the plan has {count}; say which device the kit is for, in the page with its “Kit” in the tab Devices, "
+        f"or with `python -m editor kit PLAN --device NAME --out DIR`; it has: {names}"
+    )
 
 
-def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str = "", runtime: str = "") -> list[Path]:
+def write_kit(
+    placement: Placement, out_dir: Path, stamp: str = "", device: str = "", runtime: str = ""
+) -> list[Path]:
     """Writes the kit of a device; returns the paths.
 
     Args:
@@ -65,7 +406,9 @@ def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str 
         ExportError: it is not clear which device is meant, the device can run no op, or the folder cannot be written.
     """
     if runtime and runtime not in KIT_RUNTIMES:
-        raise ExportError(f"unknown runtime {runtime!r}; a kit measures with one of: {', '.join(KIT_RUNTIMES)}")
+        raise ExportError(
+            f"unknown runtime {runtime!r}; a kit measures with one of: {', '.join(KIT_RUNTIMES)}"
+        )
     graph, target = placement.graph, kit_device(placement.devices, device)
     whole = _all_on(placement, target)
     groups, pieces = groups_of(whole, target), pieces_of(whole, target)
@@ -73,23 +416,46 @@ def write_kit(placement: Placement, out_dir: Path, stamp: str = "", device: str 
     check_weights(cutter.source, graph)
     unknown = sorted({name for one in (whole, groups, pieces) for name in missing_types(one)})
     if unknown:
-        with suppress(ExecutionError):  # an op that only the target knows: what reads its results cannot be measured alone
+        with suppress(
+            ExecutionError
+        ):  # an op that only the target knows: what reads its results cannot be measured alone
             cutter.infer_types(unknown)
     with WeightsFile(out_dir / "weights.bin", graph.folder) as weights:
         models = _Models(graph, out_dir, stamp, weights)
-        wholes = models.keep_wholes(_submodels(whole, target, cutter), _submodels(pieces, target, cutter))
+        wholes = models.keep_wholes(
+            _submodels(whole, target, cutter), _submodels(pieces, target, cutter)
+        )
         measured, unmeasurable = models.keep_groups(_submodels(groups, target, cutter))
     if not measured:
         why = _most_refused(placement, target)
-        raise ExportError(f"{target.name} can run no op of {graph.name} whose shapes are known{why}")
+        raise ExportError(
+            f"{target.name} can run no op of {graph.name} whose shapes are known{why}"
+        )
     links = models.keep_links()
-    document = {"format": "hetero-editor/kit", "version": 1, "made_by": stamp, "model": graph.name,
-                "model_sha256": graph.sha256, "define": dict(graph.define), "device": target.name, "runtime": runtime,
-                "properties": {key: str(value) for key, value in target.properties.items()}, "properties_of": target.runtime,
-                "models": models.entries, "wholes": wholes, "groups": measured, "unmeasurable": unmeasurable, "links": links}
-    return [weights.path, *models.written, write_atomic(out_dir / "kit.json", json_text(document)),
-            write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name)),
-            write_atomic(out_dir / "README.md", _readme(graph.name, target.name, runtime, stamp))]
+    document = {
+        "format": "hetero-editor/kit",
+        "version": 1,
+        "made_by": stamp,
+        "model": graph.name,
+        "model_sha256": graph.sha256,
+        "define": dict(graph.define),
+        "device": target.name,
+        "runtime": runtime,
+        "properties": {key: str(value) for key, value in target.properties.items()},
+        "properties_of": target.runtime,
+        "models": models.entries,
+        "wholes": wholes,
+        "groups": measured,
+        "unmeasurable": unmeasurable,
+        "links": links,
+    }
+    return [
+        weights.path,
+        *models.written,
+        write_atomic(out_dir / "kit.json", json_text(document)),
+        write_atomic(out_dir / "run.py", script_of("kit_runner", stamp, graph.name)),
+        write_atomic(out_dir / "README.md", _readme(graph.name, target.name, runtime, stamp)),
+    ]
 
 
 def _most_refused(placement: Placement, target: Device) -> str:
@@ -98,7 +464,7 @@ def _most_refused(placement: Placement, target: Device) -> str:
     reasons = [placement.constraints.inability(op, number) for op in placement.placed_ops.tolist()]
     if not any(reasons):
         return ""
-    (reason, count), = Counter(filter(None, reasons)).most_common(1)
+    ((reason, count),) = Counter(filter(None, reasons)).most_common(1)
     return f": it refuses {count} of {len(reasons)} ops because: {reason}"
 
 
@@ -132,8 +498,12 @@ Made by {stamp}.
 
 def _readme(model: str, device: str, runtime: str, stamp: str) -> str:
     names = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-    return _README.format(model=model, device=device, stamp=stamp or "Hetero Editor",
-                          runtime=names.get(runtime, "ONNX Runtime or OpenVINO"))
+    return _README.format(
+        model=model,
+        device=device,
+        stamp=stamp or "Hetero Editor",
+        runtime=names.get(runtime, "ONNX Runtime or OpenVINO"),
+    )
 
 
 class _Models:
@@ -150,18 +520,33 @@ class _Models:
         self.entries.append({"file": f"{name}.onnx", "inputs": _inputs(self._graph, submodel)})
         return len(self.entries) - 1
 
-    def keep_wholes(self, wholes: Sequence[SubModel], pieces: Sequence[SubModel]) -> list[dict[str, Any]]:
+    def keep_wholes(
+        self, wholes: Sequence[SubModel], pieces: Sequence[SubModel]
+    ) -> list[dict[str, Any]]:
         """Writes subgraphs, and the pieces of those that are cut into some; a piece of unknown shapes cannot be measured."""
         entries: list[dict[str, Any]] = []
         for i, whole in enumerate(wholes):
             ops = _ops(self._graph, whole.model)
-            parts = [piece for piece in pieces if _ops(self._graph, piece.model).items() <= ops.items()]
-            known = all(spec["shape"] is not None for piece in parts for spec in _inputs(self._graph, piece))
-            entries.append({"model": self.keep(whole, f"whole_{i}"), "ops": ops, "pieces": [
-                self.keep(piece, f"piece_{i}_{k}") for k, piece in enumerate(parts)] if known and len(parts) > 1 else []})
+            parts = [
+                piece for piece in pieces if _ops(self._graph, piece.model).items() <= ops.items()
+            ]
+            known = all(
+                spec["shape"] is not None for piece in parts for spec in _inputs(self._graph, piece)
+            )
+            entries.append(
+                {
+                    "model": self.keep(whole, f"whole_{i}"),
+                    "ops": ops,
+                    "pieces": [self.keep(piece, f"piece_{i}_{k}") for k, piece in enumerate(parts)]
+                    if known and len(parts) > 1
+                    else [],
+                }
+            )
         return entries
 
-    def keep_groups(self, groups: Sequence[SubModel]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def keep_groups(
+        self, groups: Sequence[SubModel]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Writes groups, those that do the same work once; returns the groups, and those that cannot be measured."""
         measured: list[dict[str, Any]] = []
         unmeasurable: list[dict[str, Any]] = []
@@ -170,7 +555,9 @@ class _Models:
             ops = _ops(self._graph, submodel.model)
             unknown = [i["name"] for i in _inputs(self._graph, submodel) if i["shape"] is None]
             if unknown:
-                unmeasurable.append({"ops": ops, "reason": f"the shape of {unknown[0]!r} is unknown before a run"})
+                unmeasurable.append(
+                    {"ops": ops, "reason": f"the shape of {unknown[0]!r} is unknown before a run"}
+                )
                 continue
             same = signature(submodel.model)
             if same not in known:
@@ -183,9 +570,20 @@ class _Models:
         found = {}
         for name, (model, values, size) in link_models().items():
             self._write(model, f"link_{name}")
-            inputs = [{"name": i.name, "type": "float32", "shape": [d.dim_value for d in i.type.tensor_type.shape.dim]}
-                      for i in model.graph.input]
-            found[name] = {"file": f"link_{name}.onnx", "inputs": inputs, "values": values, "bytes": size}
+            inputs = [
+                {
+                    "name": i.name,
+                    "type": "float32",
+                    "shape": [d.dim_value for d in i.type.tensor_type.shape.dim],
+                }
+                for i in model.graph.input
+            ]
+            found[name] = {
+                "file": f"link_{name}.onnx",
+                "inputs": inputs,
+                "values": values,
+                "bytes": size,
+            }
         return found
 
     def _write(self, model: ModelProto, name: str) -> None:
@@ -197,19 +595,28 @@ class _Models:
 def _all_on(placement: Placement, device: Device) -> Placement:
     """A placement with every op on the device that it can run; the others go where they can."""
     order = [device, *(d for d in placement.devices if d.name != device.name)]
-    answers = dict(zip((d.name for d in placement.devices), placement.constraints.capabilities, strict=True))
+    answers = dict(
+        zip((d.name for d in placement.devices), placement.constraints.capabilities, strict=True)
+    )
     return solve(placement.graph, order, Settings(), [answers[d.name] for d in order])
 
 
 def _submodels(placement: Placement, device: Device, cutter: Cutter) -> list[SubModel]:
     found = cut(placement, cutter, fold_shapes=True)
-    return [submodel for subgraph, submodel in zip(placement.subgraphs, found, strict=True)
-            if submodel is not None and subgraph.device == device.name]
+    return [
+        submodel
+        for subgraph, submodel in zip(placement.subgraphs, found, strict=True)
+        if submodel is not None and subgraph.device == device.name
+    ]
 
 
 def _ops(graph: Graph, model: ModelProto) -> dict[str, str]:
     """Name of the node in the kit -> key, without constants."""
-    return {f"op{op}": graph.op_keys[op] for op in names_of(model.graph.node) if not graph.op_is_constant[op]}
+    return {
+        f"op{op}": graph.op_keys[op]
+        for op in names_of(model.graph.node)
+        if not graph.op_is_constant[op]
+    }
 
 
 def _inputs(graph: Graph, submodel: SubModel) -> list[dict[str, Any]]:
@@ -219,5 +626,11 @@ def _inputs(graph: Graph, submodel: SubModel) -> list[dict[str, Any]]:
         tensor = graph.tensor_index[name]
         shape = graph.tensor_shapes[tensor]
         known = shape is not None and all(isinstance(d, int) for d in shape)
-        found.append({"name": name, "type": graph.tensor_types[tensor], "shape": list(shape or ()) if known else None})
+        found.append(
+            {
+                "name": name,
+                "type": graph.tensor_types[tensor],
+                "shape": list(shape or ()) if known else None,
+            }
+        )
     return found

@@ -1,19 +1,51 @@
-"""Writes modified copies of a model: with its external weights, and byte for byte deterministic."""
+"""Writes copies of a model with its weights, and stamps that say where an export comes from."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from onnx import ModelProto
 
 from editor.errors import ExportError, ModelError
 from editor.execution.compile.constant_folding import fold_constants
-from editor.exports.stamp import stamp_model
-from editor.files import copy_atomic, inside, write_atomic
+from editor.files import copy_atomic, inside, json_text, write_atomic
 from editor.graph.bodies import op_reads
 from editor.graph.external_data import locations_of, weights_problem
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
+
+METADATA = "hetero_editor"
+"""Key of the stamp in a model's ``metadata_props``."""
+_RUNNERS = Path(__file__).resolve().parent / "runners"
+
+
+def stamp_model(model: ModelProto, stamp: str) -> None:
+    """Writes the stamp into a model's metadata, replacing an old one; "" changes nothing."""
+    if not stamp:
+        return
+    for former in [p for p in model.metadata_props if p.key == METADATA]:
+        model.metadata_props.remove(former)
+    model.metadata_props.add(key=METADATA, value=stamp)
+
+
+def write_sidecar(path: Path, stamp: str) -> Path:
+    """Writes ``<file>.json`` for a file whose format has no comments: the origin and the sha256 of the file."""
+    document = {
+        "format": "hetero-editor/stamp",
+        "version": 1,
+        "made_by": stamp,
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    return write_atomic(path.with_name(f"{path.name}.json"), json_text(document))
+
+
+def script_of(name: str, stamp: str, stem: str) -> str:
+    """A script of ``runners`` with its placeholders for the origin and the file stem filled in."""
+    text = (_RUNNERS / f"{name}.py").read_text(encoding="utf-8")
+    return text.replace("@MADE_BY@", stamp or "Hetero Editor").replace("@STEM@", repr(stem)[1:-1])
+
 
 ONNX_RUNTIME_IR = 13
 """Newest IR version that ONNX Runtime 1.31 reads."""
@@ -61,7 +93,9 @@ def fold(model: ModelProto, graph: Graph) -> None:
     kept = [node for op, node in enumerate(model.graph.node) if not graph.op_is_constant[op]]
     del model.graph.node[:]
     model.graph.node.extend(kept)
-    needed = {name for node in kept for name in op_reads(node)} | {o.name for o in model.graph.output}
+    needed = {name for node in kept for name in op_reads(node)} | {
+        o.name for o in model.graph.output
+    }
     weights = [t for t in model.graph.initializer if t.name in needed]
     del model.graph.initializer[:]
     model.graph.initializer.extend([*weights, *(folded[name] for name in sorted(folded))])

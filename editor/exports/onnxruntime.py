@@ -1,15 +1,10 @@
-"""Exports for ONNX Runtime: the model, the session settings, and a script that verifies them.
-
-``session.layer_assignment_settings`` matches the metadata entry ``layer_ann`` of nodes; its value is limited
-to 8,192 characters, so there is one annotation per device, not one per op. ``session.name_based_layer_assignment``
-matches substrings of names instead, the longest first, so the nodes stay unchanged.
-``session.resource_cuda_partitioning_settings`` is ``<KiB>,<statistics file>``, either of which may be empty.
-"""
+"""Exports for ONNX Runtime: assignments of nodes, and the annotations of the ONNX standard."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +12,160 @@ from onnx import ModelProto, TensorProto, helper
 
 from editor.devices.device import Device
 from editor.errors import ExportError
-from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, write_model
-from editor.exports.name_patterns import name_patterns
-from editor.exports.notes import export_notes
-from editor.exports.stamp import script_of
+from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
+from editor.exports.registry import export_notes
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.evaluate import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, provider_of
+
+_FORBIDDEN = frozenset(",;()")
+_SEPARATOR = 2
+"""Characters between two patterns."""
+
+
+@dataclass
+class _Branch:
+    """A node of the prefix tree: the names with a common prefix."""
+
+    pattern: str
+    """The longest usable prefix that no other branch shares; "" where there is none."""
+    targets: set[str]
+    branches: list[_Branch] = field(default_factory=list)
+
+
+def usable(pattern: str) -> bool:
+    """Whether the settings string can contain a pattern: no separators, and no blanks that ONNX Runtime trims."""
+    return (
+        bool(pattern)
+        and not _FORBIDDEN & set(pattern)
+        and pattern == pattern.strip()
+        and not pattern.startswith("=")
+    )
+
+
+def name_patterns(targets: Mapping[str, str], most_text: int) -> dict[str, str] | None:
+    """Pattern -> target, such that the longest pattern in each name has the target of the name, without ties.
+
+    Args:
+        targets: op name -> target.
+        most_text: most characters of all patterns and separators together.
+
+    Returns:
+        None where no patterns within this length exist.
+    """
+    names = sorted(targets)
+    patterns: dict[str, str] = {}
+    for start, stop in _groups_by_character(names, 0, len(names), 0):
+        root = _tree(names, targets, start, stop)
+        cost, chosen = _choose(root)
+        if cost is None:
+            return None
+        patterns.update(chosen)
+    while _text(patterns) <= most_text and (
+        wrong := [
+            name for name in names if not _is_assigned_correctly(name, targets[name], patterns)
+        ]
+    ):
+        for name in wrong:
+            if not usable(name) or patterns.get(name) == targets[name]:
+                return None
+            patterns[name] = targets[name]
+    return patterns if _text(patterns) <= most_text else None
+
+
+def _text(patterns: Mapping[str, str]) -> int:
+    return sum(len(pattern.encode()) + _SEPARATOR for pattern in patterns)
+
+
+def _is_assigned_correctly(name: str, target: str, patterns: Mapping[str, str]) -> bool:
+    contained = [p for p in patterns if p in name]
+    longest = max(map(len, contained), default=0)
+    return {patterns[p] for p in contained if len(p) == longest} == {target}
+
+
+def _groups_by_character(
+    names: list[str], start: int, stop: int, depth: int
+) -> list[tuple[int, int]]:
+    """Ranges of sorted names with the same character at a depth."""
+    ranges, first = [], start
+    for i in range(start + 1, stop + 1):
+        if i == stop or names[i][depth : depth + 1] != names[first][depth : depth + 1]:
+            ranges.append((first, i))
+            first = i
+    return ranges
+
+
+def _tree(names: list[str], targets: Mapping[str, str], start: int, stop: int) -> _Branch:
+    """The prefix tree of a range of sorted names; names of one target have no branches."""
+    root = _Branch("", set())
+    waiting = [(root, start, stop, 0)]
+    while waiting:
+        branch, start, stop, above = waiting.pop()
+        prefix = _common(names[start], names[stop - 1])
+        branch.pattern = next(
+            (prefix[:n] for n in range(len(prefix), above, -1) if usable(prefix[:n])), ""
+        )
+        branch.targets = {targets[name] for name in names[start:stop]}
+        if len(branch.targets) == 1 and branch.pattern:
+            continue
+        for first, last in _groups_by_character(names, start, stop, len(prefix)):
+            if last - first < stop - start:
+                below = _Branch("", set())
+                branch.branches.append(below)
+                waiting.append((below, first, last, len(prefix)))
+    return root
+
+
+def _common(a: str, b: str) -> str:
+    """The common prefix of two names, and thus of all sorted names between them."""
+    return a[
+        : next(
+            (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+        )
+    ]
+
+
+def _choose(root: _Branch) -> tuple[int | None, dict[str, str]]:
+    """(length in characters, patterns) of the shortest patterns for a tree; the length is None when impossible."""
+    order = [root]
+    for branch in order:
+        order.extend(branch.branches)
+    every = sorted(root.targets)
+    # cost[branch][inherited]: characters of the subtree, given the target of a shorter prefix; "" is none.
+    costs: dict[int, dict[str, int | None]] = {}
+    picks: dict[int, dict[str, str]] = {}
+    for branch in reversed(order):
+        below: dict[str, int | None] = {}
+        for target in ("", *every):
+            parts = [costs[id(b)][target] for b in branch.branches]
+            alone = not branch.branches and branch.targets != {target}
+            below[target] = (
+                None if alone or None in parts else sum(p for p in parts if p is not None)
+            )
+        price = len(branch.pattern) + _SEPARATOR
+        costs[id(branch)], picks[id(branch)] = {}, {}
+        for inherited in ("", *every):
+            best, pick = below[inherited], inherited
+            for target in every if branch.pattern else ():
+                within = below[target]
+                if (
+                    target != inherited
+                    and within is not None
+                    and (best is None or within + price < best)
+                ):
+                    best, pick = within + price, target
+            costs[id(branch)][inherited], picks[id(branch)][inherited] = best, pick
+    chosen: dict[str, str] = {}
+    waiting = [(root, "")]
+    while waiting:
+        branch, inherited = waiting.pop()
+        pick = picks[id(branch)][inherited]
+        if pick != inherited:
+            chosen[branch.pattern] = pick
+        waiting.extend((b, pick) for b in branch.branches)
+    return costs[id(root)][""], chosen
+
 
 ANNOTATION = "layer_ann"
 ANNOTATIONS = "session.layer_assignment_settings"
@@ -50,8 +191,13 @@ def providers_of(placement: Placement) -> list[str]:
     return [*(provider for provider in dict.fromkeys(providers) if provider not in ("", CPU)), CPU]
 
 
-def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assignment: str = "annotations",
-                      budget: str = "yes") -> list[Path]:
+def write_onnxruntime(
+    placement: Placement,
+    out_dir: Path,
+    stamp: str = "",
+    assignment: str = "annotations",
+    budget: str = "yes",
+) -> list[Path]:
     """Writes a model, ``<model>_session.json`` and ``<model>_onnxruntime.py``.
 
     Args:
@@ -76,7 +222,11 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
     affinity = placement.affinity
     used = [d for d in placement.devices if d.name in set(affinity.values())]
     mark = {d.name: f"device{i}" for i, d in enumerate(placement.devices)}
-    document: dict[str, Any] = {"format": "hetero-editor/onnxruntime", "version": 1, "made_by": stamp}
+    document: dict[str, Any] = {
+        "format": "hetero-editor/onnxruntime",
+        "version": 1,
+        "made_by": stamp,
+    }
     if assignment == "names":
         document["model"], document["session"] = f"{stem}_named.onnx", {NAMES: _by_name(placement)}
         document["nodes"] = {name: mark[device] for name, device in _named(placement).items()}
@@ -85,21 +235,31 @@ def write_onnxruntime(placement: Placement, out_dir: Path, stamp: str = "", assi
         rules: dict[str, list[str]] = {}
         for device in used:
             rules.setdefault(onnxruntime_target(device), []).append(f"={mark[device.name]}")
-        document["model"], document["session"] = f"{stem}_annotated.onnx", {ANNOTATIONS: _settings(rules)}
+        document["model"], document["session"] = (
+            f"{stem}_annotated.onnx",
+            {ANNOTATIONS: _settings(rules)},
+        )
     limited = [d for d in used if d.memory is not None]
     cuda = [d for d in limited if provider_of(d) == CUDA or onnxruntime_target(d).startswith("gpu")]
     if budget != "no" and len(cuda) == 1:
         document["session"][BUDGET] = budget_setting(cuda[0].memory or 0)
     for key, value in document["session"].items():
         _check_accepted(key, value)
-    document |= {"providers": providers_of(placement), "sizes": dict(sorted(graph.define.items())),
-                 "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
-                 "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],
-                 "notes": export_notes(placement, "onnxruntime"),
-                 "memory_budget_bytes": {d.name: d.memory for d in limited}}
-    return [*write_model(model, graph, out_dir / document["model"], stamp),
-            write_atomic(out_dir / f"{stem}_session.json", json_text(document)),
-            write_atomic(out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem))]
+    document |= {
+        "providers": providers_of(placement),
+        "sizes": dict(sorted(graph.define.items())),
+        "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
+        "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],
+        "notes": export_notes(placement, "onnxruntime"),
+        "memory_budget_bytes": {d.name: d.memory for d in limited},
+    }
+    return [
+        *write_model(model, graph, out_dir / document["model"], stamp),
+        write_atomic(out_dir / f"{stem}_session.json", json_text(document)),
+        write_atomic(
+            out_dir / f"{stem}_onnxruntime.py", script_of("onnxruntime_runner", stamp, stem)
+        ),
+    ]
 
 
 def budget_setting(limit: int) -> str:
@@ -136,8 +296,10 @@ def _named(placement: Placement) -> dict[str, str]:
             name, key = graph.op_names[op], graph.op_keys[op]
             if not name or shared[name] > 1:
                 why = f"shares the name {name!r} with another" if name else "has no name"
-                raise ExportError(f"assignment by names needs a unique name for every op; op {key!r} "
-                                  f"({graph.type_label(op)}) {why}. Use assignment=annotations")
+                raise ExportError(
+                    f"assignment by names needs a unique name for every op; op {key!r} "
+                    f"({graph.type_label(op)}) {why}. Use assignment=annotations"
+                )
             result[name] = affinity[key]
     return result
 
@@ -145,10 +307,14 @@ def _named(placement: Placement) -> dict[str, str]:
 def _by_name(placement: Placement) -> str:
     target = {d.name: onnxruntime_target(d) for d in placement.devices}
     wanted = {name: target[device] for name, device in _named(placement).items()}
-    patterns = name_patterns(wanted, MAX_SETTING_BYTES - sum(len(t) + 4 for t in set(wanted.values())))
+    patterns = name_patterns(
+        wanted, MAX_SETTING_BYTES - sum(len(t) + 4 for t in set(wanted.values()))
+    )
     if patterns is None:
-        raise ExportError(f"the names of the ops do not allow this placement within the {MAX_SETTING_BYTES:,} characters of "
-                          "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations")
+        raise ExportError(
+            f"the names of the ops do not allow this placement within the {MAX_SETTING_BYTES:,} characters of "
+            "ONNX Runtime's settings (or hold one of `,;()` there). Use assignment=annotations"
+        )
     rules: dict[str, list[str]] = {}
     for pattern, name in patterns.items():
         rules.setdefault(name, []).append(pattern)
@@ -162,9 +328,46 @@ def _check_accepted(key: str, value: str) -> None:
         ExportError: ONNX Runtime refuses the setting; the message contains its reason.
     """
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    tiny = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),
-                             opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    tiny = helper.make_model(
+        helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "tiny", ends[:1], ends[1:]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
     try:
         check_setting(tiny, key, value)
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
         raise ExportError(f"ONNX Runtime {VERSION} refuses {key}: {error}") from error
+
+
+CONFIGURATION = "hetero-editor"
+_FIRST_IR = 11
+
+
+def write_multidevice(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
+    """Writes ``<model>_devices.onnx``.
+
+    ``onnx.checker`` is not asked: it refuses models that runtimes take, such as one whose output has no shape.
+    """
+    graph, stem = placement.graph, safe_stem(placement.graph.name)
+    model = open_copy(graph)
+    model.ir_version = min(max(model.ir_version, _FIRST_IR), ONNX_RUNTIME_IR)
+    for old in [c for c in model.configuration if c.name == CONFIGURATION]:
+        model.configuration.remove(old)
+    model.configuration.add(
+        name=CONFIGURATION,
+        num_devices=len(placement.devices),
+        device=[d.name for d in placement.devices],
+    )
+    device, subgraph_of_op = placement.device_of_op, placement.division.subgraph_of_op
+    for op, node in enumerate(model.graph.node):
+        for former in [
+            c for c in node.device_configurations if c.configuration_id == CONFIGURATION
+        ]:
+            node.device_configurations.remove(former)
+        entry = node.device_configurations.add(configuration_id=CONFIGURATION)
+        if subgraph_of_op[op] >= 0:
+            entry.pipeline_stage = int(subgraph_of_op[op])
+        for name in node.output:
+            if name:
+                entry.sharding_spec.add(tensor_name=name, device=[int(device[op])])
+    return write_model(model, graph, out_dir / f"{stem}_devices.onnx", stamp)

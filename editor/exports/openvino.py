@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from editor.devices.device import Device
-from editor.exports.model_copy import fold, open_copy, write_model
-from editor.exports.stamp import script_of
+from editor.exports.model_copy import fold, open_copy, script_of, write_model
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.openvino.runtime import openvino_device
@@ -19,7 +18,11 @@ def openvino_name(device: Device) -> str:
     """OpenVINO's name of a device of the table."""
     if own := openvino_device(device):
         return own
-    return f"GPU.{device.unit}" if device.device == "GPU" and device.unit not in ("", "0") else device.device
+    return (
+        f"GPU.{device.unit}"
+        if device.device == "GPU" and device.unit not in ("", "0")
+        else device.device
+    )
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -27,16 +30,29 @@ def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     names = {d.name: openvino_name(d) for d in placement.devices}
     used = list(dict.fromkeys(names[d.name] for d in placement.devices))
-    document = {"format": "hetero-editor/openvino", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
-                "device": f"HETERO:{','.join(used)}", "define": dict(sorted(graph.define.items())),
-                "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
-                "properties": {names[d.name]: dict(sorted(d.properties.items())) for d in placement.devices
-                               if openvino_device(d) and d.properties},
-                "affinities": {key: names[device] for key, device in placement.affinity.items()}}
+    document = {
+        "format": "hetero-editor/openvino",
+        "version": 1,
+        "made_by": stamp,
+        "model": f"{stem}.onnx",
+        "device": f"HETERO:{','.join(used)}",
+        "define": dict(sorted(graph.define.items())),
+        "inputs": {
+            graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()
+        },
+        "properties": {
+            names[d.name]: dict(sorted(d.properties.items()))
+            for d in placement.devices
+            if openvino_device(d) and d.properties
+        },
+        "affinities": {key: names[device] for key, device in placement.affinity.items()},
+    }
     if len(used) < len(names):  # for `import`: OpenVINO has one name for two devices of the plan
         document["plan_affinities"] = placement.affinity
     model = open_copy(graph)
     fold(model, graph)
-    return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
-            write_atomic(out_dir / f"{stem}.affinities.json", json_text(document)),
-            write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem))]
+    return [
+        *write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
+        write_atomic(out_dir / f"{stem}.affinities.json", json_text(document)),
+        write_atomic(out_dir / f"{stem}_openvino.py", script_of("openvino_runner", stamp, stem)),
+    ]

@@ -1,4 +1,4 @@
-"""Reports of a plan: CSV of ops, JSON, Markdown, and a self-contained HTML page."""
+"""Writes reports: CSV, JSON, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -14,18 +14,128 @@ from typing import Any
 import numpy as np
 
 from editor.errors import ExportError
-from editor.exports.colours import device_colour, text_colour
-from editor.exports.measurement import in_words, read_measurement
+from editor.exports.dot import device_colour, text_colour
 from editor.files import json_text, safe_stem, write_atomic
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
+from editor.kinds import Kind
 from editor.placement.chosen_costs import costs_of_plan, source_of_figures
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
 from editor.placement.wire_ways import ways_of
 from editor.text import counted, human_bytes, human_seconds, spreadsheet_cell
+
+_MOST_BYTES = 64 << 20
+
+
+def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
+    """The result in a file that has the same subgraphs on the same devices, with the same properties, as the placement.
+
+    Raises:
+        ExportError: the file cannot be read, or holds no benchmark of this plan.
+    """
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise ExportError(f"{path} is too large for a benchmark's JSON")
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ExportError(f"{path}: {error}; it must be what `bench --json` wrote") from error
+    mine = [(s.id, s.device, s.size) for s in placement.subgraphs]
+    properties = {d.name: dict(d.properties) for d in placement.used_devices}
+    for result in data if isinstance(data, list) else [data]:
+        try:
+            same = [(s["id"], s["device"], s["ops"]) for s in result["subgraphs"]] == mine
+            if (
+                same and result.get("properties", properties) == properties
+            ):  # earlier versions did not write them
+                return _brief(result)
+        except (KeyError, TypeError):
+            continue
+    raise ExportError(
+        f"{path} holds no benchmark of this plan: none has its {len(mine)} subgraphs on the same devices, set up "
+        "in the same way. Run `bench PLAN --json FILE` again"
+    )
+
+
+def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report says; seconds."""
+    total, difference = result["total"], result["difference"]
+    return {
+        "kind": result["kind"],
+        "mode": result["mode"],
+        "requests": result["requests"],
+        "runs": result["runs"],
+        "median": total["median"],
+        "interval": [total["low"], total["high"]],
+        "p90": total["p90"],
+        "p99": total["p99"],
+        "throughput": result["throughput"],
+        "throughput_interval": result.get("throughput_interval"),
+        "baselines": [
+            {
+                "device": b["device"],
+                "median": b["time"]["median"] if b["time"] else None,
+                "problem": b["problem"],
+                "throughput": b["throughput"],
+            }
+            for b in result["baselines"]
+        ],
+        "difference": None
+        if difference is None
+        else {
+            "absolute": difference["max_absolute"],
+            "reference": difference["reference"],
+            "within_tolerance": difference["within_tolerance"],
+        },
+        "disturbances": list(result["disturbances"]),
+        "environment": dict(result["environment"]),
+        "precision_notes": list(result.get("precision_notes", ())),
+    }
+
+
+def in_words(measured: Mapping[str, Any]) -> list[str]:
+    """The same as sentences."""
+    low, high = measured["interval"]
+    many, rates = measured["mode"] == "throughput", measured.get("throughput_interval")
+    word = (
+        ""
+        if measured["kind"] == Kind.MEASUREMENT
+        else f" ({measured['kind']}: a planned device ran on its stand-in)"
+    )
+    times = (
+        f"median {human_seconds(measured['median'])} ({human_seconds(low)} to {human_seconds(high)} with 95 %), "
+        f"p90 {human_seconds(measured['p90'])}, p99 {human_seconds(measured['p99'])}"
+    )
+    rate = f"{measured['throughput']:.1f} requests/s{f' ({rates[0]:.1f} to {rates[1]:.1f} with 95 %)' if rates else ''}"
+    both = (
+        f"{rate} with {measured['requests']} in flight, of each {times}"
+        if many
+        else f"{times}, {rate}"
+    )
+    lines = [f"{both[:1].upper()}{both[1:]}, {measured['runs']} runs{word}."]
+    for b in measured["baselines"]:
+        figure = (
+            f"{b['throughput']:.1f} requests/s"
+            if many and b.get("throughput")
+            else human_seconds(b["median"] or 0)
+        )
+        lines.append(
+            f"Unsplit on {b['device']}: {figure if b['median'] is not None else b['problem'] or 'not measured'}."
+        )
+    if measured["difference"] is not None:
+        d = measured["difference"]
+        lines.append(
+            f"Largest difference to the unsplit model on {d['reference']}: {d['absolute']:.2g}, "
+            f"{'within' if d['within_tolerance'] else 'outside'} tolerance."
+        )
+    if measured["disturbances"]:
+        lines.append(f"Noisy: {'; '.join(measured['disturbances'])}.")
+    lines += [f"{note}." for note in measured.get("precision_notes", ())]
+    environment = ", ".join(f"{name} {value}" for name, value in measured["environment"].items())
+    return [*lines, f"On {environment}."]
+
 
 _AT_PEAK = 10
 """Tensors at the peak of a device's memory that a report names."""
@@ -47,32 +157,82 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
     costs, basis = costs_of_plan(placement)
     memory = placement.run_memory
     return {
-        "format": "hetero-editor/report", "version": 1, "made_by": stamp,
-        "model": {"name": graph.name, "sha256": graph.sha256, "define": dict(sorted(graph.define.items())),
-                  "ops": int((division.subgraph_of_op >= 0).sum())},
-        "policy": placement.settings.policy, "grouping": placement.settings.subgraphs,
-        "totals": {"subgraphs": len(placement.subgraphs), "boundaries": len(division.boundaries),
-                   "transfers": sum(len(b.to_devices) for b in division.boundaries), "bytes_moved": division.bytes_moved,
-                   "pins": len(placement.settings.pins), "forced": len(placement.forced_ops),
-                   "latency": placement.price(costs).total, "kind": basis.kind,
-                   "source": basis.source},
+        "format": "hetero-editor/report",
+        "version": 1,
+        "made_by": stamp,
+        "model": {
+            "name": graph.name,
+            "sha256": graph.sha256,
+            "define": dict(sorted(graph.define.items())),
+            "ops": int((division.subgraph_of_op >= 0).sum()),
+        },
+        "policy": placement.settings.policy,
+        "grouping": placement.settings.subgraphs,
+        "totals": {
+            "subgraphs": len(placement.subgraphs),
+            "boundaries": len(division.boundaries),
+            "transfers": sum(len(b.to_devices) for b in division.boundaries),
+            "bytes_moved": division.bytes_moved,
+            "pins": len(placement.settings.pins),
+            "forced": len(placement.forced_ops),
+            "latency": placement.price(costs).total,
+            "kind": basis.kind,
+            "source": basis.source,
+        },
         "measurement": read_measurement(measured, placement) if measured else None,
-        "fallbacks": [asdict(f) | {"ops": [graph.op_keys[op] for op in f.ops], "lost": f.lost, "kind": basis.kind}
-                      for f in fallbacks(placement, costs)],
-        "devices": [{"name": d.name, "runtime": d.description, "planned": d.planned, "published": d.published.note,
-                     "source": d.published.source, "properties": {k: str(v) for k, v in d.properties.items()},
-                     "ops": placement.op_counts[d.name],
-                     "memory": memory.devices[i].peak, "constants": memory.devices[i].constants, "limit": d.memory,
-                     "taken": memory.taken_by([i]),
-                     "at_peak": [{"tensor": t.tensor, "what": t.kind, "bytes": t.bytes} for t in memory.at_peak(i)[:_AT_PEAK]]}
-                    for i, d in enumerate(placement.devices)],
-        "subgraphs": [{"id": s.id, "device": s.device, "ops": s.size, "inputs": list(s.inputs), "outputs": list(s.outputs),
-                       "depends_on": list(s.depends_on), "total": s.memory.total, "constants": s.memory.constants}
-                      for s in placement.subgraphs],
-        "transfers": [{"tensor": b.tensor, "from": b.source, "to": list(b.targets), "to_devices": list(b.to_devices),
-                       "bytes": b.bytes, "shape": b.shape, "type": b.type,
-                       "counted_as": b.counted_as} for b in division.transfers],
-        "wires": [asdict(way) | {"kind": basis.kind} for way in ways_of(placement, costs)]}
+        "fallbacks": [
+            asdict(f)
+            | {"ops": [graph.op_keys[op] for op in f.ops], "lost": f.lost, "kind": basis.kind}
+            for f in fallbacks(placement, costs)
+        ],
+        "devices": [
+            {
+                "name": d.name,
+                "runtime": d.description,
+                "planned": d.planned,
+                "published": d.published.note,
+                "source": d.published.source,
+                "properties": {k: str(v) for k, v in d.properties.items()},
+                "ops": placement.op_counts[d.name],
+                "memory": memory.devices[i].peak,
+                "constants": memory.devices[i].constants,
+                "limit": d.memory,
+                "taken": memory.taken_by([i]),
+                "at_peak": [
+                    {"tensor": t.tensor, "what": t.kind, "bytes": t.bytes}
+                    for t in memory.at_peak(i)[:_AT_PEAK]
+                ],
+            }
+            for i, d in enumerate(placement.devices)
+        ],
+        "subgraphs": [
+            {
+                "id": s.id,
+                "device": s.device,
+                "ops": s.size,
+                "inputs": list(s.inputs),
+                "outputs": list(s.outputs),
+                "depends_on": list(s.depends_on),
+                "total": s.memory.total,
+                "constants": s.memory.constants,
+            }
+            for s in placement.subgraphs
+        ],
+        "transfers": [
+            {
+                "tensor": b.tensor,
+                "from": b.source,
+                "to": list(b.targets),
+                "to_devices": list(b.to_devices),
+                "bytes": b.bytes,
+                "shape": b.shape,
+                "type": b.type,
+                "counted_as": b.counted_as,
+            }
+            for b in division.transfers
+        ],
+        "wires": [asdict(way) | {"kind": basis.kind} for way in ways_of(placement, costs)],
+    }
 
 
 def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
@@ -87,92 +247,179 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
     kinds = [basis_of(costs, source, [d]).kind for d in range(len(placement.devices))]
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["op", "device", "type", "name", "subgraph", "pinned", "flops", "bytes", "seconds", "kind", "because"])
+    rows.writerow(
+        [
+            "op",
+            "device",
+            "type",
+            "name",
+            "subgraph",
+            "pinned",
+            "flops",
+            "bytes",
+            "seconds",
+            "kind",
+            "because",
+        ]
+    )
     for op in range(len(graph)):
         if subgraph_of_op[op] >= 0:
             why, device = placement.why(graph.op_keys[op]), int(placement.assignment.device[op])
-            cells = (graph.op_keys[op], why.device, graph.type_label(op), graph.op_names[op], int(subgraph_of_op[op]),
-                     "yes" if why.pinned else "no", int(flops[op]), int(moved[op]), f"{costs.op[op, device]:.4g}",
-                     kinds[device], why.because)
-            rows.writerow([spreadsheet_cell(cell) for cell in cells])  # names come from whoever made the model
+            cells = (
+                graph.op_keys[op],
+                why.device,
+                graph.type_label(op),
+                graph.op_names[op],
+                int(subgraph_of_op[op]),
+                "yes" if why.pinned else "no",
+                int(flops[op]),
+                int(moved[op]),
+                f"{costs.op[op, device]:.4g}",
+                kinds[device],
+                why.because,
+            )
+            rows.writerow(
+                [spreadsheet_cell(cell) for cell in cells]
+            )  # names come from whoever made the model
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 
 
-def write_json(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+def write_json(
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+) -> list[Path]:
     """Writes ``<model>_report.json``; ``measured``: JSON of a benchmark of this plan."""
     text = json_text(report_of(placement, stamp, measured))
     return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.json", text)]
 
 
-def write_markdown(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+def write_markdown(
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+) -> list[Path]:
     """Writes ``<model>_report.md``; ``measured``: JSON of a benchmark of this plan."""
     report = report_of(placement, stamp, measured)
     totals = report["totals"]
-    lines = [f"# {_cell(report['model']['name'])} over {counted(len(report['devices']), 'device')}", "",
-             f"{report['model']['ops']:,} ops, {counted(totals['subgraphs'], 'subgraph')}, "
-             f"{counted(totals['transfers'], 'transfer')}, "
-             f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
-             f"policy {report['policy']}, subgraphs {report['grouping']}.", "",
-             *_sizes(report["model"]["define"]),
-             f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).", "",
-             "| device | runs on | ops | peak memory |", "| --- | --- | ---: | ---: |"]
+    lines = [
+        f"# {_cell(report['model']['name'])} over {counted(len(report['devices']), 'device')}",
+        "",
+        f"{report['model']['ops']:,} ops, {counted(totals['subgraphs'], 'subgraph')}, "
+        f"{counted(totals['transfers'], 'transfer')}, "
+        f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
+        f"policy {report['policy']}, subgraphs {report['grouping']}.",
+        "",
+        *_sizes(report["model"]["define"]),
+        f"Latency: {human_seconds(totals['latency'])} ({totals['kind']} {totals['source']}).",
+        "",
+        "| device | runs on | ops | peak memory |",
+        "| --- | --- | ---: | ---: |",
+    ]
     if totals["forced"]:
-        lines[-2:-2] = [f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**", ""]
+        lines[-2:-2] = [
+            f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**",
+            "",
+        ]
     for d in report["devices"]:
-        where = ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
+        where = (
+            ", ".join(filter(None, ("planned", d["published"]))) if d["planned"] else d["runtime"]
+        )
         where += "".join(f", {key}={value}" for key, value in d["properties"].items())
         lines.append(f"| {_cell(d['name'])} | {_cell(where)} | {d['ops']:,} | {_memory(d)} |")
     if report["measurement"]:
-        lines += ["", "## Measurement", "", *(f"- {_cell(line)}" for line in in_words(report["measurement"]))]
+        lines += [
+            "",
+            "## Measurement",
+            "",
+            *(f"- {_cell(line)}" for line in in_words(report["measurement"])),
+        ]
     if report["fallbacks"]:
-        lines += ["", "## Fallbacks", "",
-                  f"Ops that are not on the device that was wanted. Times: {totals['kind']} {totals['source']}.", "",
-                  "| wanted | why not | op | ops | layers | runs on | subgraphs | moved | time lost |",
-                  "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |"]
+        lines += [
+            "",
+            "## Fallbacks",
+            "",
+            f"Ops that are not on the device that was wanted. Times: {totals['kind']} {totals['source']}.",
+            "",
+            "| wanted | why not | op | ops | layers | runs on | subgraphs | moved | time lost |",
+            "| --- | --- | --- | ---: | ---: | --- | ---: | ---: | ---: |",
+        ]
     for f in report["fallbacks"]:
         why = _cell(f["reason"].replace(f" ({f['source']})", ""))
         why = f"{why} ([document]({f['source']}))" if f["source"].startswith("https://") else why
-        lines.append(f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
-                     f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
-                     f"{f['lost']} |")
-    lines += ["", "## Subgraphs", "",
-              "| subgraph | device | ops | inputs | outputs | constants with boundary |",
-              "| ---: | --- | ---: | ---: | ---: | ---: |"]
+        lines.append(
+            f"| {_cell(f['wanted'])} | {why} | {_cell(f['op_type'])} | {len(f['ops'])} | {f['layers'] or '-'} | "
+            f"{_cell(', '.join(f['devices']))} | {f['subgraphs']} | {human_bytes(f['bytes'])} | "
+            f"{f['lost']} |"
+        )
+    lines += [
+        "",
+        "## Subgraphs",
+        "",
+        "| subgraph | device | ops | inputs | outputs | constants with boundary |",
+        "| ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
     for s in report["subgraphs"]:
-        lines.append(f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
-                     f"{human_bytes(s['total'])} |")
+        lines.append(
+            f"| {s['id']} | {_cell(s['device'])} | {s['ops']:,} | {len(s['inputs'])} | {len(s['outputs'])} | "
+            f"{human_bytes(s['total'])} |"
+        )
     if report["transfers"]:
-        lines += ["", "## Transfers", "", "| transfer | from | to | size |", "| --- | ---: | --- | ---: |"]
+        lines += [
+            "",
+            "## Transfers",
+            "",
+            "| transfer | from | to | size |",
+            "| --- | ---: | --- | ---: |",
+        ]
         for t in report["transfers"]:
             counted_as = f" as {t['counted_as']}" if t["counted_as"] else ""
-            lines.append(f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
-                         f"{human_bytes(t['bytes'])}{counted_as} |")
+            lines.append(
+                f"| {_cell(t['tensor'])} | {t['from']} | {', '.join(map(str, t['to']))} | "
+                f"{human_bytes(t['bytes'])}{counted_as} |"
+            )
     if report["wires"]:
-        lines += ["", "## Wires", "",
-                  f"Between machines, without graph inputs and outputs. Times: {totals['kind']} {totals['source']}.", "",
-                  "| wire | tensors | bytes | on the wire | time |", "| --- | ---: | ---: | ---: | ---: |"]
+        lines += [
+            "",
+            "## Wires",
+            "",
+            f"Between machines, without graph inputs and outputs. Times: {totals['kind']} {totals['source']}.",
+            "",
+            "| wire | tensors | bytes | on the wire | time |",
+            "| --- | ---: | ---: | ---: | ---: |",
+        ]
     for w in report["wires"]:
         as_type = f" as {' and '.join(w['travel_as'])}" if w["travel_as"] else ""
-        lines.append(f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
-                     f"{human_seconds(w['seconds'])} |")
+        lines.append(
+            f"| {_cell(w['name'])} | {w['tensors']} | {human_bytes(w['bytes'])} | {human_bytes(w['sent'])}{as_type} | "
+            f"{human_seconds(w['seconds'])} |"
+        )
     lines += ["", stamp] if stamp else []
-    return [write_atomic(out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n")]
+    return [
+        write_atomic(
+            out_dir / f"{safe_stem(placement.graph.name)}_report.md", "\n".join(lines) + "\n"
+        )
+    ]
 
 
-def write_html(placement: Placement, out_dir: Path, stamp: str = "", measured: str = "") -> list[Path]:
+def write_html(
+    placement: Placement, out_dir: Path, stamp: str = "", measured: str = ""
+) -> list[Path]:
     """Writes ``<model>.html``: graph, colours, reasons and tables in one file that needs no server.
 
     ``measured``: JSON of a benchmark of this plan.
     """
-    return write_comparison({"this plan": placement}, out_dir, stamp, {"this plan": measured} if measured else {})
+    return write_comparison(
+        {"this plan": placement}, out_dir, stamp, {"this plan": measured} if measured else {}
+    )
 
 
 MAX_COMPARED = 4
 
 
-def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str = "",
-                     measured: Mapping[str, str] | None = None) -> list[Path]:
+def write_comparison(
+    layouts: Mapping[str, Placement],
+    out_dir: Path,
+    stamp: str = "",
+    measured: Mapping[str, str] | None = None,
+) -> list[Path]:
     """Writes ``<model>.html`` with up to four layouts of one model side by side; the others are compared with the first.
 
     ``measured``: JSON files of benchmarks, by name of the layout.
@@ -182,52 +429,108 @@ def write_comparison(layouts: Mapping[str, Placement], out_dir: Path, stamp: str
     """
     first = next(iter(layouts.values()))
     if len(layouts) > MAX_COMPARED:
-        raise ExportError(f"{len(layouts)} layouts do not fit on a page; at most {MAX_COMPARED} can be compared")
+        raise ExportError(
+            f"{len(layouts)} layouts do not fit on a page; at most {MAX_COMPARED} can be compared"
+        )
     for name, one in layouts.items():
         if one.graph.op_keys != first.graph.op_keys:
-            raise ExportError(f"{name!r} is of another model ({one.graph.path}) than {first.graph.path}")
-    return [write_atomic(out_dir / f"{safe_stem(first.graph.name)}.html", standalone(layouts, stamp, measured or {}))]
+            raise ExportError(
+                f"{name!r} is of another model ({one.graph.path}) than {first.graph.path}"
+            )
+    return [
+        write_atomic(
+            out_dir / f"{safe_stem(first.graph.name)}.html",
+            standalone(layouts, stamp, measured or {}),
+        )
+    ]
 
 
-def standalone(layouts: Mapping[str, Placement], stamp: str = "", measured: Mapping[str, str] | None = None) -> str:
+def standalone(
+    layouts: Mapping[str, Placement], stamp: str = "", measured: Mapping[str, str] | None = None
+) -> str:
     """The HTML page as text; ``layouts`` are by name and all of one model, ``measured`` are files of their benchmarks."""
     first = next(iter(layouts.values()))
     graph = first.graph
-    ops = [op for op in graph.order.tolist() if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())]
+    ops = [
+        op
+        for op in graph.order.tolist()
+        if any(p.division.subgraph_of_op[op] >= 0 for p in layouts.values())
+    ]
     position = {op: i for i, op in enumerate(ops)}
     producer, consumer, _ = graph.edges
-    pairs = sorted({(position[p], position[c]) for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
-                    if p in position and c in position})
+    pairs = sorted(
+        {
+            (position[p], position[c])
+            for p, c in zip(producer.tolist(), consumer.tolist(), strict=True)
+            if p in position and c in position
+        }
+    )
     ends = np.array(pairs, np.int64).reshape(-1, 2)
     drawing = draw(len(ops), ends[:, 0], ends[:, 1], 128, wrap=True)
     devices = list(dict.fromkeys(d.name for p in layouts.values() for d in p.devices))
     reasons: dict[str, int] = {}
     source = _source(layouts.values())
-    data = {"x": [round(float(v)) for v in drawing.x], "y": [round(float(v)) for v in drawing.y], "edges": pairs,
-            "bends": {i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()},
-            "type": [graph.type_label(op) for op in ops], "name": [graph.display_name(op) for op in ops],
-            "key": [graph.op_keys[op] for op in ops], "devices": devices,
-            "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
-            "layouts": [_layout(name, p, ops, devices, reasons, source, report_of(p, stamp, (measured or {}).get(name, "")))
-                        for name, p in layouts.items()],
-            "reasons": list(reasons), "source": str(basis_of(costs_of(graph, first.devices, source), source))}
+    data = {
+        "x": [round(float(v)) for v in drawing.x],
+        "y": [round(float(v)) for v in drawing.y],
+        "edges": pairs,
+        "bends": {
+            i: [[round(x), round(y)] for x, y in points] for i, points in drawing.bends.items()
+        },
+        "type": [graph.type_label(op) for op in ops],
+        "name": [graph.display_name(op) for op in ops],
+        "key": [graph.op_keys[op] for op in ops],
+        "devices": devices,
+        "colours": [[device_colour(i), text_colour(device_colour(i))] for i in range(len(devices))],
+        "layouts": [
+            _layout(
+                name,
+                p,
+                ops,
+                devices,
+                reasons,
+                source,
+                report_of(p, stamp, (measured or {}).get(name, "")),
+            )
+            for name, p in layouts.items()
+        ],
+        "reasons": list(reasons),
+        "source": str(basis_of(costs_of(graph, first.devices, source), source)),
+    }
     # Names are untrusted: no text in the data may be parsed as markup.
     body = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = _PAGE.read_text(encoding="utf-8")
-    return page.replace("@TITLE@", html.escape(graph.name)).replace("@MADE_BY@", html.escape(stamp)).replace("@DATA@", body)
+    return (
+        page.replace("@TITLE@", html.escape(graph.name))
+        .replace("@MADE_BY@", html.escape(stamp))
+        .replace("@DATA@", body)
+    )
 
 
-def _layout(name: str, placement: Placement, ops: list[int], devices: list[str], reasons: dict[str, int], source: str,
-            report: Mapping[str, Any]) -> dict[str, Any]:
+def _layout(
+    name: str,
+    placement: Placement,
+    ops: list[int],
+    devices: list[str],
+    reasons: dict[str, int],
+    source: str,
+    report: Mapping[str, Any],
+) -> dict[str, Any]:
     graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
     number = [devices.index(d.name) for d in placement.devices]
     costs = costs_of(graph, placement.devices, source)
     predicted = placement.price(costs).total
-    return {"name": name, "report": report, "predicted": predicted,
-            "measured": in_words(report["measurement"]) if report["measurement"] else [],
-            "device": [number[int(d)] for d in placement.device_of_op[ops]],
-            "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
-            "reason": [reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops]}
+    return {
+        "name": name,
+        "report": report,
+        "predicted": predicted,
+        "measured": in_words(report["measurement"]) if report["measurement"] else [],
+        "device": [number[int(d)] for d in placement.device_of_op[ops]],
+        "part": [max(int(subgraph_of_op[op]), 0) for op in ops],
+        "reason": [
+            reasons.setdefault(placement.why(graph.op_keys[op]).because, len(reasons)) for op in ops
+        ],
+    }
 
 
 def _source(placements: Iterable[Placement]) -> str:

@@ -10,10 +10,9 @@ from onnx.external_data_helper import convert_model_to_external_data, write_exte
 
 from editor.errors import ExportError, ModelError
 from editor.execution.compile.cut import Cutter, cut, missing_types
-from editor.exports.model_copy import check_weights
-from editor.exports.notes import export_notes
+from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.exports.onnxruntime import providers_of
-from editor.exports.stamp import script_of, stamp_model
+from editor.exports.registry import export_notes
 from editor.files import json_text, replace, write_atomic
 from editor.graph.external_data import load_external_data
 from editor.placement.placement import Placement
@@ -44,20 +43,44 @@ def write_split(placement: Placement, out_dir: Path, stamp: str = "") -> list[Pa
             continue
         name = f"subgraph_{subgraph.id}.onnx"
         written += _write_submodel(submodel.model, submodel.folder, out_dir / name, stamp)
-        steps.append({"id": subgraph.id, "model": name, "device": subgraph.device, "provider": provider[subgraph.device],
-                      **device_id.get(subgraph.device, {}), "inputs": list(submodel.inputs),
-                      "outputs": list(submodel.outputs), "ops": subgraph.size})
-    constants = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if graph.tensor_producer[t] < 0
-                 and t not in set(graph.inputs.tolist())]
+        steps.append(
+            {
+                "id": subgraph.id,
+                "model": name,
+                "device": subgraph.device,
+                "provider": provider[subgraph.device],
+                **device_id.get(subgraph.device, {}),
+                "inputs": list(submodel.inputs),
+                "outputs": list(submodel.outputs),
+                "ops": subgraph.size,
+            }
+        )
+    constants = [
+        graph.tensor_names[t]
+        for t in dict.fromkeys(graph.outputs.tolist())
+        if graph.tensor_producer[t] < 0 and t not in set(graph.inputs.tolist())
+    ]
     if constants:
-        raise ExportError(f"graph output {constants[0]!r} is an initializer that no subgraph produces, so the model cannot be "
-                          "split into files")
-    manifest = {"format": "hetero-editor/split", "version": 1, "made_by": stamp, "model": graph.name,
-                "providers": providers_of(placement), "notes": export_notes(placement, "split"),
-                "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
-                "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()], "subgraphs": steps}
-    return [*written, write_atomic(out_dir / "manifest.json", json_text(manifest)),
-            write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name))]
+        raise ExportError(
+            f"graph output {constants[0]!r} is an initializer that no subgraph produces, so the model cannot be "
+            "split into files"
+        )
+    manifest = {
+        "format": "hetero-editor/split",
+        "version": 1,
+        "made_by": stamp,
+        "model": graph.name,
+        "providers": providers_of(placement),
+        "notes": export_notes(placement, "split"),
+        "inputs": [graph.tensor_names[t] for t in graph.inputs.tolist()],
+        "outputs": [graph.tensor_names[t] for t in graph.outputs.tolist()],
+        "subgraphs": steps,
+    }
+    return [
+        *written,
+        write_atomic(out_dir / "manifest.json", json_text(manifest)),
+        write_atomic(out_dir / "run.py", script_of("split_runner", stamp, graph.name)),
+    ]
 
 
 def _write_submodel(source: ModelProto, folder: Path, path: Path, stamp: str) -> list[Path]:

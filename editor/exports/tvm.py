@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.devices.device import Device
-from editor.exports.model_copy import fold, open_copy, write_model
-from editor.exports.stamp import script_of
+from editor.exports.model_copy import fold, open_copy, script_of, write_model
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 
@@ -22,24 +21,43 @@ def tvm_target(device: Device) -> str:
 
 def tvm_notes(used: Sequence[Device]) -> list[str]:
     """A note for each device whose target nobody chose."""
-    return [f"TVM's target for the ops of {d.name} is {_ANY}, which is the processor: give the device a property `target`"
-            for d in used if not d.properties.get("target") and d.device not in _TARGETS]
+    return [
+        f"TVM's target for the ops of {d.name} is {_ANY}, which is the processor: give the device a property `target`"
+        for d in used
+        if not d.properties.get("target") and d.device not in _TARGETS
+    ]
 
 
 def write_tvm(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:
     """Writes ``<model>.onnx``, ``<model>_tvm.json`` and ``<model>_tvm.py``."""
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     subgraph_of_op = placement.division.subgraph_of_op
-    document = {"format": "hetero-editor/tvm", "version": 1, "made_by": stamp, "model": f"{stem}.onnx",
-                "inputs": {graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()},
-                "devices": {d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}
-                            for d in placement.devices},
-                "ops": {graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
-                        for op in range(len(graph)) if subgraph_of_op[op] >= 0},
-                "subgraphs": [{"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
-                              for s in placement.subgraphs]}
+    document = {
+        "format": "hetero-editor/tvm",
+        "version": 1,
+        "made_by": stamp,
+        "model": f"{stem}.onnx",
+        "inputs": {
+            graph.tensor_names[t]: list(graph.tensor_shapes[t] or ()) for t in graph.inputs.tolist()
+        },
+        "devices": {
+            d.name: {"target": tvm_target(d), "unit": d.unit, "codegen": d.codegen}
+            for d in placement.devices
+        },
+        "ops": {
+            graph.op_keys[op]: placement.devices[placement.assignment.device[op]].name
+            for op in range(len(graph))
+            if subgraph_of_op[op] >= 0
+        },
+        "subgraphs": [
+            {"id": s.id, "device": s.device, "inputs": list(s.inputs), "outputs": list(s.outputs)}
+            for s in placement.subgraphs
+        ],
+    }
     model = open_copy(graph)
     fold(model, graph)  # TVM knows no shape that the model computes
-    return [*write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
-            write_atomic(out_dir / f"{stem}_tvm.json", json_text(document)),
-            write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem))]
+    return [
+        *write_model(model, graph, out_dir / f"{stem}.onnx", stamp),
+        write_atomic(out_dir / f"{stem}_tvm.json", json_text(document)),
+        write_atomic(out_dir / f"{stem}_tvm.py", script_of("tvm_runner", stamp, stem)),
+    ]

@@ -1,11 +1,73 @@
-"""Attributes of ops as short display text; text from the model is never interpreted."""
+"""Reads the attributes of nodes into plain values."""
 
 from __future__ import annotations
 
+import ast
+from functools import cache
+from typing import Any
+
+import onnx.defs
 from onnx import AttributeProto, NodeProto
 
 from editor.graph.graph import Attributes
+from editor.graph.syntax import parse_expression
 from editor.graph.types import element_name
+
+
+def attribute_value(text: str) -> Any:
+    """The value of an attribute's display text: number, tuple of numbers, or text."""
+    try:
+        value = ast.literal_eval(parse_expression(text.lstrip(" \t")))
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return text
+    if isinstance(value, list):
+        return tuple(value)
+    return value if isinstance(value, int | float) else text
+
+
+@cache
+def attribute_names(op_type: str, domain: str) -> frozenset[str]:
+    """Names of the attributes of an op type in any version of its domain."""
+    return frozenset(
+        name
+        for s in _schemas()
+        if s.name == op_type and s.domain == _domain(domain)
+        for name in s.attributes
+    )
+
+
+@cache
+def all_attribute_names() -> frozenset[str]:
+    """Names of the attributes of all ops of ONNX."""
+    return frozenset(name for schema in _schemas() for name in schema.attributes)
+
+
+@cache
+def _schemas() -> tuple[onnx.defs.OpSchema, ...]:
+    return tuple(onnx.defs.get_all_schemas_with_history())
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+@cache
+def attribute_default(op_type: str, domain: str, version: int, name: str) -> Any:
+    """The default of an attribute; that of a later version where this one does not have the attribute yet."""
+    versions = [
+        s
+        for s in _schemas()
+        if s.name == op_type and s.domain == _domain(domain) and name in s.attributes
+    ]
+    schema = max(
+        (s for s in versions if s.since_version <= version),
+        key=lambda s: s.since_version,
+        default=min(versions, key=lambda s: s.since_version, default=None),
+    )
+    if schema is None or schema.attributes[name].default_value.type == AttributeProto.UNDEFINED:
+        return None
+    return attribute_value(attribute_text(schema.attributes[name].default_value))
+
 
 _MAX_ITEMS = 12
 _MAX_TEXT = 120
@@ -37,11 +99,11 @@ def attribute_text(attribute: AttributeProto) -> str:
     if kind == AttributeProto.STRING:
         return _text(attribute.s)
     if kind == AttributeProto.FLOATS:
-        return _list([_number(v) for v in attribute.floats[:_MAX_ITEMS + 1]])
+        return _list([_number(v) for v in attribute.floats[: _MAX_ITEMS + 1]])
     if kind == AttributeProto.INTS:
-        return _list([str(v) for v in attribute.ints[:_MAX_ITEMS + 1]])
+        return _list([str(v) for v in attribute.ints[: _MAX_ITEMS + 1]])
     if kind == AttributeProto.STRINGS:
-        return _list([_text(v) for v in attribute.strings[:_MAX_ITEMS + 1]])
+        return _list([_text(v) for v in attribute.strings[: _MAX_ITEMS + 1]])
     if kind == AttributeProto.TENSOR:
         return f"{element_name(attribute.t.data_type) or 'tensor'}[{', '.join(map(str, attribute.t.dims))}]"
     if kind == AttributeProto.GRAPH:

@@ -31,7 +31,9 @@ _CODE_SUFFIXES = frozenset({".py", ".pyc", ".pyd", ".pyw", ".so", ".dll", ".dyli
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Every dense tensor of a model; a sparse one counts as its values and its indices."""
-    graphs = chain([model.graph], *((info.initialization, info.algorithm) for info in model.training_info))
+    graphs = chain(
+        [model.graph], *((info.initialization, info.algorithm) for info in model.training_info)
+    )
     yield from chain.from_iterable(map(_tensors_of_graph, graphs))
     for function in model.functions:
         yield from _tensors_of_nodes(function.node)
@@ -53,8 +55,10 @@ def _tensors_of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
-            for sparse in chain([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [],
-                                attribute.sparse_tensors):
+            for sparse in chain(
+                [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [],
+                attribute.sparse_tensors,
+            ):
                 yield from (sparse.values, sparse.indices)
             for body in chain([attribute.g] if attribute.HasField("g") else [], attribute.graphs):
                 yield from _tensors_of_graph(body)
@@ -98,11 +102,15 @@ def load_tensor(tensor: TensorProto, folder: Path) -> None:
     """
     location = entry_of(tensor, "location")
     if problem := _kind_problem(folder / location):
-        raise ModelError(f"the weights of {tensor.name!r} in {folder / location} cannot be read: the file {problem}")
+        raise ModelError(
+            f"the weights of {tensor.name!r} in {folder / location} cannot be read: the file {problem}"
+        )
     try:
         load_external_data_for_tensor(tensor, str(folder))
     except (OSError, ValueError, ValidationError) as error:
-        raise ModelError(f"the weights of {tensor.name!r} in {folder / location} cannot be read: {error}") from error
+        raise ModelError(
+            f"the weights of {tensor.name!r} in {folder / location} cannot be read: {error}"
+        ) from error
 
 
 def external_data_folder(model: ModelProto, path: Path) -> Path:
@@ -125,7 +133,11 @@ def missing_data(model: ModelProto, path: Path) -> list[str]:
     for tensor in external_tensors(model):
         location = entry_of(tensor, "location")
         ends[location] = max(ends.get(location, 0), _end_of(tensor))
-    return [problem for location, end in ends.items() if (problem := _missing_of(folder / location, location, end))]
+    return [
+        problem
+        for location, end in ends.items()
+        if (problem := _missing_of(folder / location, location, end))
+    ]
 
 
 def weights_problem(model: ModelProto, path: Path) -> str:
@@ -170,8 +182,15 @@ def check_external_data(model: ModelProto, path: Path) -> None:
         del tensor.external_data[:]
         for key in _KEYS:
             if given.get(key):
-                tensor.external_data.add(key=key, value=str(PurePosixPath(given[key])) if key == "location" else given[key])
-    folder, target_folder, itself = external_data_folder(model, path), path.resolve().parent, path.resolve()
+                tensor.external_data.add(
+                    key=key,
+                    value=str(PurePosixPath(given[key])) if key == "location" else given[key],
+                )
+    folder, target_folder, itself = (
+        external_data_folder(model, path),
+        path.resolve().parent,
+        path.resolve(),
+    )
     problems: dict[str, str] = {}
     for tensor in external_tensors(model):
         location = entry_of(tensor, "location")
@@ -198,7 +217,12 @@ def _entries_problem(tensor: TensorProto) -> str:
             return f"has the key {key!r}, which the ONNX format does not define"
     for key in ("offset", "length"):
         value = entry_of(tensor, key) or "0"
-        if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > 18:
+        if (
+            not isinstance(value, str)
+            or not value.isascii()
+            or not value.isdigit()
+            or len(value) > 18
+        ):
             return f"has the {key} {value!r}, which is not a size in bytes"
     location = entry_of(tensor, "location")
     if not isinstance(location, str) or "\0" in location or len(location) > _MAX_LOCATION:
@@ -209,7 +233,11 @@ def _entries_problem(tensor: TensorProto) -> str:
         return f"points to a network address ({location})"
     if Path(location).suffix.lower() in _CODE_SUFFIXES:
         return f"is in a file named like a program ({location}), which Python would import beside an exported script; rename it"
-    if Path(location).is_absolute() or ".." in Path(location).parts or location.startswith("*/_ORT_MEM_ADDR_/"):
+    if (
+        Path(location).is_absolute()
+        or ".." in Path(location).parts
+        or location.startswith("*/_ORT_MEM_ADDR_/")
+    ):
         return f"points outside the model's folder ({location})"
     return ""
 
@@ -233,7 +261,13 @@ def _kind_problem(path: Path) -> str:
         mode = path.stat().st_mode
     except OSError:
         return ""
-    return "" if stat.S_ISREG(mode) else "is a folder, not a file" if stat.S_ISDIR(mode) else "is not a regular file"
+    return (
+        ""
+        if stat.S_ISREG(mode)
+        else "is a folder, not a file"
+        if stat.S_ISDIR(mode)
+        else "is not a regular file"
+    )
 
 
 def _stays_linked(path: Path) -> bool:

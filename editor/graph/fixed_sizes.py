@@ -25,7 +25,11 @@ def fixed_sizes(model: ModelProto, replaceable: Collection[str]) -> set[str]:
         model: nodes in topological order; what it declares of other tensors than inputs is not relied on, it may be wrong.
         replaceable: initializers that a run may replace.
     """
-    readers = [node for node in model.graph.node if _reads_a_size(node) and node.input[0] not in replaceable]
+    readers = [
+        node
+        for node in model.graph.node
+        if _reads_a_size(node) and node.input[0] not in replaceable
+    ]
     if not readers:
         return set()
     undeclared = ModelProto()
@@ -35,12 +39,21 @@ def fixed_sizes(model: ModelProto, replaceable: Collection[str]) -> set[str]:
         output.ClearField("type")
     inferred, _ = infer_shapes(undeclared)
     sizes = {t.name for t in model.graph.initializer}
-    return {node.output[0] for node in readers if node.input[0] in sizes or is_static(inferred.get(node.input[0]))}
+    return {
+        node.output[0]
+        for node in readers
+        if node.input[0] in sizes or is_static(inferred.get(node.input[0]))
+    }
 
 
 def _reads_a_size(node: NodeProto) -> bool:
-    return (node.op_type in ROOTS and node.domain in ("", "ai.onnx") and len(node.input) == 1 and len(node.output) == 1
-            and bool(node.input[0] and node.output[0]))
+    return (
+        node.op_type in ROOTS
+        and node.domain in ("", "ai.onnx")
+        and len(node.input) == 1
+        and len(node.output) == 1
+        and bool(node.input[0] and node.output[0])
+    )
 
 
 def size_of(graph: Graph, source: ModelProto, op: int) -> Ints:
@@ -50,7 +63,7 @@ def size_of(graph: Graph, source: ModelProto, op: int) -> Ints:
     if node.op_type == "Size":
         return np.array(prod(sizes.tolist()), np.int64)
     ends = {a.name: a.i for a in node.attribute}
-    return sizes[ends.get("start", 0):ends.get("end", len(sizes))]
+    return sizes[ends.get("start", 0) : ends.get("end", len(sizes))]
 
 
 def node_of(graph: Graph, source: ModelProto, op: int) -> NodeProto:

@@ -1,7 +1,4 @@
-"""Work of an op: floating-point operations and bytes accessed, derived from shapes.
-
-Operations are those of the textbook algorithm (a multiply-add is two), not of a kernel.
-"""
+"""Estimates the work of ops, in floating-point operations."""
 
 from __future__ import annotations
 
@@ -15,20 +12,120 @@ import numpy.typing as npt
 from editor.graph.graph import Graph, Ints
 from editor.graph.types import Shape
 
+FUSIBLE_TYPES = frozenset(
+    {
+        "Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Clip",
+        "Sigmoid",
+        "Tanh",
+        "HardSigmoid",
+        "HardSwish",
+        "Elu",
+        "Selu",
+        "Gelu",
+        "Mish",
+        "Swish",
+        "Softplus",
+        "Softsign",
+        "Erf",
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Pow",
+        "Neg",
+        "Abs",
+        "Reciprocal",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Sum",
+        "Min",
+        "Max",
+        "Where",
+        "BatchNormalization",
+        "Pad",
+        "Dropout",
+        "Identity",
+        "Cast",
+        "CastLike",
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Transpose",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "ReduceMean",
+    }
+)
+"""Element-wise ops, and ops that only describe or move data."""
+
+RENAMING_TYPES = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"})
+"""Ops whose result is what they read, with another name or shape."""
+OVERWRITING_TYPES = FUSIBLE_TYPES - RENAMING_TYPES - {"Transpose", "Pad", "ReduceMean"}
+"""Ops that runtimes compute in the memory of what they read, where it has the right size and nothing reads it later."""
+
+
 Floats = npt.NDArray[np.float64]
 
 # Operations per output element; other ops have one.
 _PER_ELEMENT = {
-    "Softmax": 5, "LogSoftmax": 6, "Gelu": 8, "Erf": 8, "Tanh": 8, "Sigmoid": 4, "Exp": 4, "Log": 4, "Pow": 8, "Sqrt": 4,
-    "HardSwish": 4, "Mish": 10, "LayerNormalization": 8, "InstanceNormalization": 8, "GroupNormalization": 8,
-    "BatchNormalization": 2, "Resize": 8, "Upsample": 8, "LRN": 10,
+    "Softmax": 5,
+    "LogSoftmax": 6,
+    "Gelu": 8,
+    "Erf": 8,
+    "Tanh": 8,
+    "Sigmoid": 4,
+    "Exp": 4,
+    "Log": 4,
+    "Pow": 8,
+    "Sqrt": 4,
+    "HardSwish": 4,
+    "Mish": 10,
+    "LayerNormalization": 8,
+    "InstanceNormalization": 8,
+    "GroupNormalization": 8,
+    "BatchNormalization": 2,
+    "Resize": 8,
+    "Upsample": 8,
+    "LRN": 10,
 }
 # Ops that move or describe data without arithmetic.
-_NO_WORK = frozenset({
-    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Transpose", "Concat", "Split",
-    "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Cast",
-    "ScatterND", "ScatterElements", "ConstantOfShape", "Dropout",
-})
+_NO_WORK = frozenset(
+    {
+        "Reshape",
+        "Flatten",
+        "Squeeze",
+        "Unsqueeze",
+        "Identity",
+        "Shape",
+        "Size",
+        "Constant",
+        "Transpose",
+        "Concat",
+        "Split",
+        "Slice",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Expand",
+        "Tile",
+        "Pad",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "Cast",
+        "ScatterND",
+        "ScatterElements",
+        "ConstantOfShape",
+        "Dropout",
+    }
+)
 
 
 _cache: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
@@ -45,10 +142,14 @@ def op_flops(graph: Graph) -> Floats:
 
 def op_bytes(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
     """[op] bytes read and written; tensors of unknown size count 0. ``tensor_bytes`` replaces the sizes of the model."""
-    sizes = np.maximum(graph.tensor_bytes if tensor_bytes is None else tensor_bytes, 0).astype(np.float64)
+    sizes = np.maximum(graph.tensor_bytes if tensor_bytes is None else tensor_bytes, 0).astype(
+        np.float64
+    )
     read = np.bincount(graph.op_reads.row_of_value, sizes[graph.op_reads.values], len(graph))
     made = graph.op_outputs.values >= 0
-    written = np.bincount(graph.op_outputs.row_of_value[made], sizes[graph.op_outputs.values[made]], len(graph))
+    written = np.bincount(
+        graph.op_outputs.row_of_value[made], sizes[graph.op_outputs.values[made]], len(graph)
+    )
     return np.asarray(read + written, np.float64)
 
 
@@ -76,18 +177,41 @@ def _flops(graph: Graph, op: int) -> float:
         return 0.0
     shapes = [graph.tensor_shapes[t] if t >= 0 else None for t in graph.op_inputs[op].tolist()]
     if kind in ("Conv", "ConvInteger", "QLinearConv", "DeformConv"):
-        weight = shapes[3] if kind == "QLinearConv" and len(shapes) > 3 else shapes[1] if len(shapes) > 1 else None
+        weight = (
+            shapes[3]
+            if kind == "QLinearConv" and len(shapes) > 3
+            else shapes[1]
+            if len(shapes) > 1
+            else None
+        )
         return 2.0 * out * _elements(weight[1:] if weight else None)
     if kind == "ConvTranspose":
-        return 2.0 * _elements(shapes[0]) * _elements(shapes[1][1:] if len(shapes) > 1 and shapes[1] else None)
+        return (
+            2.0
+            * _elements(shapes[0])
+            * _elements(shapes[1][1:] if len(shapes) > 1 and shapes[1] else None)
+        )
     if kind in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"):
         return 2.0 * out * _inner(graph, op, shapes)
     if kind in ("LSTM", "GRU", "RNN"):
-        return 2.0 * sum(_elements(s) for s in shapes[1:3]) * _elements(shapes[0][:2] if shapes[0] else None)
+        return (
+            2.0
+            * sum(_elements(s) for s in shapes[1:3])
+            * _elements(shapes[0][:2] if shapes[0] else None)
+        )
     if kind in ("MaxPool", "AveragePool", "LpPool"):
-        window = next((text for name, text in graph.op_attributes[op] if name == "kernel_shape"), "[1]")
-        return float(out * prod(int(d) for d in window.strip("[]").split(",") if d.strip().isdigit()))
-    if kind.startswith("Reduce") or kind in ("GlobalAveragePool", "GlobalMaxPool", "ArgMax", "ArgMin"):
+        window = next(
+            (text for name, text in graph.op_attributes[op] if name == "kernel_shape"), "[1]"
+        )
+        return float(
+            out * prod(int(d) for d in window.strip("[]").split(",") if d.strip().isdigit())
+        )
+    if kind.startswith("Reduce") or kind in (
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "ArgMax",
+        "ArgMin",
+    ):
         return float(_elements(shapes[0] if shapes else None))
     return float(out * _PER_ELEMENT.get(kind, 1))
 

@@ -46,7 +46,7 @@ class Rows:
         return cls(ptr, np.fromiter((v for r in rows for v in r), np.int64, int(ptr[-1])))
 
     def __getitem__(self, row: int) -> Ints:
-        return self.values[self.ptr[row]:self.ptr[row + 1]]
+        return self.values[self.ptr[row] : self.ptr[row + 1]]
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -178,7 +178,7 @@ class Graph:
         return self.op_names[op] or self.op_keys[op]
 
     def shape_label(self, tensor: int) -> str:
-        """"1x3x224x224", "scalar", "?" when the rank is unknown."""
+        """ "1x3x224x224", "scalar", "?" when the rank is unknown."""
         shape = self.tensor_shapes[tensor]
         if shape is None:
             return "?"

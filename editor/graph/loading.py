@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 from onnx.external_data_helper import uses_external_data
 
 from editor import killable
@@ -15,18 +15,82 @@ from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
-from editor.graph.constants import constant_ops, read_by
 from editor.graph.external_data import external_data_folder, missing_data
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
 from editor.graph.model_file import drop_weights, read_with_hash
-from editor.graph.model_notes import note_on_missing, note_on_sizes
-from editor.graph.module_names import module_of
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
+from editor.graph.scopes.paths import module_of
 from editor.graph.shapes import bind_symbols, infer_shapes
-from editor.graph.static_values import is_static
+from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.graph.types import Shape, byte_size, element_name
 from editor.text import is_utf8
+
+_WINDOWED: Mapping[str, int] = {
+    "AveragePool": 0,
+    "Conv": 1,
+    "ConvInteger": 1,
+    "LpPool": 0,
+    "MaxPool": 0,
+    "QLinearConv": 3,
+}
+"""Op type -> position of the weight, whose shape is that of the window; 0 where there is none."""
+
+
+def note_on_missing(files: Sequence[str]) -> str:
+    """The note on files of weights that are not there; "" without any."""
+    if not files:
+        return ""
+    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return (
+        f"the weights in {files[0]}{others} are not here: the plan can be made, but nothing runs or is exported with its "
+        "weights; put the file beside the model, or upload both together"
+    )
+
+
+def note_on_sizes(graph: GraphProto, shapes: Mapping[str, Shape | None]) -> str:
+    """The note on the first window that is larger than what it moves over; "" where all sizes are possible.
+
+    ONNX shape inference does not see it: it rounds the number of steps towards zero.
+    """
+    for node in graph.node:
+        if (
+            node.op_type in _WINDOWED
+            and node.domain in ("", "ai.onnx")
+            and node.input
+            and _is_too_small(node, shapes)
+        ):
+            read = shapes.get(node.input[0]) or ()
+            return (
+                f"{node.op_type} {node.name or node.output[0]} cannot read {'x'.join(map(str, read))}: these sizes are too "
+                "small for the model"
+            )
+    return ""
+
+
+def _is_too_small(node: NodeProto, shapes: Mapping[str, Shape | None]) -> bool:
+    settings = {a.name: list(a.ints) for a in node.attribute}
+    padded = next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
+    sizes = (shapes.get(node.input[0]) or ())[2:]
+    weight = (
+        node.input[_WINDOWED[node.op_type]] if 0 < _WINDOWED[node.op_type] < len(node.input) else ""
+    )
+    window = settings.get("kernel_shape") or list((shapes.get(weight) or ())[2:])
+    pads, steps = (
+        settings.get("pads", [0] * 2 * len(sizes)),
+        settings.get("dilations", [1] * len(sizes)),
+    )
+    if padded.startswith(b"SAME") or not len(sizes) == len(window) == len(steps) == len(pads) / 2:
+        return False
+    around = [
+        before + after for before, after in zip(pads[: len(sizes)], pads[len(sizes) :], strict=True)
+    ]
+    return any(
+        isinstance(size, int)
+        and isinstance(extent, int)
+        and 0 < size + more < (extent - 1) * step + 1
+        for size, extent, step, more in zip(sizes, window, steps, around, strict=True)
+    )
 
 
 def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Graph:
@@ -58,8 +122,12 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
     missing = missing_data(model, path)
-    if any(map(uses_external_data, model.graph.initializer)) and not is_utf8(str(external_data_folder(model, path))):
-        raise ModelError(f"{path}: ONNX cannot read weights from a folder whose name is not UTF-8; rename the folder")
+    if any(map(uses_external_data, model.graph.initializer)) and not is_utf8(
+        str(external_data_folder(model, path))
+    ):
+        raise ModelError(
+            f"{path}: ONNX cannot read weights from a folder whose name is not UTF-8; rename the folder"
+        )
     drop_weights(model)
     try:
         unbound = bind_symbols(model, define)
@@ -80,7 +148,13 @@ class _Builder:
         self.kinds: list[int] = []
         self.producer: list[int] = []
 
-    def graph(self, define: Mapping[str, int], sha256: str, unbound: tuple[str, ...], missing: Sequence[str]) -> Graph:
+    def graph(
+        self,
+        define: Mapping[str, int],
+        sha256: str,
+        unbound: tuple[str, ...],
+        missing: Sequence[str],
+    ) -> Graph:
         """Builds the graph; ``missing`` are files of weights that are not there."""
         proto = self.model.graph
         inputs, overridable_names = self._add_inputs_and_initializers()
@@ -97,39 +171,85 @@ class _Builder:
         is_size = np.array([bool(n.output) and n.output[0] in sizes for n in proto.node], bool)
 
         def constants() -> tuple[Rows, Bools]:
-            rows = Rows.of([[] if fixed else row for row, fixed in zip(reads, is_size.tolist(), strict=True)])
-            return rows, constant_ops(op_types, domains, rows, result_rows, order, producer,
-                                      kind == TensorKind.INITIALIZER, np.array(outputs, np.int64))
+            rows = Rows.of(
+                [[] if fixed else row for row, fixed in zip(reads, is_size.tolist(), strict=True)]
+            )
+            return rows, constant_ops(
+                op_types,
+                domains,
+                rows,
+                result_rows,
+                order,
+                producer,
+                kind == TensorKind.INITIALIZER,
+                np.array(outputs, np.int64),
+            )
 
         read_rows, constant = constants()
-        if is_size.any() and (in_bodies := is_size & read_by(is_atomic, constant, read_rows, order, producer)).any():
+        if (
+            is_size.any()
+            and (
+                in_bodies := is_size & read_by(is_atomic, constant, read_rows, order, producer)
+            ).any()
+        ):
             is_size &= ~in_bodies  # runtimes would put a branch in the place of an If, and are stricter about what is in it
             read_rows, constant = constants()
         keys = tuple(next((o for o in n.output if o), f"#{i}") for i, n in enumerate(proto.node))
-        notes = (note, note_on_missing(missing), note_on_sizes(proto, dict(zip(self.names, shapes, strict=True))))
+        notes = (
+            note,
+            note_on_missing(missing),
+            note_on_sizes(proto, dict(zip(self.names, shapes, strict=True))),
+        )
         return Graph(
-            name=self.path.stem, path=self.path, folder=external_data_folder(self.model, self.path),
-            sha256=sha256, define=dict(define), unbound=unbound,
-            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import}, notes=tuple(filter(None, notes)),
-            op_keys=keys, op_names=tuple(n.name for n in proto.node), op_modules=tuple(_intern(map(module_of, proto.node))),
-            op_types=op_types, op_domains=domains,
-            op_attributes=self._attributes(), op_is_atomic=is_atomic,
-            op_is_constant=constant, op_is_size=is_size, op_reads=read_rows,
-            op_inputs=Rows.of(arguments), op_outputs=result_rows, order=order,
-            tensor_names=tuple(self.names), tensor_types=tuple(types), tensor_shapes=tuple(shapes),
-            tensor_bytes=np.array([byte_size(t, s) for t, s in zip(types, shapes, strict=True)], np.int64),
-            tensor_kind=kind, tensor_producer=producer, tensor_overridable=self._mask(overridable_names),
-            inputs=np.array(inputs, np.int64), outputs=np.array(outputs, np.int64),
-            key_index={key: i for i, key in enumerate(keys)})
+            name=self.path.stem,
+            path=self.path,
+            folder=external_data_folder(self.model, self.path),
+            sha256=sha256,
+            define=dict(define),
+            unbound=unbound,
+            opsets={o.domain or "ai.onnx": o.version for o in self.model.opset_import},
+            notes=tuple(filter(None, notes)),
+            op_keys=keys,
+            op_names=tuple(n.name for n in proto.node),
+            op_modules=tuple(_intern(map(module_of, proto.node))),
+            op_types=op_types,
+            op_domains=domains,
+            op_attributes=self._attributes(),
+            op_is_atomic=is_atomic,
+            op_is_constant=constant,
+            op_is_size=is_size,
+            op_reads=read_rows,
+            op_inputs=Rows.of(arguments),
+            op_outputs=result_rows,
+            order=order,
+            tensor_names=tuple(self.names),
+            tensor_types=tuple(types),
+            tensor_shapes=tuple(shapes),
+            tensor_bytes=np.array(
+                [byte_size(t, s) for t, s in zip(types, shapes, strict=True)], np.int64
+            ),
+            tensor_kind=kind,
+            tensor_producer=producer,
+            tensor_overridable=self._mask(overridable_names),
+            inputs=np.array(inputs, np.int64),
+            outputs=np.array(outputs, np.int64),
+            key_index={key: i for i, key in enumerate(keys)},
+        )
 
     def _add_inputs_and_initializers(self) -> tuple[list[int], set[str]]:
         proto = self.model.graph
-        initializers = {t.name: (element_name(t.data_type), tuple(t.dims)) for t in proto.initializer}
-        initializers |= {t.values.name: (element_name(t.values.data_type), tuple(t.dims))
-                         for t in proto.sparse_initializer}
+        initializers = {
+            t.name: (element_name(t.data_type), tuple(t.dims)) for t in proto.initializer
+        }
+        initializers |= {
+            t.values.name: (element_name(t.values.data_type), tuple(t.dims))
+            for t in proto.sparse_initializer
+        }
         inputs, overridable = [], set()
         for value in proto.input:
-            if value.name in initializers:  # a default that the caller may replace; a constant before IR version 4
+            if (
+                value.name in initializers
+            ):  # a default that the caller may replace; a constant before IR version 4
                 overridable.add(value.name)
             elif value.name in self.index:
                 raise ModelError(f"{self.path}: graph input {value.name!r} is declared twice")
@@ -141,11 +261,15 @@ class _Builder:
 
     def _add_ops(self) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
         results: list[list[int]] = []
-        for i, node in enumerate(self.model.graph.node):  # all outputs first, because the file need not be in topological order
+        for i, node in enumerate(
+            self.model.graph.node
+        ):  # all outputs first, because the file need not be in topological order
             for name in node.output:
                 if name and name in self.index:
-                    raise ModelError(f"{self.path}: tensor {name!r} has two producers, the second is op {i} "
-                                     f"({node.op_type} {node.name!r})")
+                    raise ModelError(
+                        f"{self.path}: tensor {name!r} has two producers, the second is op {i} "
+                        f"({node.op_type} {node.name!r})"
+                    )
                 if name:
                     self._add(name, TensorKind.OP_OUTPUT, i)
             results.append([self.index[name] if name else -1 for name in node.output])
@@ -153,7 +277,9 @@ class _Builder:
         for i, node in enumerate(self.model.graph.node):
             what = f"op {i} ({node.op_type} {node.name!r})"
             arguments.append([self._tensor(name, what) if name else -1 for name in node.input])
-            needed = [t for t in arguments[-1] if t >= 0] + [self._tensor(n, what) for n in captured_names(node)]
+            needed = [t for t in arguments[-1] if t >= 0] + [
+                self._tensor(n, what) for n in captured_names(node)
+            ]
             reads.append(list(dict.fromkeys(needed)))
         return reads, arguments, results
 
@@ -164,7 +290,9 @@ class _Builder:
         self.producer.append(producer)
         return self.index[name]
 
-    def _types_and_shapes(self, order: Ints, overridable: set[str]) -> tuple[list[str], list[Shape | None], str, set[str]]:
+    def _types_and_shapes(
+        self, order: Ints, overridable: set[str]
+    ) -> tuple[list[str], list[Shape | None], str, set[str]]:
         """(types, shapes, note on faults, outputs of the ops that read fixed sizes)."""
         model = self.model
         if (np.diff(order) < 0).any():  # shape inference visits the nodes once, in file order
@@ -173,7 +301,10 @@ class _Builder:
             model.graph.ClearField("node")
             model.graph.node.extend(self.model.graph.node[op] for op in order.tolist())
         values, note = infer_shapes(model)
-        typed = [self.declared.get(i) or values.get(name, ("", None)) for i, name in enumerate(self.names)]
+        typed = [
+            self.declared.get(i) or values.get(name, ("", None))
+            for i, name in enumerate(self.names)
+        ]
         known = {name for name in fixed_sizes(model, overridable) if is_static(values.get(name))}
         return [kind for kind, _ in typed], [shape for _, shape in typed], note, known
 
@@ -181,7 +312,9 @@ class _Builder:
         try:
             return self.index[name]
         except KeyError:
-            raise ModelError(f"{self.path}: {reader} needs tensor {name!r}, which no op produces") from None
+            raise ModelError(
+                f"{self.path}: {reader} needs tensor {name!r}, which no op produces"
+            ) from None
 
     def _mask(self, names: set[str]) -> Bools:
         return np.array([name in names for name in self.names], bool)
@@ -194,7 +327,9 @@ class _Builder:
         count = len(reads)
         producers = producer[reads.values]
         if (producers < reads.row_of_value).all():
-            return np.arange(count)  # file order, which the specification requires to be topological
+            return np.arange(
+                count
+            )  # file order, which the specification requires to be topological
         waiting = np.bincount(reads.row_of_value[producers >= 0], minlength=count)
         consumers: list[list[int]] = [[] for _ in range(count)]
         for source, reader in zip(producers.tolist(), reads.row_of_value.tolist(), strict=True):
@@ -212,8 +347,10 @@ class _Builder:
         if len(order) < count:
             cyclic = next(i for i in range(count) if waiting[i] > 0)
             node = self.model.graph.node[cyclic]
-            raise ModelError(f"{self.path}: op {cyclic} ({node.op_type} {node.name!r}) depends on its own output "
-                             "(the graph has a cycle)")
+            raise ModelError(
+                f"{self.path}: op {cyclic} ({node.op_type} {node.name!r}) depends on its own output "
+                "(the graph has a cycle)"
+            )
         return np.array(order, np.int64)
 
 

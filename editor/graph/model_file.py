@@ -77,7 +77,12 @@ def read_again(graph: Graph) -> ModelProto:
     model, sha256 = read_with_hash(graph.path)
     if sha256 != graph.sha256:
         before, now = len(graph), len(model.graph.node)
-        raise _changed(graph.path, f"it had {before} ops, and has {now} now" if before != now else f"it still has {now} ops")
+        raise _changed(
+            graph.path,
+            f"it had {before} ops, and has {now} now"
+            if before != now
+            else f"it still has {now} ops",
+        )
     return model
 
 
@@ -94,10 +99,15 @@ def _changed(path: Path, how: str) -> ModelError:
 
 def _check_opsets(model: ModelProto, path: Path) -> None:
     """Refuses opset versions that cannot be, in the model and in its functions."""
-    for opset in (*model.opset_import, *(o for function in model.functions for o in function.opset_import)):
+    for opset in (
+        *model.opset_import,
+        *(o for function in model.functions for o in function.opset_import),
+    ):
         if not 0 <= opset.version <= MAX_OPSET:
             domain = opset.domain or "ai.onnx"
-            raise ModelError(f"{path}: version {opset.version} of the opset {domain!r}: there is no such version")
+            raise ModelError(
+                f"{path}: version {opset.version} of the opset {domain!r}: there is no such version"
+            )
 
 
 def _check_nesting(model: ModelProto, path: Path) -> None:
@@ -105,11 +115,19 @@ def _check_nesting(model: ModelProto, path: Path) -> None:
     limit = limits.current().nesting
     layer = [model.graph.node, *(function.node for function in model.functions)]
     for depth in range(limit + 2):
-        layer = [body.node for nodes in layer for node in nodes if node.attribute for body in bodies_of(node)]
+        layer = [
+            body.node
+            for nodes in layer
+            for node in nodes
+            if node.attribute
+            for body in bodies_of(node)
+        ]
         if not layer:
             return
         if depth == limit:
-            limits.check_count(str(path), "nesting", depth + 1, "bodies of If, Loop or Scan inside each other")
+            limits.check_count(
+                str(path), "nesting", depth + 1, "bodies of If, Loop or Scan inside each other"
+            )
 
 
 def _check_values(model: ModelProto, path: Path) -> None:
@@ -123,7 +141,9 @@ def _check_values(model: ModelProto, path: Path) -> None:
             _check_text(name, path)
     for tensor in all_tensors(model):
         if len(tensor.dims) > _ALWAYS_ALLOWED_RANK:
-            limits.check_count(f"{path}: tensor {tensor.name!r}", "rank", len(tensor.dims), "dimensions")
+            limits.check_count(
+                f"{path}: tensor {tensor.name!r}", "rank", len(tensor.dims), "dimensions"
+            )
         _check_text(tensor.name, path)
     for opset in model.opset_import:
         _check_text(opset.domain, path)
@@ -141,7 +161,9 @@ def _check_names(model: ModelProto, path: Path) -> None:
             node.name = node.name.decode("utf-8", "backslashreplace")
         for name in (*node.input, *node.output, node.op_type, node.domain):
             if isinstance(name, bytes):
-                raise ModelError(f"{path}: op {i} has the tensor or type name {name!r}, which is not UTF-8 text")
+                raise ModelError(
+                    f"{path}: op {i} has the tensor or type name {name!r}, which is not UTF-8 text"
+                )
 
 
 def _check_functions(model: ModelProto, path: Path) -> None:
@@ -164,8 +186,13 @@ def _check_functions(model: ModelProto, path: Path) -> None:
         if sizes == before:
             break
     if functions and (expanded := size_of(model.graph.node)) - len(model.graph.node) > limit:
-        limits.check_count(f"{path}: its functions call each other so often that it has too many ops when they are expanded "
-                           "(export it without nested functions)", "expanded_ops", expanded, "ops or more")
+        limits.check_count(
+            f"{path}: its functions call each other so often that it has too many ops when they are expanded "
+            "(export it without nested functions)",
+            "expanded_ops",
+            expanded,
+            "ops or more",
+        )
 
 
 def file_sha256(path: str | Path) -> str:
@@ -182,8 +209,15 @@ def drop_weights(model: ModelProto) -> None:
     for graph in _graphs(model.graph):
         for tensor in graph.initializer:
             if tensor.ByteSize() > _KEEP_TENSOR_BYTES:
-                for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
-                              "string_data"):
+                for field in (
+                    "raw_data",
+                    "float_data",
+                    "int32_data",
+                    "int64_data",
+                    "double_data",
+                    "uint64_data",
+                    "string_data",
+                ):
                     tensor.ClearField(field)  # type: ignore[arg-type]
 
 
@@ -195,8 +229,10 @@ def _read_bytes(path: Path) -> bytes:
         if size == 0:
             raise ModelError(f"{path}: the file is empty")
         if size >= MAX_FILE_BYTES:
-            raise ModelError(f"{path}: {size:,} bytes; an ONNX file must be under 2 GiB "
-                             "(save the weights as external data)")
+            raise ModelError(
+                f"{path}: {size:,} bytes; an ONNX file must be under 2 GiB "
+                "(save the weights as external data)"
+            )
         return path.read_bytes()
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file") from error
@@ -207,7 +243,7 @@ def _read_bytes(path: Path) -> bytes:
 
 def _diagnosis(data: bytes) -> str:
     for magic, meaning in _LOOKS_LIKE:
-        if data.lstrip()[:len(magic)] == magic or data.startswith(magic):
+        if data.lstrip()[: len(magic)] == magic or data.startswith(magic):
             return f"not an ONNX model: it is {meaning}"
     # ModelProto starts with ir_version (field 1, varint) in every file that an exporter writes.
     if data[:1] == b"\x08":

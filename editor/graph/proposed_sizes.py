@@ -7,7 +7,15 @@ from collections.abc import Mapping
 
 from editor.graph.graph import Graph
 
-SIZES = {"batch": 1, "sequence": 128, "past": 127, "total": 128, "image": 224, "channels": 3, "unknown": 1}
+SIZES = {
+    "batch": 1,
+    "sequence": 128,
+    "past": 127,
+    "total": 128,
+    "image": 224,
+    "channels": 3,
+    "unknown": 1,
+}
 """What a dimension stands for -> its size."""
 _PATTERNS = (
     (r"past.*\+|total|kv_?len|max_?len", "total"),
@@ -26,9 +34,15 @@ def proposed_sizes(graph: Graph) -> dict[str, int]:
     A decoder with a past reads one new token. Symbols that nothing is known of get 1.
     """
     places = _places(graph)
-    meaning = {name: _by_name(name) or _by_place(*places.get(name, ("", 0, 0, ""))) for name in graph.unbound}
+    meaning = {
+        name: _by_name(name) or _by_place(*places.get(name, ("", 0, 0, "")))
+        for name in graph.unbound
+    }
     one_token = "past" in meaning.values()
-    return {name: 1 if one_token and what == "sequence" else SIZES[what] for name, what in meaning.items()}
+    return {
+        name: 1 if one_token and what == "sequence" else SIZES[what]
+        for name, what in meaning.items()
+    }
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from editor.errors import ModelError
-from editor.graph.shape_folding import fold_shapes
+from editor.graph.static_values import fold_shapes
 from editor.graph.types import Shape, shape_of, type_name
 
 _SYMBOL_LIMIT = 1 << 40
@@ -44,7 +44,9 @@ def bind_symbols(model: ModelProto, define: Mapping[str, int]) -> tuple[str, ...
             raise ModelError(f"--define {name}={size}: the value must be a whole number, 0 or more")
         if name not in known:
             have = ", ".join(sorted(symbols)) or "none"
-            raise ModelError(f"--define {name}={size}: the model has no such symbol (its inputs have: {have})")
+            raise ModelError(
+                f"--define {name}={size}: the model has no such symbol (its inputs have: {have})"
+            )
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         if not _has_shape(value.type):
             continue
@@ -66,11 +68,18 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
     model.graph.ClearField("value_info")
     values, note = _infer(model)
     if declared:
-        wrong = {v.name for v in declared if _contradict(values.get(v.name), (type_name(v.type), shape_of(v.type)))}
+        wrong = {
+            v.name
+            for v in declared
+            if _contradict(values.get(v.name), (type_name(v.type), shape_of(v.type)))
+        }
         model.graph.value_info.extend(v for v in declared if v.name not in wrong)
         values, note = _infer(model)
         if wrong:
-            note = note or f"the file declares wrong shapes for {len(wrong)} tensors ({', '.join(sorted(wrong)[:3])}); ignored"
+            note = (
+                note
+                or f"the file declares wrong shapes for {len(wrong)} tensors ({', '.join(sorted(wrong)[:3])}); ignored"
+            )
     return (values, note) if note.startswith(_FAILED) else (fold_shapes(model, values), note)
 
 
@@ -88,13 +97,17 @@ def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]
     return values, note
 
 
-def _contradict(inferred: tuple[str, Shape | None] | None, declared: tuple[str, Shape | None]) -> bool:
+def _contradict(
+    inferred: tuple[str, Shape | None] | None, declared: tuple[str, Shape | None]
+) -> bool:
     if inferred is None or not inferred[0] or inferred[1] is None or declared[1] is None:
         return False
     if inferred[0] != declared[0] or len(inferred[1]) != len(declared[1]):
         return True
-    return any(isinstance(a, int) and isinstance(b, int) and a != b
-               for a, b in zip(inferred[1], declared[1], strict=True))
+    return any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        for a, b in zip(inferred[1], declared[1], strict=True)
+    )
 
 
 def _has_shape(proto: TypeProto) -> bool:
@@ -102,8 +115,18 @@ def _has_shape(proto: TypeProto) -> bool:
 
 
 def _all_symbols(model: ModelProto) -> set[str]:
-    values: list[ValueInfoProto] = [*model.graph.input, *model.graph.output, *model.graph.value_info]
-    return {dim.dim_param for v in values if _has_shape(v.type) for dim in v.type.tensor_type.shape.dim if dim.dim_param}
+    values: list[ValueInfoProto] = [
+        *model.graph.input,
+        *model.graph.output,
+        *model.graph.value_info,
+    ]
+    return {
+        dim.dim_param
+        for v in values
+        if _has_shape(v.type)
+        for dim in v.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
 
 
 def _evaluate(expression: str, define: Mapping[str, int]) -> int | None:

@@ -1,27 +1,151 @@
-"""Reads affinities (op name -> device name) from files of this and other tools."""
+"""Reads affinities that other tools wrote."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from editor import killable
+from editor.devices.device import Device
+from editor.devices.vocabulary import op_name
 from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
+from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
-from editor.imports.timing_table import delimiter_of
+from editor.imports.profile_files import delimiter_of
+from editor.placement.constraints import allowed_by_lists
+from editor.runtimes.base import Capability
 from editor.text import from_spreadsheet_cell, shortened
-from editor.yaml_text import load_yaml
+from editor.yaml_text import YamlError, load_yaml
+
+_LISTS = ("supportedNodes", "nonSupportedNodes")
+
+
+def first_come(
+    graph: Graph,
+    devices: Sequence[Device],
+    capabilities: Sequence[Capability],
+    imported: ImportedAffinities,
+) -> ImportedAffinities:
+    """Returns the affinities that follow from a table.
+
+    Args:
+        graph: the model of the plan.
+        devices: its device table; an entry refers to the device of its name (case-insensitive), else to the only one of
+            its backend (names are free in Glow: ``Device1``, ``Device2``).
+        capabilities: [device] the ops that it can run. The lists of the imported table apply, not those of the plan.
+        imported: the file with the entries of the table.
+
+    Returns:
+        the imported file with affinities, and a problem for each entry without a device, each unknown op name in
+        a list, and each op that no device of the table may run.
+    """
+    problems = list(imported.problems)
+    free = ~graph.op_is_constant
+    affinities: dict[str, str] = {}
+    used: list[str] = []
+    for entry, device in zip(
+        imported.table, _devices_of_entries(imported.table, devices), strict=True
+    ):
+        name = _name(entry)
+        if device is None:
+            problems.append(
+                f"{name!r}: unknown device {name!r} (choose one of: {', '.join(d.name for d in devices)}), nor "
+                f"exactly one of its backend; its ops go to the next device of the table"
+            )
+            continue
+        if devices[device].name in used:
+            problems.append(
+                f"{name!r}: an entry before it is {devices[device].name} too; the first holds"
+            )
+            continue
+        used.append(devices[device].name)
+        taken = (
+            free
+            & capabilities[device].mask
+            & _allowed_by_entry(graph, devices[device], entry, name, problems)
+        )
+        affinities.update(
+            {graph.op_keys[op]: devices[device].name for op in np.flatnonzero(taken).tolist()}
+        )
+        free &= ~taken
+    for op in np.flatnonzero(free).tolist() if used else ():
+        problems.append(
+            f"{graph.op_keys[op]!r}: no device of the table may run it ({graph.type_label(op)}; "
+            f"asked: {', '.join(used)})"
+        )
+    return replace(imported, affinities=affinities, problems=tuple(problems))
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("name") or entry["backendName"])
+
+
+def _devices_of_entries(
+    table: Sequence[Mapping[str, Any]], devices: Sequence[Device]
+) -> list[int | None]:
+    """[entry] index of its device, by name first, then by backend among the remaining devices; None when unknown."""
+    index = {d.name.lower(): i for i, d in enumerate(devices)}
+    result = [index.get(_name(entry).lower()) for entry in table]
+    for position, entry in enumerate(table):
+        if result[position] is None:
+            backend = str(entry.get("backendName")).lower()
+            matches = [
+                i
+                for i, d in enumerate(devices)
+                if i not in result and backend in (d.name.lower(), d.backend.lower())
+            ]
+            result[position] = matches[0] if len(matches) == 1 else None
+    return result
+
+
+def _allowed_by_entry(
+    graph: Graph, device: Device, entry: Mapping[str, Any], name: str, problems: list[str]
+) -> Bools:
+    """[op] whether the lists of an entry allow it. An unknown op name matches no op and is a problem."""
+    parameters: Any = entry.get("parameters") or {}
+    if isinstance(parameters, str):
+        try:
+            parameters = load_yaml(parameters)[1] or {}
+        except YamlError:
+            parameters = None
+    if not isinstance(parameters, Mapping):
+        problems.append(
+            f'{name!r}: its parameters are no `"key" : "value"` lines; no restriction is taken from them'
+        )
+        parameters = {}
+    types = frozenset(graph.op_types)
+    lists: dict[str, tuple[str, ...]] = {}
+    for key in _LISTS:
+        value = entry.get(key, parameters.get(key)) or ""
+        parts = value if isinstance(value, list) else str(value).split(",")
+        lists[key] = tuple(str(part).strip() for part in parts if str(part).strip())
+        problems += [
+            f"{name!r}: {key}: unknown op {op!r}"
+            for op in lists[key]
+            if op_name(op, types) is None and "::" not in op
+        ]
+    return allowed_by_lists(
+        graph,
+        replace(
+            device, supported=lists["supportedNodes"], non_supported=lists["nonSupportedNodes"]
+        ),
+    )
+
 
 _EDITOR_NODE = re.compile(r"^\s*op\d+ \[(?P<body>.*)\]\s*$")
 _OPENVINO_NODE = re.compile(r'label="(?P<label>(?:[^"\\]|\\.)*)"')
-_ATTRIBUTE = re.compile(r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))')
+_ATTRIBUTE = re.compile(
+    r'(?P<name>device|tooltip)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s\]]+))'
+)
 _RESULT = re.compile(r"/sink_port_\d+$")
 _HELPER = re.compile(r"/(sink_port_\d+|WithoutBiases|[a-z_]+)$")
 
@@ -71,13 +195,26 @@ def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     if isinstance(data, list):
         return _from_table(path, data)
     if not isinstance(data, dict):
-        raise PlanError(f"{path}: affinities must be a mapping of ops to devices, or a device table")
+        raise PlanError(
+            f"{path}: affinities must be a mapping of ops to devices, or a device table"
+        )
     if data.get("format") == "hetero-editor/plan":
         about = data.get("model")
         model = about.get("path") if isinstance(about, dict) else None
-        where = path.parent / model if isinstance(model, str) and file_state(path.parent / model) is not None else None
-        return _checked("plan", data.get("affinities"), path, str(where.resolve()) if where is not None else None)
-    if "affinities" in data:  # `plan_affinities` has the plan's device names; OpenVINO may have one name for two devices
+        where = (
+            path.parent / model
+            if isinstance(model, str) and file_state(path.parent / model) is not None
+            else None
+        )
+        return _checked(
+            "plan",
+            data.get("affinities"),
+            path,
+            str(where.resolve()) if where is not None else None,
+        )
+    if (
+        "affinities" in data
+    ):  # `plan_affinities` has the plan's device names; OpenVINO may have one name for two devices
         return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
     if str(data.get("format", "")).startswith("hetero-editor/tvm"):
         return _checked("TVM annotation", data.get("ops"), path)
@@ -86,17 +223,23 @@ def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     if "nodeToPartition" in data:
         return _from_partitions(path, data)
     if str(data.get("format", "")).startswith("hetero-editor/"):
-        raise PlanError(f"{path}: this file ({data['format']}) has no devices of ops; import the plan or the CSV of ops")
+        raise PlanError(
+            f"{path}: this file ({data['format']}) has no devices of ops; import the plan or the CSV of ops"
+        )
     checked = _checked("op: device", data, path)
     if any(_RESULT.search(name) for name in checked.affinities):
-        return replace(_of_openvino("query_model of OpenVINO", checked.affinities), problems=checked.problems)
+        return replace(
+            _of_openvino("query_model of OpenVINO", checked.affinities), problems=checked.problems
+        )
     return checked
 
 
 def _from_partitions(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     backends, numbers = data.get("backendNames") or [], data["nodeToPartition"] or {}
     if not isinstance(backends, list) or not isinstance(numbers, dict):
-        raise PlanError(f"{path}: backendNames must be a list and nodeToPartition a mapping of ops to partitions")
+        raise PlanError(
+            f"{path}: backendNames must be a list and nodeToPartition a mapping of ops to partitions"
+        )
     nodes, problems = {}, []
     for name, number in numbers.items():
         if isinstance(number, int) and 0 <= number < len(backends):
@@ -109,7 +252,9 @@ def _from_partitions(path: Path, data: dict[str, Any]) -> ImportedAffinities:
 def _from_session(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     nodes, devices = data.get("nodes"), data.get("devices")
     if not isinstance(nodes, dict) or not isinstance(devices, dict):
-        raise PlanError(f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}")
+        raise PlanError(
+            f"{path}: its ops are annotated in the model beside it; import {data.get('model', 'that')}"
+        )
     names = {mark: d.get("name") for mark, d in devices.items() if isinstance(d, dict)}
     affinities = {k: names.get(v, v) if isinstance(v, str) else v for k, v in nodes.items()}
     return _checked("ONNX Runtime assignment by names", affinities, path)
@@ -117,9 +262,15 @@ def _from_session(path: Path, data: dict[str, Any]) -> ImportedAffinities:
 
 def _from_table(path: Path, entries: list[Any]) -> ImportedAffinities:
     if not entries:
-        raise PlanError(f"{path}: the device table has no devices; Glow's partition config says more than a table can")
-    if not any(isinstance(entry, dict) and ("name" in entry or "backendName" in entry) for entry in entries):
-        raise PlanError(f"{path}: a device table is a list of devices (lines starting with `- name: ...`)")
+        raise PlanError(
+            f"{path}: the device table has no devices; Glow's partition config says more than a table can"
+        )
+    if not any(
+        isinstance(entry, dict) and ("name" in entry or "backendName" in entry) for entry in entries
+    ):
+        raise PlanError(
+            f"{path}: a device table is a list of devices (lines starting with `- name: ...`)"
+        )
     good, problems = [], []
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, dict) and (entry.get("name") or entry.get("backendName")):
@@ -133,15 +284,22 @@ def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Impo
     if not isinstance(data, Mapping):
         raise PlanError(f"{path}: {kind} without a mapping of ops to devices")
     good = {str(k): v for k, v in data.items() if isinstance(v, str) and v}
-    problems = tuple(f"{k!r}: {shortened(repr(v), 80)} is not a device name" for k, v in data.items()
-                     if not (isinstance(v, str) and v))
+    problems = tuple(
+        f"{k!r}: {shortened(repr(v), 80)} is not a device name"
+        for k, v in data.items()
+        if not (isinstance(v, str) and v)
+    )
     if not good and problems:
         raise PlanError(f"{path}: none of its {len(problems)} entries maps an op to a device name")
     return ImportedAffinities(kind, good, problems, model)
 
 
 def _from_csv(path: Path, text: str) -> ImportedAffinities:
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
+    lines = [
+        (n, line)
+        for n, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
     table = io.StringIO("\n".join(line for _, line in lines))
     try:
         rows = list(csv.reader(table, delimiter=delimiter_of(path, lines[0][1] if lines else "")))
@@ -151,15 +309,19 @@ def _from_csv(path: Path, text: str) -> ImportedAffinities:
     if not rows:
         raise PlanError(f"{path}: the file is empty")
     header = [cell.strip().lower() for cell in rows[0]]
-    op, device = (header.index("op"), header.index("device")) if {"op", "device"} <= set(header) else (0, 1)
+    op, device = (
+        (header.index("op"), header.index("device")) if {"op", "device"} <= set(header) else (0, 1)
+    )
     body = rows[1:] if {"op", "device"} <= set(header) else rows
     affinities: dict[str, str] = {}
     problems = []
-    for number, row in zip((n for n, _ in lines[-len(body):]), body, strict=False):
+    for number, row in zip((n for n, _ in lines[-len(body) :]), body, strict=False):
         if len(row) <= max(op, device) or not row[op].strip() or not row[device].strip():
             problems.append(f"line {number}: needs an op and a device")
         elif row[op] in affinities and affinities[row[op]] != row[device].strip():
-            problems.append(f"line {number}: {row[op]!r} has a device already ({affinities[row[op]]})")
+            problems.append(
+                f"line {number}: {row[op]!r} has a device already ({affinities[row[op]]})"
+            )
         else:
             affinities[row[op]] = row[device].strip()
     return ImportedAffinities("CSV", affinities, tuple(problems))
@@ -170,14 +332,18 @@ def _from_dot(path: Path, text: str) -> ImportedAffinities:
     for line in text.splitlines():
         match = _EDITOR_NODE.match(line)
         if match:
-            values = {m["name"]: _plain(m["quoted"] if m["quoted"] is not None else m["bare"])
-                      for m in _ATTRIBUTE.finditer(match["body"])}
+            values = {
+                m["name"]: _plain(m["quoted"] if m["quoted"] is not None else m["bare"])
+                for m in _ATTRIBUTE.finditer(match["body"])
+            }
             if "tooltip" in values and "device" in values:
                 own_nodes[values["tooltip"]] = values["device"]
     if own_nodes:
         return ImportedAffinities("DOT of Hetero Editor", own_nodes)
     if re.search(r'^digraph "?DAG_', text, re.MULTILINE):
-        raise PlanError(f"{path}: this file has subgraphs, not ops; import hetero_affinity_*.dot beside it")
+        raise PlanError(
+            f"{path}: this file has subgraphs, not ops; import hetero_affinity_*.dot beside it"
+        )
     openvino_nodes: dict[str, str] = {}
     for match in _OPENVINO_NODE.finditer(text):
         parts = re.split(r"\\n|\n", match["label"])
@@ -231,7 +397,9 @@ def _from_onnx(path: Path) -> ImportedAffinities:
             if prop.key == "layer_ann":
                 affinities[key] = names.get(prop.value, prop.value)
     if not affinities:
-        raise PlanError(f"{path}: no op of this model has a layer_ann annotation or a device configuration")
+        raise PlanError(
+            f"{path}: no op of this model has a layer_ann annotation or a device configuration"
+        )
     return _checked("ONNX Runtime annotations", affinities, path)
 
 

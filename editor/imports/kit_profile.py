@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import PlanError
-from editor.imports.layer_times import Layer, LayerTimes, Measured, check_layers, layer_name, seconds_of
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    Measured,
+    check_layers,
+    layer_name,
+    seconds_of,
+)
 
 FORMAT = "hetero-editor/profile"
 _FAR = 0.25
@@ -34,25 +41,47 @@ def read_kit_profile(path: Path, data: dict[str, Any]) -> LayerTimes:
         PlanError: the file is damaged or of another version; the message names the entry.
     """
     if data.get("version") != 1:
-        raise PlanError(f"{path}: version {data.get('version')!r} of {FORMAT}; this editor reads version 1")
+        raise PlanError(
+            f"{path}: version {data.get('version')!r} of {FORMAT}; this editor reads version 1"
+        )
     wholes = list(_mappings(path, data, "wholes"))
     links = _mapping(path, data, "links")
-    launch = seconds_of(links["launch_seconds"], 1.0, f"{path}: links") if "launch_seconds" in links else None
+    launch = (
+        seconds_of(links["launch_seconds"], 1.0, f"{path}: links")
+        if "launch_seconds" in links
+        else None
+    )
     groups, runs = _groups(path, data, wholes, launch or 0.0)
     layers = _layers(path, wholes, launch or 0.0)
     check_layers(path, len(groups) + len(layers))
     aliases = {name: key for where, whole in wholes for name, key in _ops(where, whole).items()}
     measured = Measured(
-        str(data.get("device", "")), str(data.get("machine", "")), _day(data.get("date")), str(data.get("model_sha256", "")),
-        {str(k): v for k, v in _mapping(path, data, "define").items() if isinstance(v, int)}, _cut(wholes), _links(path, links),
+        str(data.get("device", "")),
+        str(data.get("machine", "")),
+        _day(data.get("date")),
+        str(data.get("model_sha256", "")),
+        {str(k): v for k, v in _mapping(path, data, "define").items() if isinstance(v, int)},
+        _cut(wholes),
+        _links(path, links),
         aliases,
-        frozenset(aliases.values()), tuple(groups),
-        {str(k): str(v) for k, v in _mapping(path, data, "properties").items()} if "properties" in data else None)
+        frozenset(aliases.values()),
+        tuple(groups),
+        {str(k): str(v) for k, v in _mapping(path, data, "properties").items()}
+        if "properties" in data
+        else None,
+    )
     version = str(data.get("runtime_version", "")).partition("-")[0]
     precision = str(data.get("precision", ""))
     tool = f"{data.get('runtime', '')} {version} {data.get('target', '')}{f' in {precision}' if precision else ''}"
-    return LayerTimes(f"kit with {tool.strip()}"[:120], tuple(layers or groups), runs, by_key=True,
-                      overhead=launch, notes=tuple(_notes(path, data, wholes)), measured=measured)
+    return LayerTimes(
+        f"kit with {tool.strip()}"[:120],
+        tuple(layers or groups),
+        runs,
+        by_key=True,
+        overhead=launch,
+        notes=tuple(_notes(path, data, wholes)),
+        measured=measured,
+    )
 
 
 def _mapping(path: Path, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -62,14 +91,18 @@ def _mapping(path: Path, data: Mapping[str, Any], key: str) -> Mapping[str, Any]
     return value
 
 
-def _mappings(path: Path, data: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _mappings(
+    path: Path, data: Mapping[str, Any], key: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Entries of a list, each with the place that a message names."""
     value = data.get(key, [])
     if not isinstance(value, list):
         raise PlanError(f"{path}: {key} must be a list, not {type(value).__name__}")
     for number, entry in enumerate(value):
         if not isinstance(entry, dict):
-            raise PlanError(f"{path}: {key}, entry {number}: a mapping expected, not {type(entry).__name__}")
+            raise PlanError(
+                f"{path}: {key}, entry {number}: a mapping expected, not {type(entry).__name__}"
+            )
         yield f"{path}: {key}, entry {number}", entry
 
 
@@ -80,12 +113,17 @@ def _ops(where: str, entry: Mapping[str, Any]) -> dict[str, str]:
     return {layer_name(name, where): layer_name(key, where) for name, key in ops.items()}
 
 
-def _groups(path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]],
-            launch: float) -> tuple[list[Layer], int]:
+def _groups(
+    path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]], launch: float
+) -> tuple[list[Layer], int]:
     """Groups without their launch, scaled to the whole that they are of; and the least number of runs of one."""
-    scale = {key: float(factor) for where, whole in wholes
-             if (factor := whole.get("scale")) is not None and seconds_of(factor, 1.0, f"{where}, scale") >= 0
-             for key in _ops(where, whole).values()}
+    scale = {
+        key: float(factor)
+        for where, whole in wholes
+        if (factor := whole.get("scale")) is not None
+        and seconds_of(factor, 1.0, f"{where}, scale") >= 0
+        for key in _ops(where, whole).values()
+    }
     groups, runs = [], []
     for where, group in _mappings(path, data, "groups"):
         keys = tuple(_ops(where, group).values())
@@ -108,15 +146,30 @@ def _layers(path: Path, wholes: list[tuple[str, Mapping[str, Any]]], launch: flo
         factor = max(seconds_of(whole["seconds"], 1.0, where) - launch, 0.0) / total
         for at, entry in entries:
             listed = entry.get("ops")
-            ops = tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
-            found.append(Layer(layer_name(entry.get("name"), at), float(entry["seconds"]) * factor, str(entry.get("type", "")),
-                               str(entry.get("provider", "")), ops))
+            ops = (
+                tuple(name for name in listed if isinstance(name, str))
+                if isinstance(listed, list)
+                else ()
+            )
+            found.append(
+                Layer(
+                    layer_name(entry.get("name"), at),
+                    float(entry["seconds"]) * factor,
+                    str(entry.get("type", "")),
+                    str(entry.get("provider", "")),
+                    ops,
+                )
+            )
     return found
 
 
 def _cut(wholes: list[tuple[str, Mapping[str, Any]]]) -> float | None:
     """Seconds that one more subgraph costs, as measured by pieces of the wholes."""
-    cuts = [seconds_of(whole["cut_seconds"], 1.0, where) for where, whole in wholes if whole.get("cut_seconds") is not None]
+    cuts = [
+        seconds_of(whole["cut_seconds"], 1.0, where)
+        for where, whole in wholes
+        if whole.get("cut_seconds") is not None
+    ]
     return max(cuts, default=None)
 
 
@@ -134,14 +187,18 @@ def _day(text: Any) -> date | None:
         return None
 
 
-def _notes(path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _notes(
+    path: Path, data: Mapping[str, Any], wholes: list[tuple[str, Mapping[str, Any]]]
+) -> Iterator[str]:
     """What makes the figures doubtful: failures, drift, and groups that are far from their whole."""
     for number, (where, whole) in enumerate(wholes):
         if "seconds" not in whole:
             reason = str(whole.get("error", "no reason given"))[:200]
             yield f"the whole {number} was not measured ({reason}); its groups are not scaled"
             continue
-        before, after = (seconds_of(whole.get(k, whole["seconds"]), 1.0, where) for k in ("before", "after"))
+        before, after = (
+            seconds_of(whole.get(k, whole["seconds"]), 1.0, where) for k in ("before", "after")
+        )
         if before and abs(after / before - 1) > _DRIFT:
             times = f"{before * 1e3:.3g} ms at first and {after * 1e3:.3g} ms at last"
             yield f"whole {number} took {times}: the machine was not quiet"

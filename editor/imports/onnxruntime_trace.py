@@ -14,7 +14,15 @@ from statistics import mean, median
 from typing import Any
 
 from editor.errors import PlanError
-from editor.imports.layer_times import Layer, LayerTimes, check_layers, layer_name, mean_layers, quiet_runs, seconds_of
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    check_layers,
+    layer_name,
+    mean_layers,
+    quiet_runs,
+    seconds_of,
+)
 from editor.text import human_seconds
 
 _SUFFIX = "_kernel_time"
@@ -28,7 +36,9 @@ _LEAST_SHARE = 0.5
 
 def is_trace(data: Any) -> bool:
     """Whether parsed JSON looks like such a profile."""
-    return isinstance(data, list) and any(isinstance(e, dict) and e.get("cat") in ("Session", "Node") for e in data[:64])
+    return isinstance(data, list) and any(
+        isinstance(e, dict) and e.get("cat") in ("Session", "Node") for e in data[:64]
+    )
 
 
 def read_trace(path: Path, data: list[Any]) -> LayerTimes:
@@ -67,16 +77,23 @@ def read_trace(path: Path, data: list[Any]) -> LayerTimes:
     layers, total = mean_layers([runs[i] for i in quiet]), mean(totals[i] for i in quiet)
     inside = sum(layer.seconds for layer in layers)
     if inside < _LEAST_SHARE * total:
-        note = (f"the layers add up to {inside / total * 100:.0f} % of a run: on devices that work on their own, ONNX Runtime "
-                "times the start of a kernel, not the kernel")
+        note = (
+            f"the layers add up to {inside / total * 100:.0f} % of a run: on devices that work on their own, ONNX Runtime "
+            "times the start of a kernel, not the kernel"
+        )
         return LayerTimes("ONNX Runtime", layers, len(runs), notes=(note,))
     notes = _spread(totals)
     if not total:
         return LayerTimes("ONNX Runtime", layers, len(runs), notes=notes)
     # What is in no kernel passes before and after each of them, the profiler's own work among it, and not once a run.
     gap = max(total - inside, 0.0) / (len(layers) + 1)
-    return LayerTimes("ONNX Runtime", tuple(replace(layer, seconds=layer.seconds + gap) for layer in layers), len(runs),
-                      overhead=gap, notes=notes)
+    return LayerTimes(
+        "ONNX Runtime",
+        tuple(replace(layer, seconds=layer.seconds + gap) for layer in layers),
+        len(runs),
+        overhead=gap,
+        notes=notes,
+    )
 
 
 def _spread(totals: Sequence[float]) -> tuple[str, ...]:
@@ -84,14 +101,18 @@ def _spread(totals: Sequence[float]) -> tuple[str, ...]:
     if len(totals) < _LEAST_RUNS or median(totals) < _NOISY * min(totals):
         return ()
     least, middle, most = (human_seconds(t) for t in (min(totals), median(totals), max(totals)))
-    return (f"noisy: its {len(totals)} runs took {least} to {most}, {middle} in the median; the quickest are taken",)
+    return (
+        f"noisy: its {len(totals)} runs took {least} to {most}, {middle} in the median; the quickest are taken",
+    )
 
 
 def _events(path: Path, data: list[Any]) -> Iterable[tuple[int, Mapping[str, Any]]]:
     """Kernels and runs with their number in the file, from 1."""
     for number, event in enumerate(data, 1):
         if not isinstance(event, dict):
-            raise PlanError(f"{path}: entry {number}: an event is a mapping, not {type(event).__name__}")
+            raise PlanError(
+                f"{path}: entry {number}: an event is a mapping, not {type(event).__name__}"
+            )
         name = event.get("name")
         is_kernel = event.get("cat") == "Node" and isinstance(name, str) and name.endswith(_SUFFIX)
         if not is_kernel and name != "model_run":
@@ -104,13 +125,29 @@ def _events(path: Path, data: list[Any]) -> Iterable[tuple[int, Mapping[str, Any
 def _position(event: Mapping[str, Any]) -> float:
     """Where an event stands in the trace: a run behind its kernels, an op before what is in its body."""
     duration = event.get("dur")
-    length = float(duration) if isinstance(duration, int | float) and event.get("name") == "model_run" else 0.0
+    length = (
+        float(duration)
+        if isinstance(duration, int | float) and event.get("name") == "model_run"
+        else 0.0
+    )
     return float(event["ts"]) + length
 
 
 def _layer(event: Mapping[str, Any], arguments: Mapping[str, Any], kind: str, where: str) -> Layer:
     name = event["name"].removesuffix(_SUFFIX)
     seconds = seconds_of(event.get("dur"), 1e-6, where)
-    number = re.fullmatch(re.escape(kind) + r"_(\d{1,9})", name)  # a node without a name: its type and number
-    index = int(number[1]) if number is not None and str(arguments.get("node_index")) == number[1] else -1
-    return Layer(layer_name(name or kind, where), seconds, kind, str(arguments.get("provider", "")), index=index)
+    number = re.fullmatch(
+        re.escape(kind) + r"_(\d{1,9})", name
+    )  # a node without a name: its type and number
+    index = (
+        int(number[1])
+        if number is not None and str(arguments.get("node_index")) == number[1]
+        else -1
+    )
+    return Layer(
+        layer_name(name or kind, where),
+        seconds,
+        kind,
+        str(arguments.get("provider", "")),
+        index=index,
+    )

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import PlanError
-from editor.imports.layer_times import Layer, LayerTimes, check_layers, layer_name, mean_layers, quiet_runs, seconds_of
+from editor.imports.matching import (
+    Layer,
+    LayerTimes,
+    check_layers,
+    layer_name,
+    mean_layers,
+    quiet_runs,
+    seconds_of,
+)
 
 HEADER = "layerName;execStatus;layerType;execType;"
 TOOL = "OpenVINO benchmark_app"
@@ -57,7 +65,9 @@ def read_csv(path: Path, text: str) -> LayerTimes:
         # Names may have semicolons, and the tool does not quote them.
         cells = line.rsplit(";", separators)
         if not _SEPARATORS <= separators < len(cells):
-            raise PlanError(f"{path}: line {number}: {separators + 1} columns expected, as in its header")
+            raise PlanError(
+                f"{path}: line {number}: {separators + 1} columns expected, as in its header"
+            )
         name, status, kind, _, real = cells[:_SEPARATORS]
         runs[-1] += _layer(name, status, kind, real, f"{path}: line {number}")
     return _of_runs(path, runs, ordered=separators == _SEPARATORS)  # a sorted table has shares, too
@@ -81,11 +91,19 @@ def read_json(path: Path, data: dict[str, Any]) -> LayerTimes:
             where = f"{path}: infer request {request}, node {number}"
             if not isinstance(node, dict):
                 raise PlanError(f"{where}: a node is a mapping, not {type(node).__name__}")
-            runs[-1] += _layer(node.get("name"), node.get("status"), node.get("node_type"), node.get("real_time"), where,
-                               node.get("originalLayersNames"))
+            runs[-1] += _layer(
+                node.get("name"),
+                node.get("status"),
+                node.get("node_type"),
+                node.get("real_time"),
+                where,
+                node.get("originalLayersNames"),
+            )
         if data.get("report_type") == "average" and len(nodes) == 1:
-            raise PlanError(f"{path}: it has one layer only: the Python benchmark_app writes just the first one into a JSON of "
-                            "average counters; use -report_type detailed_counters, or CSV (without -json_stats)")
+            raise PlanError(
+                f"{path}: it has one layer only: the Python benchmark_app writes just the first one into a JSON of "
+                "average counters; use -report_type detailed_counters, or CSV (without -json_stats)"
+            )
     return _of_runs(path, runs, ordered=data.get("report_type") in ("average", "detailed"))
 
 
@@ -100,7 +118,9 @@ def read_text_lines(path: Path, text: str) -> LayerTimes:
         if line.startswith(("Total time:", "Total:")):
             runs.append([])
         runs[-1] += _from_line(line, f"{path}: line {number}")
-    return _of_runs(path, [run for run in runs if run], ordered="proportion:" not in text)  # of -pcsort
+    return _of_runs(
+        path, [run for run in runs if run], ordered="proportion:" not in text
+    )  # of -pcsort
 
 
 def _from_line(line: str, where: str) -> list[Layer]:
@@ -111,16 +131,23 @@ def _from_line(line: str, where: str) -> list[Layer]:
     if not mark or status.removeprefix("Status.") not in _STATES:
         return []
     kind, real = (part.split(None, 1)[:1] or [""] for part in (tail, tail.partition(mark)[2]))
-    return _layer(_INFO.sub("", name, count=1), status, kind[0], real[0], where, unit=_REAL_TIMES[mark])
+    return _layer(
+        _INFO.sub("", name, count=1), status, kind[0], real[0], where, unit=_REAL_TIMES[mark]
+    )
 
 
-def _layer(name: Any, status: Any, kind: Any, real: Any, where: str, listed: Any = None,
-           unit: float = 1e-3) -> list[Layer]:
+def _layer(
+    name: Any, status: Any, kind: Any, real: Any, where: str, listed: Any = None, unit: float = 1e-3
+) -> list[Layer]:
     """The layer of an entry; none where it did not run. What was optimized out took no time."""
     state = str(status).removeprefix("Status.")
     if state == "NOT_RUN":
         return []
-    ops = tuple(part.strip() for part in listed.split(",") if part.strip()) if isinstance(listed, str) else ()
+    ops = (
+        tuple(part.strip() for part in listed.split(",") if part.strip())
+        if isinstance(listed, str)
+        else ()
+    )
     seconds = 0.0 if state == "OPTIMIZED_OUT" else seconds_of(real, unit, where)
     return [Layer(_PART.sub("", layer_name(name, where), count=1), seconds, str(kind), ops=ops)]
 
@@ -128,4 +155,9 @@ def _layer(name: Any, status: Any, kind: Any, real: Any, where: str, listed: Any
 def _of_runs(path: Path, runs: list[list[Layer]], ordered: bool) -> LayerTimes:
     check_layers(path, max(map(len, runs), default=0))
     quiet = quiet_runs(runs, [sum(layer.seconds for layer in run) for run in runs])
-    return LayerTimes(TOOL, mean_layers([runs[i] for i in quiet]), len(runs) if len(runs) > 1 else 0, ordered=ordered)
+    return LayerTimes(
+        TOOL,
+        mean_layers([runs[i] for i in quiet]),
+        len(runs) if len(runs) > 1 else 0,
+        ordered=ordered,
+    )

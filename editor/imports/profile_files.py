@@ -1,17 +1,175 @@
-"""Reads the times of layers from a file of another tool, whatever its format."""
+"""Reads times that other tools measured."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from editor.errors import PlanError
 from editor.files import parse_json, read_text
-from editor.imports import kit_profile, onnxruntime_trace, openvino_counters, tensorrt_profile, timing_table
-from editor.imports.layer_times import LayerTimes
+from editor.imports import kit_profile, onnxruntime_trace, openvino_counters
+from editor.imports.matching import Layer, LayerTimes, check_layers, layer_name, seconds_of
+from editor.text import from_spreadsheet_cell, shortened
 
-FORMATS = ("ONNX Runtime's profile (.json), benchmark_app's counters (.csv, .json, or the text of -pc as .txt), trtexec's "
-           "--exportProfile (.json), the profile.json of a kit, or a table of op and microseconds (.csv)")
+
+def is_profile(data: Any) -> bool:
+    """Whether parsed JSON looks like such a profile."""
+    return isinstance(data, list) and any(
+        isinstance(e, dict) and "averageMs" in e for e in data[:8]
+    )
+
+
+def read_profile(path: Path, data: list[Any]) -> LayerTimes:
+    """The median time of each layer, the average where there is no median.
+
+    Raises:
+        PlanError: an entry is damaged; the message has its number.
+    """
+    layers, runs = [], 0
+    for number, entry in enumerate(data, 1):
+        where = f"{path}: entry {number}"
+        if not isinstance(entry, dict):
+            raise PlanError(f"{where}: a layer is a mapping, not {type(entry).__name__}")
+        if "count" in entry and "name" not in entry:
+            runs = entry["count"] if isinstance(entry["count"], int) else 0
+            continue
+        time = entry.get("medianMs", entry.get("averageMs"))
+        layers.append(Layer(layer_name(entry.get("name"), where), seconds_of(time, 1e-3, where)))
+    check_layers(path, len(layers))
+    return LayerTimes("TensorRT trtexec", tuple(layers), runs)
+
+
+_NAMES = ("op", "key", "name", "layer", "node")
+_DECIMAL_COMMA = re.compile(r";\s*\d+,\d+\s*(;|$)")
+_LABEL_DIGITS = 2
+_MAX_SHOWN = 60
+_MOST_NOTED = 5
+_TIMES = {
+    "microseconds": 1e-6,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "milliseconds": 1e-3,
+    "ms": 1e-3,
+    "seconds": 1.0,
+    "s": 1.0,
+}
+
+
+def is_timing_table(path: Path, text: str, asked: bool) -> bool:
+    """Whether a table has a column of times: by its header, else by a second column of numbers.
+
+    Without a header, small whole numbers may be labels of devices instead: they are times where the caller ``asked`` for times.
+    """
+    rows = list(_rows(path, "\n".join(line for line in text[:65_536].splitlines()[:8])))
+    if not rows:
+        return False
+    header = [cell.strip().lower() for cell in rows[0][1]]
+    if set(header) & set(_TIMES):
+        return True
+    second = [row[1].strip() if len(row) > 1 else "" for _, row in rows]
+    labels = all(cell.isdigit() and len(cell) <= _LABEL_DIGITS for cell in second)
+    return all(_is_number(_with_point(cell)) for cell in second) and (asked or not labels)
+
+
+def read_table(path: Path, text: str) -> LayerTimes:
+    """The times of a table; the header ``op,microseconds`` may be missing.
+
+    Other units have other headers: ``ms``, ``seconds``. Times of ops that stand several times add up; a note says so.
+
+    Raises:
+        PlanError: a line has no op or no time; the message has its number.
+    """
+    rows = list(_rows(path, text))
+    name, time, unit = 0, 1, 1e-6
+    header = [cell.strip().lower() for cell in rows[0][1]] if rows else []
+    column = next((i for i, cell in enumerate(header) if cell in _TIMES), None)
+    if column is not None:
+        time, unit = column, _TIMES[header[column]]
+        name = next((header.index(word) for word in _NAMES if word in header), 0)
+        rows = rows[1:]
+    times: dict[str, float] = {}
+    rows_of: Counter[str] = Counter()
+    for number, row in rows:
+        where = f"{path}: line {number}"
+        if len(row) <= max(name, time):
+            raise PlanError(f"{where}: an op and its microseconds are needed")
+        key = layer_name(row[name], where)
+        times[key] = times.get(key, 0.0) + seconds_of(_with_point(row[time].strip()), unit, where)
+        rows_of[key] += 1
+    check_layers(path, len(times))
+    several = [
+        f"{shortened(key, _MAX_SHOWN)!r} stands in {count} rows: their times were added"
+        for key, count in rows_of.items()
+        if count > 1
+    ]
+    if len(several) > _MOST_NOTED:
+        several[_MOST_NOTED:] = [f"… and so do {len(several) - _MOST_NOTED} more"]
+    return LayerTimes(
+        "table",
+        tuple(Layer(key, seconds) for key, seconds in times.items()),
+        0,
+        by_key=True,
+        notes=tuple(several),
+        fuses=False,
+    )
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Rows with the number of their line, without empty lines and remarks."""
+    lines = [
+        (n, line)
+        for n, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    try:
+        rows = list(
+            csv.reader(
+                io.StringIO("\n".join(line for _, line in lines)),
+                delimiter=delimiter_of(path, lines[0][1] if lines else ""),
+            )
+        )
+    except csv.Error as error:
+        raise PlanError(f"{path}: not a table ({error})") from error
+    if len(rows) != len(lines):
+        raise PlanError(f"{path}: a cell goes over several lines")
+    return [
+        (number, [from_spreadsheet_cell(cell) for cell in row])
+        for (number, _), row in zip(lines, rows, strict=True)
+    ]
+
+
+def delimiter_of(path: Path, first: str) -> str:
+    """What is between the cells of a table, by its first line: spreadsheets write ``;`` where numbers have a comma."""
+    if path.suffix == ".tsv":
+        return "\t"
+    if _DECIMAL_COMMA.search(first):
+        return ";"
+    return next(
+        (mark for mark in ",;\t" if len(next(csv.reader([first], delimiter=mark), ())) > 1), ","
+    )
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal point; ``12,5`` is how spreadsheets of many languages write it."""
+    return cell.replace(",", ".") if re.fullmatch(r"\d+,\d+", cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+FORMATS = (
+    "ONNX Runtime's profile (.json), benchmark_app's counters (.csv, .json, or the text of -pc as .txt), trtexec's "
+    "--exportProfile (.json), the profile.json of a kit, or a table of op and microseconds (.csv)"
+)
 
 
 def read_times(path: Path) -> LayerTimes:
@@ -47,8 +205,8 @@ def times_in(path: Path, asked: bool = False) -> LayerTimes | None:
         return openvino_counters.read_csv(path, text)
     if openvino_counters.is_counters_text(text):
         return openvino_counters.read_text_lines(path, text)
-    if suffix in (".csv", ".tsv") and timing_table.is_timing_table(path, text, asked):
-        return timing_table.read_table(path, text)
+    if suffix in (".csv", ".tsv") and is_timing_table(path, text, asked):
+        return read_table(path, text)
     return None
 
 
@@ -59,8 +217,8 @@ def _from_json(path: Path, text: str) -> LayerTimes | None:
         raise PlanError(f"{path}: not valid JSON ({error})") from error
     if onnxruntime_trace.is_trace(data):
         return onnxruntime_trace.read_trace(path, data)
-    if tensorrt_profile.is_profile(data):
-        return tensorrt_profile.read_profile(path, data)
+    if is_profile(data):
+        return read_profile(path, data)
     if kit_profile.is_kit_profile(data):
         return kit_profile.read_kit_profile(path, data)
     if openvino_counters.is_counters_json(data):

@@ -1,4 +1,4 @@
-"""Which costs the figures of a plan come from: those that were chosen, else the best that are known."""
+"""The costs that a plan goes by: estimated or profiled, for latency or throughput."""
 
 from __future__ import annotations
 
@@ -11,13 +11,33 @@ from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement, Settings
 
+
+def aims_at_throughput(settings: Settings) -> bool:
+    """Whether a policy decides by the busiest device, and not by the time of one run."""
+    return settings.policy == "pipeline" or (
+        settings.policy == "optimal" and settings.policy_options.get("objective") == "throughput"
+    )
+
+
+def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
+    """Requests per second with ``in_flight`` of them at the same time; 0 for a plan that takes no time.
+
+    The busiest processor is never idle, or each request takes as long as alone, whichever is slower (Little, 1961).
+    """
+    alone = placement.price(costs).total
+    between = max(placement.busiest_seconds(costs), alone / in_flight)
+    return 1 / between if between else 0.0
+
+
 COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
 """Policies that decide by costs."""
 
 
 def chosen_costs(settings: Settings) -> str:
     """The costs that were chosen, or that a policy decides by; "" where neither is."""
-    return str(settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else ""))
+    return str(
+        settings.policy_options.get("costs", "estimate" if settings.policy in COST_POLICIES else "")
+    )
 
 
 def source_of_figures(graph: Graph, devices: Sequence[Device], settings: Settings) -> str:

@@ -36,8 +36,11 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
     device, chosen = assignment.device.copy(), {}
     for number in range(int(subgraph_of_op.max()) + 1):
         ops = np.flatnonzero(subgraph_of_op == number)
-        usable = [d for d in np.flatnonzero(merged == merged[assignment.device[ops[0]]]).tolist()
-                  if constraints.allowed[ops, d].all()]
+        usable = [
+            d
+            for d in np.flatnonzero(merged == merged[assignment.device[ops[0]]]).tolist()
+            if constraints.allowed[ops, d].all()
+        ]
         if usable:
             seconds = {d: float(costs.op[ops, d].sum() + costs.launch[d]) for d in usable}
             device[ops] = min(usable, key=lambda d: seconds[d])
@@ -48,13 +51,20 @@ def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> A
         why, seconds = assignment.because(op), chosen.get(int(subgraph_of_op[op]), {})
         if len(seconds) < 2:
             return why
-        times = ", ".join(f"{human_seconds(s)} with {constraints.devices[d].codegen}" for d, s in seconds.items())
+        times = ", ".join(
+            f"{human_seconds(s)} with {constraints.devices[d].codegen}" for d, s in seconds.items()
+        )
         return f"{constraints.devices[device[op]].codegen} is the fastest codegen of its subgraph: {times} ({word}); {why}"
+
     changed = replace(assignment, device=device, because=because)
     if assignment.objective is None or _same(device, assignment.device):
         return changed
-    return replace(changed, objective=price(constraints.graph, costs, device, placed).total, bound=None,
-                   objective_name="latency, codegen per subgraph")
+    return replace(
+        changed,
+        objective=price(constraints.graph, costs, device, placed).total,
+        bound=None,
+        objective_name="latency, codegen per subgraph",
+    )
 
 
 def _same(first: Ints, second: Ints) -> bool:

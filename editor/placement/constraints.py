@@ -17,8 +17,7 @@ from editor.devices.device import Device
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
 from editor.graph.graph import Bools, Graph
-from editor.placement.labels import label_mask
-from editor.placement.rules import Rule, apply_rules
+from editor.placement.rules import Rule, apply_rules, label_mask
 from editor.runtimes.base import Capability
 
 
@@ -48,7 +47,11 @@ class Constraints:
         if not self.able[op, device]:
             return self.inability(op, device)
         pin = self.pins.get(self.graph.op_keys[op])
-        return f"pinned to {pin}, though this could run it" if pin is not None else self.ruled.get(op, "")
+        return (
+            f"pinned to {pin}, though this could run it"
+            if pin is not None
+            else self.ruled.get(op, "")
+        )
 
     def inability(self, op: int, device: int) -> str:
         """Reason why a device cannot run an op, whatever the rules and pins; "" when it can."""
@@ -64,9 +67,14 @@ class Constraints:
         return ""
 
 
-def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Capability],
-              pins: Mapping[str, str] | None = None, forced: frozenset[str] = frozenset(),
-              rules: Sequence[Rule] = ()) -> Constraints:
+def constrain(
+    graph: Graph,
+    devices: Sequence[Device],
+    capabilities: Sequence[Capability],
+    pins: Mapping[str, str] | None = None,
+    forced: frozenset[str] = frozenset(),
+    rules: Sequence[Rule] = (),
+) -> Constraints:
     """Returns the devices that each op may use.
 
     Args:
@@ -80,8 +88,12 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
         UnsupportedOpError: an op has no allowed device; the message gives the reason of each device.
     """
     devices = tuple(devices)
-    able = np.column_stack([allowed_by_lists(graph, device) & capability.mask
-                            for device, capability in zip(devices, capabilities, strict=True)])
+    able = np.column_stack(
+        [
+            allowed_by_lists(graph, device) & capability.mask
+            for device, capability in zip(devices, capabilities, strict=True)
+        ]
+    )
     able = able.reshape(len(graph), len(devices))
     pins = dict(pins or {})
     allowed = able.copy()
@@ -89,8 +101,20 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     pinned[[_op_of(graph, key) for key in pins]] = True
     by_rule, ruled = apply_rules(graph, devices, rules, ~graph.op_is_constant & ~pinned)
     allowed &= by_rule
-    constraints = Constraints(graph, devices, able, allowed, ~graph.op_is_constant, pins, forced, tuple(capabilities), ruled)
-    labels = [as_text(label, f"the target of the pin of {key!r}", PinError) for key, label in pins.items()]
+    constraints = Constraints(
+        graph,
+        devices,
+        able,
+        allowed,
+        ~graph.op_is_constant,
+        pins,
+        forced,
+        tuple(capabilities),
+        ruled,
+    )
+    labels = [
+        as_text(label, f"the target of the pin of {key!r}", PinError) for key, label in pins.items()
+    ]
     targets = {label: label_mask(label, devices) for label in set(labels)}
     refused: list[str] = []
     for key, label in pins.items():
@@ -105,8 +129,12 @@ def constrain(graph: Graph, devices: Sequence[Device], capabilities: Sequence[Ca
     if refused:
         more = f"\n… and {len(refused) - 10} more" if len(refused) > 10 else ""
         raise PinError("\n".join(refused[:10]) + more)
-    placed = _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
-    constraints = Constraints(graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled)
+    placed = (
+        _placed(graph, pinned) if (pinned & graph.op_is_constant).any() else ~graph.op_is_constant
+    )
+    constraints = Constraints(
+        graph, devices, able, allowed, placed, pins, forced, tuple(capabilities), ruled
+    )
     _check_every_op_has_a_device(constraints)
     return constraints
 
@@ -116,7 +144,9 @@ def allowed_by_lists(graph: Graph, device: Device) -> Bools:
     mask = np.ones(len(graph), bool)
     if device.supported:
         meanings = [_meaning(name, graph) for name in device.supported]
-        mask &= np.array([any(m.matches(graph, op) for m in meanings) for op in range(len(graph))], bool)
+        mask &= np.array(
+            [any(m.matches(graph, op) for m in meanings) for op in range(len(graph))], bool
+        )
     for name in device.non_supported:
         meaning = _meaning(name, graph)
         mask &= np.array([not meaning.matches(graph, op) for op in range(len(graph))], bool)
@@ -125,7 +155,9 @@ def allowed_by_lists(graph: Graph, device: Device) -> Bools:
 
 def _meaning(name: str, graph: Graph) -> OpName:
     # domain::Type names one op type of a domain; it need not occur in this model.
-    return op_name(name, frozenset(graph.op_types)) or OpName(frozenset({name.partition("::")[2] or name}))
+    return op_name(name, frozenset(graph.op_types)) or OpName(
+        frozenset({name.partition("::")[2] or name})
+    )
 
 
 def _op_of(graph: Graph, key: str) -> int:
@@ -134,17 +166,25 @@ def _op_of(graph: Graph, key: str) -> int:
         return op
     named = [graph.op_keys[i] for i, name in enumerate(graph.op_names) if name and name == key]
     if named:
-        raise PinError(f"{key!r} is an op's name; pins use its key, the name of its first output: {named[0]!r}")
+        raise PinError(
+            f"{key!r} is an op's name; pins use its key, the name of its first output: {named[0]!r}"
+        )
     close = difflib.get_close_matches(key, graph.op_keys, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else " (a key is the name of an op's first output)"
+    hint = (
+        f"; did you mean {close[0]!r}?" if close else " (a key is the name of an op's first output)"
+    )
     raise PinError(f"no op with the key {key!r}{hint}")
 
 
 def _refusal(constraints: Constraints, op: int, label: str, wanted: Bools) -> str:
     graph = constraints.graph
-    reasons = "; ".join(f"{constraints.devices[d].name}: {constraints.inability(op, d)}"
-                        for d in np.flatnonzero(wanted).tolist())
-    return f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on {label}: {reasons}"
+    reasons = "; ".join(
+        f"{constraints.devices[d].name}: {constraints.inability(op, d)}"
+        for d in np.flatnonzero(wanted).tolist()
+    )
+    return (
+        f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on {label}: {reasons}"
+    )
 
 
 def _placed(graph: Graph, pinned: Bools) -> Bools:
@@ -163,12 +203,21 @@ def _check_every_op_has_a_device(constraints: Constraints) -> None:
         return
     lines = []
     for op in impossible[:10]:
-        lines.append(f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on any device:")
-        lines += [f"  {device.name}: {constraints.reason(op, d)}" for d, device in enumerate(constraints.devices)]
+        lines.append(
+            f"op {graph.display_name(op)!r} ({graph.type_label(op)}) cannot run on any device:"
+        )
+        lines += [
+            f"  {device.name}: {constraints.reason(op, d)}"
+            for d, device in enumerate(constraints.devices)
+        ]
     if len(impossible) > 10:
         lines.append(f"… and {len(impossible) - 10} more ops")
-    lines.append("Add a device that can run them, or shorten nonSupportedNodes in the device table.")
+    lines.append(
+        "Add a device that can run them, or shorten nonSupportedNodes in the device table."
+    )
     if graph.define:
         sizes = ", ".join(f"{name}={size}" for name, size in graph.define.items())
-        lines.append(f"Or the model does not take these sizes of its inputs: {sizes} (--define changes them).")
+        lines.append(
+            f"Or the model does not take these sizes of its inputs: {sizes} (--define changes them)."
+        )
     raise UnsupportedOpError("\n".join(lines))

@@ -1,9 +1,4 @@
-"""Cost model of a placement: time of each op on each device, transfers, and launch overhead.
-
-Without a profile, costs are estimated from the work of an op and the peak performance of a device.
-Transfers go through host memory: a tensor that leaves its device pays that device's link once, and the
-link of every other device that reads it once.
-"""
+"""Prices placements: what ops, transfers and launches take."""
 
 from __future__ import annotations
 
@@ -16,9 +11,44 @@ from editor.devices.device import Device, Link
 from editor.devices.published import assumed_bytes
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph, Ints
-from editor.placement.cold_start import ColdStart, gaps
 from editor.placement.subgraphs.minimal import minimal
 from editor.placement.wires import WireCosts, wire_costs
+
+_ROUNDING = 1e-9
+"""Share of a run: what is less is no time but the rounding of sums."""
+
+
+@dataclass(frozen=True)
+class ColdStart:
+    """Of a device."""
+
+    most: float = 0.0
+    """Seconds that a subgraph takes longer at most"""
+    constant: float = 1e-3
+    """Seconds of ops after which all but 1/e of that is reached"""
+
+    def seconds(self, ops: Floats, gap: Floats) -> Floats:
+        """[subgraph] seconds that it takes longer; ``ops`` and ``gap`` are [subgraph] seconds (see `gaps`)."""
+        lost: Floats = self.most * -np.expm1(-np.minimum(ops, gap) / self.constant)
+        return lost
+
+
+def gaps(device: Ints, seconds: Floats) -> Floats:
+    """[subgraph] seconds that ops of others ran since the last subgraph of its device; runs follow each other.
+
+    Args:
+        device: [subgraph] device, in the order in which they run.
+        seconds: [subgraph] what its ops take.
+    """
+    end = np.cumsum(seconds)
+    found = np.zeros(len(device))
+    for d in np.unique(device):
+        mine = np.flatnonzero(device == d)
+        before = np.roll(end[mine], 1)
+        before[0] -= end[-1]  # in the run before
+        found[mine] = np.maximum(end[mine] - seconds[mine] - before, 0.0)
+    found[found < _ROUNDING * end[-1:].sum()] = 0.0  # of the sums; a fit would divide by it
+    return found
 
 
 @dataclass(frozen=True)
@@ -108,7 +138,10 @@ def processors(devices: Sequence[Device]) -> Ints:
     """[device] number of the processor that it runs on: all runtimes of a machine's CPU share one, and take turns on it."""
     hosts = {d.machine for d in devices if _is_host(d)}
     known = {machine: number for number, machine in enumerate(sorted(hosts))}
-    return np.array([known[d.machine] if _is_host(d) else len(known) + i for i, d in enumerate(devices)], np.int64)
+    return np.array(
+        [known[d.machine] if _is_host(d) else len(known) + i for i, d in enumerate(devices)],
+        np.int64,
+    )
 
 
 def _is_host(device: Device) -> bool:
@@ -118,9 +151,13 @@ def _is_host(device: Device) -> bool:
 def peaks_of(device: Device) -> Peaks:
     """What estimates reckon with: the figures of the device table, and assumed ones where it has none."""
     assumed, link = assumed_peaks(device), device.link or Link()
-    return replace(assumed, compute=device.peak_compute or assumed.compute, memory=device.peak_dram_bw or assumed.memory,
-                   bandwidth=assumed.bandwidth if link.bandwidth is None else link.bandwidth,
-                   latency=assumed.latency if link.latency is None else link.latency)
+    return replace(
+        assumed,
+        compute=device.peak_compute or assumed.compute,
+        memory=device.peak_dram_bw or assumed.memory,
+        bandwidth=assumed.bandwidth if link.bandwidth is None else link.bandwidth,
+        latency=assumed.latency if link.latency is None else link.latency,
+    )
 
 
 def assumed_peaks(device: Device) -> Peaks:
@@ -141,7 +178,9 @@ def estimate(graph: Graph, devices: Sequence[Device]) -> Costs:
         peaks = peaks_of(device)
         tensor_bytes = assumed_bytes(graph, device.published.assumes)
         moved, sizes = op_bytes(graph, tensor_bytes), np.maximum(tensor_bytes, 0).astype(np.float64)
-        op[:, d] = (np.maximum(flops / peaks.compute, moved / peaks.memory) + peaks.per_op) * device.slowdown
+        op[:, d] = (
+            np.maximum(flops / peaks.compute, moved / peaks.memory) + peaks.per_op
+        ) * device.slowdown
         if peaks.bandwidth != float("inf"):
             link[:, d] = peaks.latency + sizes / peaks.bandwidth
         elif device.runtime:
@@ -175,7 +214,9 @@ class Price:
         return self.compute + self.transfers + self.launches
 
 
-def price(graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op: Ints | None = None) -> Price:
+def price(
+    graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op: Ints | None = None
+) -> Price:
     """Latency of a placement: every op, each transfer once per tensor and destination device, every launch.
 
     Args:
@@ -196,18 +237,28 @@ def price(graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op
     return Price(compute, transfer_seconds(graph, costs, device, placed), launches)
 
 
-def subgraph_overheads(graph: Graph, costs: Costs, device: Ints, placed: Ints,
-                       subgraph_of_op: Ints | None = None) -> tuple[Ints, Floats]:
+def subgraph_overheads(
+    graph: Graph, costs: Costs, device: Ints, placed: Ints, subgraph_of_op: Ints | None = None
+) -> tuple[Ints, Floats]:
     """[subgraph] device, and seconds of launches and cold starts; arguments as for ``price``."""
-    return _overheads(costs, device, minimal(graph, device, placed) if subgraph_of_op is None else subgraph_of_op, placed)
+    return _overheads(
+        costs,
+        device,
+        minimal(graph, device, placed) if subgraph_of_op is None else subgraph_of_op,
+        placed,
+    )
 
 
-def _overheads(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints) -> tuple[Ints, Floats]:
+def _overheads(
+    costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Ints
+) -> tuple[Ints, Floats]:
     of_subgraph = np.zeros(int(subgraph_of_op.max(initial=-1)) + 1, np.int64)
     of_subgraph[subgraph_of_op[placed]] = device[placed]
     seconds: Floats = costs.launch[of_subgraph]
     if costs.cold:
-        seconds = seconds + costs.cold_seconds(of_subgraph, seconds_of_ops(costs, device, subgraph_of_op, placed))
+        seconds = seconds + costs.cold_seconds(
+            of_subgraph, seconds_of_ops(costs, device, subgraph_of_op, placed)
+        )
     return of_subgraph, seconds
 
 
@@ -218,7 +269,9 @@ def seconds_of_ops(costs: Costs, device: Ints, subgraph_of_op: Ints, placed: Int
     return seconds
 
 
-def boundary_seconds(graph: Graph, costs: Costs, tensor: str, source: int, targets: Sequence[int]) -> float:
+def boundary_seconds(
+    graph: Graph, costs: Costs, tensor: str, source: int, targets: Sequence[int]
+) -> float:
     """Seconds of one boundary tensor from a device to other devices, wires included.
 
     Args:
@@ -247,6 +300,13 @@ def transfer_seconds(graph: Graph, costs: Costs, device: Ints, placed: Ints) -> 
     source_device = device[producer[crosses][index]]
     between = 0.0
     if costs.wires is not None:
-        between = (costs.wires.seconds(device, producer, consumer, tensor)
-                   + float(costs.wires.ends_on()[placed, device[placed]].sum()))
-    return float(costs.enter[arrivals // width, arrivals % width].sum() + costs.leave[leaving, source_device].sum()) + between
+        between = costs.wires.seconds(device, producer, consumer, tensor) + float(
+            costs.wires.ends_on()[placed, device[placed]].sum()
+        )
+    return (
+        float(
+            costs.enter[arrivals // width, arrivals % width].sum()
+            + costs.leave[leaving, source_device].sum()
+        )
+        + between
+    )

@@ -22,9 +22,8 @@ from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
-from editor.placement.cold_start import ColdStart
 from editor.placement.constraints import allowed_by_lists
-from editor.placement.costs import Costs, estimate, with_wires
+from editor.placement.costs import ColdStart, Costs, estimate, with_wires
 from editor.text import counted, human_seconds
 
 _VERSION = 4
@@ -86,24 +85,51 @@ class DeviceProfile:
     def overhead(self) -> str:
         """What an extra subgraph costs, in words: "170 us", "170 to 410 us"."""
         least = human_seconds(self.launch_seconds)
-        return f"{least} to {human_seconds(self.launch_seconds + self.cold_seconds)}" if self.cold_seconds else least
+        return (
+            f"{least} to {human_seconds(self.launch_seconds + self.cold_seconds)}"
+            if self.cold_seconds
+            else least
+        )
 
     @property
     def check(self) -> str:
         """How well the times of kernels agreed with the unsplit model measured beside them, and what disturbed, in words."""
         off = (1 / self.scale - 1) * 100
         doubt = "; single ops are doubtful" if abs(off) > _DOUBTFUL_PERCENT else ""
-        kept = f"; {counted(self.earlier, 'op')} excluded now keep their figures" if self.earlier else ""
-        noise = f". Noisy: {'; '.join(self.disturbances)}; profile again on a quiet machine" if self.disturbances else ""
-        return (f"kernels add up to {100 + off:.0f} % of the unsplit model measured beside them, and were scaled to it{doubt}"
-                f"{kept}{noise}")
+        kept = (
+            f"; {counted(self.earlier, 'op')} excluded now keep their figures"
+            if self.earlier
+            else ""
+        )
+        noise = (
+            f". Noisy: {'; '.join(self.disturbances)}; profile again on a quiet machine"
+            if self.disturbances
+            else ""
+        )
+        return (
+            f"kernels add up to {100 + off:.0f} % of the unsplit model measured beside them, and were scaled to it{doubt}"
+            f"{kept}{noise}"
+        )
 
 
 def profile_path(graph: Graph, device: Device) -> Path:
     """Path of the stored profile of a model on a device."""
-    named = [device.name, device.backend] if device.planned else []  # nothing else tells planned devices apart
-    identity = json.dumps([_VERSION, graph.sha256, sorted(graph.define.items()), device.runtime, device.provider,
-                           device.unit, sorted(device.properties.items()), device.description, *named])
+    named = (
+        [device.name, device.backend] if device.planned else []
+    )  # nothing else tells planned devices apart
+    identity = json.dumps(
+        [
+            _VERSION,
+            graph.sha256,
+            sorted(graph.define.items()),
+            device.runtime,
+            device.provider,
+            device.unit,
+            sorted(device.properties.items()),
+            device.description,
+            *named,
+        ]
+    )
     return cache_folder("profiles") / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
@@ -150,7 +176,9 @@ def forget_profile(graph: Graph, device: Device) -> None:
         profile_path(graph, device).replace(earlier_path(graph, device))
 
 
-def follow_renamed(graph: Graph, before: Sequence[Device], after: Sequence[Device], renamed: Mapping[str, str]) -> None:
+def follow_renamed(
+    graph: Graph, before: Sequence[Device], after: Sequence[Device], renamed: Mapping[str, str]
+) -> None:
     """Gives planned devices their profile under their new name: it was stored under the old one.
 
     Args:
@@ -197,18 +225,26 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     if source != "measured":
         raise EditorError(f"unknown source of costs {source!r}; choose one of: estimate, measured")
     profiles = [load_profile(graph, d) for d in devices]
-    missing = [d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned]
+    missing = [
+        d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned
+    ]
     if missing:
         sizes = f" at {sizes_text(graph.define)}" if graph.define else ""
-        raise NoProfileError(f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile in the tab "
-                          "Benchmark, or run `python -m editor profile PLAN`, or import one of another machine")
+        raise NoProfileError(
+            f"no profile of this model{sizes} on {', '.join(missing)} yet: press Profile in the tab "
+            "Benchmark, or run `python -m editor profile PLAN`, or import one of another machine"
+        )
     return with_wires(graph, devices, measured(graph, devices, profiles))
 
 
 def best_source(graph: Graph, devices: Sequence[Device]) -> str:
     """``measured`` where some device and every real one has a profile of the model, else ``estimate``."""
     has = [load_profile(graph, d) is not None for d in devices]
-    return "measured" if any(has) and all(h or d.planned for h, d in zip(has, devices, strict=True)) else "estimate"
+    return (
+        "measured"
+        if any(has) and all(h or d.planned for h, d in zip(has, devices, strict=True))
+        else "estimate"
+    )
 
 
 def basis_of(costs: Costs, source: str, used: Iterable[int] = ()) -> Basis:
@@ -223,14 +259,24 @@ def basis_of(costs: Costs, source: str, used: Iterable[int] = ()) -> Basis:
     if source == "estimate" or not costs.profiled or not numbers:
         return basis_of_costs(costs.estimated, source != "estimate", costs.origins)
     between = costs.wires is not None and costs.wires.estimated
-    assumed, profiled = any(costs.assumed[d] for d in numbers), any(costs.profiled[d] for d in numbers)
+    assumed, profiled = (
+        any(costs.assumed[d] for d in numbers),
+        any(costs.profiled[d] for d in numbers),
+    )
     return basis_of_costs(between or assumed, profiled, [costs.origins[d] for d in numbers])
 
 
-def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]) -> Costs:
+def measured(
+    graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceProfile | None]
+) -> Costs:
     """Estimated costs, replaced by measured ones for each device with a profile, as far as that has them."""
     base = estimate(graph, devices)
-    op, leave, enter, launch = base.op.copy(), base.leave.copy(), base.enter.copy(), base.launch.copy()
+    op, leave, enter, launch = (
+        base.op.copy(),
+        base.leave.copy(),
+        base.enter.copy(),
+        base.launch.copy(),
+    )
     whole = np.full(len(devices), np.nan)
     cold, convert = [ColdStart()] * len(devices), np.zeros(len(devices))
     own = [graph.op_keys[op] for op in np.flatnonzero(~graph.op_is_constant).tolist()]
@@ -253,17 +299,38 @@ def measured(graph: Graph, devices: Sequence[Device], profiles: Sequence[DeviceP
         leave[:, d] += convert[d] * sizes
         cold[d] = ColdStart(profile.cold_seconds, profile.cold_constant)
     op[graph.op_is_constant] = 0.0
-    origins = tuple("" if p is None or not p.origin else _origin(d, p) for d, p in zip(devices, profiles, strict=True))
-    assumed = tuple(p is None or bool(ops_without_figure(graph, d, p)) for d, p in zip(devices, profiles, strict=True))
-    return Costs(op, leave, enter, launch, any(assumed), whole, origins, profiled=tuple(p is not None for p in profiles),
-                 assumed=assumed, cold=tuple(cold), convert=convert)
+    origins = tuple(
+        "" if p is None or not p.origin else _origin(d, p)
+        for d, p in zip(devices, profiles, strict=True)
+    )
+    assumed = tuple(
+        p is None or bool(ops_without_figure(graph, d, p))
+        for d, p in zip(devices, profiles, strict=True)
+    )
+    return Costs(
+        op,
+        leave,
+        enter,
+        launch,
+        any(assumed),
+        whole,
+        origins,
+        profiled=tuple(p is not None for p in profiles),
+        assumed=assumed,
+        cold=tuple(cold),
+        convert=convert,
+    )
 
 
 def ops_without_figure(graph: Graph, device: Device, profile: DeviceProfile) -> list[int]:
     """Ops that the device may run and whose time is estimated, because its profile does not have them."""
     known = {*profile.seconds, *profile.unable}
     missing = ~graph.op_is_constant & np.array([key not in known for key in graph.op_keys], bool)
-    return [int(op) for op in np.flatnonzero(missing & allowed_by_lists(graph, device))] if missing.any() else []
+    return (
+        [int(op) for op in np.flatnonzero(missing & allowed_by_lists(graph, device))]
+        if missing.any()
+        else []
+    )
 
 
 def completed(graph: Graph, profile: DeviceProfile, before: DeviceProfile | None) -> DeviceProfile:
@@ -276,17 +343,46 @@ def completed(graph: Graph, profile: DeviceProfile, before: DeviceProfile | None
     """
     if before is None or before.origin or profile.origin:
         return profile
-    kept = {key: t for key, t in before.seconds.items()
-            if key not in profile.seconds and key not in profile.unable and key in graph.key_index}
+    kept = {
+        key: t
+        for key, t in before.seconds.items()
+        if key not in profile.seconds and key not in profile.unable and key in graph.key_index
+    }
     if not kept:
         return profile
     first = len(profile.kernels)
-    fused = {**profile.fused, **{key: first + kernel for key, kernel in before.fused.items() if key in kept}}
-    return replace(profile, total=profile.total + sum(kept.values()), seconds={**profile.seconds, **kept}, fused=fused,
-                   kernels=(*profile.kernels, *before.kernels), earlier=len(kept))
+    fused = {
+        **profile.fused,
+        **{key: first + kernel for key, kernel in before.fused.items() if key in kept},
+    }
+    return replace(
+        profile,
+        total=profile.total + sum(kept.values()),
+        seconds={**profile.seconds, **kept},
+        fused=fused,
+        kernels=(*profile.kernels, *before.kernels),
+        earlier=len(kept),
+    )
 
 
 def _origin(device: Device, profile: DeviceProfile) -> str:
-    lacking = [what for what, has in (("transfers", profile.has_links), ("launches", profile.has_launch)) if not has]
+    lacking = [
+        what
+        for what, has in (("transfers", profile.has_links), ("launches", profile.has_launch))
+        if not has
+    ]
     note = f", {' and '.join(lacking)} estimated" if lacking else ""
     return f"{device.name}: {profile.origin}{note}"
+
+
+def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
+    """The profile scaled to another total time."""
+    if total is None or not profile.total:
+        return profile
+    factor = total / profile.total
+    return replace(
+        profile,
+        total=total,
+        scale=profile.scale * factor,
+        seconds={key: t * factor for key, t in profile.seconds.items()},
+    )

@@ -1,20 +1,20 @@
-"""Fallbacks: ops that a device earlier in the table cannot run, grouped by device, reason and op type.
-
-The order of a device table is a wish: an op belongs on the first device. Where a device refuses an op, and the op runs on
-a later one, that is a fallback. Ops that a pin or a rule placed are where somebody wanted them, and are none.
-"""
+"""Finds ops that fell back from the device that was wanted, and hints for pins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.graph.scopes.tree import Scopes, scopes_of
+from editor.placement.chosen_costs import aims_at_throughput
 from editor.placement.costs import Costs, boundary_seconds, price
-from editor.placement.placement import Placement
+from editor.placement.device_profile import costs_of
+from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
 from editor.placement.subgraphs.registry import grouping_of
 from editor.text import human_seconds
@@ -55,10 +55,16 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     device = placement.assignment.device
     groups: dict[tuple[int, str, str], list[int]] = {}
     for op in placement.placed_ops.tolist():
-        refusing = np.flatnonzero(~constraints.allowed[op, :device[op]])
-        if len(refusing) and graph.op_keys[op] not in placement.settings.pins and op not in constraints.ruled:
+        refusing = np.flatnonzero(~constraints.allowed[op, : device[op]])
+        if (
+            len(refusing)
+            and graph.op_keys[op] not in placement.settings.pins
+            and op not in constraints.ruled
+        ):
             wanted = int(refusing[0])
-            groups.setdefault((wanted, constraints.reason(op, wanted), graph.type_label(op)), []).append(op)
+            groups.setdefault(
+                (wanted, constraints.reason(op, wanted), graph.type_label(op)), []
+            ).append(op)
     scopes = scopes_of(graph)
     where_wanted = device.copy()
     for (wanted, _, _), ops in groups.items():
@@ -68,10 +74,20 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
     for (wanted, reason, op_type), ops in groups.items():
         alone = where_wanted.copy()
         alone[ops] = device[ops]
-        found.append(Fallback(
-            devices[wanted].name, reason, op_type, tuple(ops), _names(placement, ops), _layers(scopes, ops),
-            len(np.unique(placement.division.subgraph_of_op[ops])), _moved(placement, ops),
-            _seconds(placement, costs, alone) - without, _source(placement, ops[0], wanted)))
+        found.append(
+            Fallback(
+                devices[wanted].name,
+                reason,
+                op_type,
+                tuple(ops),
+                _names(placement, ops),
+                _layers(scopes, ops),
+                len(np.unique(placement.division.subgraph_of_op[ops])),
+                _moved(placement, ops),
+                _seconds(placement, costs, alone) - without,
+                _source(placement, ops[0], wanted),
+            )
+        )
     return sorted(found, key=lambda f: (-f.seconds, -len(f.ops), f.wanted, f.op_type))
 
 
@@ -100,8 +116,12 @@ def chosen_elsewhere(placement: Placement) -> dict[str, int]:
     """Device -> number of ops that may run there, and that the policy put on a later device; by the first such device."""
     constraints, found = placement.constraints, dict[str, int]()
     for op in placement.placed_ops.tolist():
-        able = np.flatnonzero(constraints.allowed[op, :placement.assignment.device[op]])
-        if len(able) and placement.graph.op_keys[op] not in placement.settings.pins and op not in constraints.ruled:
+        able = np.flatnonzero(constraints.allowed[op, : placement.assignment.device[op]])
+        if (
+            len(able)
+            and placement.graph.op_keys[op] not in placement.settings.pins
+            and op not in constraints.ruled
+        ):
             name = placement.devices[int(able[0])].name
             found[name] = found.get(name, 0) + 1
     return found
@@ -110,8 +130,13 @@ def chosen_elsewhere(placement: Placement) -> dict[str, int]:
 def seconds_of(placement: Placement, costs: Costs, transfer: Boundary) -> float:
     """Seconds of a boundary tensor to all other devices that read it."""
     source = placement.device_number(placement.subgraphs[transfer.source].device)
-    return boundary_seconds(placement.graph, costs, transfer.tensor, source,
-                            [placement.device_number(name) for name in transfer.to_devices])
+    return boundary_seconds(
+        placement.graph,
+        costs,
+        transfer.tensor,
+        source,
+        [placement.device_number(name) for name in transfer.to_devices],
+    )
 
 
 def _names(placement: Placement, ops: list[int]) -> tuple[str, ...]:
@@ -121,8 +146,13 @@ def _names(placement: Placement, ops: list[int]) -> tuple[str, ...]:
 
 def _layers(scopes: Scopes, ops: Iterable[int]) -> int:
     """Number of the model's layers (its outermost repeated blocks) that some ops are in."""
-    found = {number for op in ops if op in scopes.of_op for number in scopes.ancestors(scopes.of_op[op])
-             if number in scopes.repeated}
+    found = {
+        number
+        for op in ops
+        if op in scopes.of_op
+        for number in scopes.ancestors(scopes.of_op[op])
+        if number in scopes.repeated
+    }
     return len(found)
 
 
@@ -132,11 +162,167 @@ def _touching(placement: Placement, ops: list[int]) -> list[int]:
     found = []
     for i, transfer in enumerate(placement.division.transfers):
         tensor = graph.tensor_index[transfer.tensor]
-        if int(graph.tensor_producer[tensor]) in chosen or not chosen.isdisjoint(graph.readers[tensor].tolist()):
+        if int(graph.tensor_producer[tensor]) in chosen or not chosen.isdisjoint(
+            graph.readers[tensor].tolist()
+        ):
             found.append(i)
     return found
 
 
 def _moved(placement: Placement, ops: list[int]) -> int:
     transfers = placement.division.transfers
-    return sum(max(transfers[i].bytes, 0) * len(transfers[i].to_devices) for i in _touching(placement, ops))
+    return sum(
+        max(transfers[i].bytes, 0) * len(transfers[i].to_devices) for i in _touching(placement, ops)
+    )
+
+
+_MAX_TRANSFERS, _MAX_TRIALS, _MAX_REPEATED_OPS = 6, 48, 500
+_LEAST_SAVING = 1e-3
+"""Share of the latency; a smaller saving is within the noise of a measurement."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A change of device for some ops, with its effect on one run by the costs that policies use."""
+
+    tensor: str
+    """The transferred tensor that the change concerns."""
+    ops: tuple[int, ...]
+    device: str
+    seconds: float
+    """Seconds saved: per run, or between two requests."""
+    subgraphs: int
+    """Subgraphs saved."""
+    bytes: int
+    """Transferred bytes saved per run."""
+    estimated: bool
+    throughput: bool = False
+    """Whether ``seconds`` are between two requests, because the policy aims at throughput."""
+
+
+def hints(
+    placement: Placement,
+    source: str = "estimate",
+    most: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+    should_stop: Callable[[], bool] = bool,
+) -> list[Hint]:
+    """The changes that save most, best first; each was solved, so its figures include all consequences.
+
+    Args:
+        placement: the placement to improve.
+        source: ``estimate`` or ``measured`` costs.
+        most: number of hints to return.
+        progress: called with (done, total) before each change that is tried.
+        should_stop: asked all along; then it is the best of those that were tried.
+
+    Changes by which a device lacks memory, or lacks more of it, are left out.
+    """
+    graph, devices = placement.graph, placement.devices
+    costs = costs_of(graph, devices, source)
+    throughput = aims_at_throughput(placement.settings)
+
+    def value(one: Placement) -> float:
+        return one.busiest_seconds(costs) if throughput else one.price(costs).total
+
+    now = value(placement)
+    best: dict[bytes, Hint] = {}
+    tried = list(itertools.islice(_candidates(placement, costs), _MAX_TRIALS))
+    for trial, (boundary, ops, device) in enumerate(tried):
+        if should_stop():
+            break
+        if progress:
+            progress(trial, len(tried))
+        pins = {
+            **placement.settings.pins,
+            **{graph.op_keys[op]: devices[device].name for op in ops},
+        }
+        try:
+            after = solve(
+                graph,
+                devices,
+                replace(placement.settings, pins=pins),
+                placement.constraints.capabilities,
+                should_stop,
+            )
+        except EditorError:
+            continue
+        if should_stop():
+            break
+        saved = now - value(after)
+        if _lacks_more(after, placement):
+            continue
+        if saved > max(1e-9, _LEAST_SAVING * now):
+            hint = Hint(
+                boundary.tensor,
+                tuple(ops),
+                devices[device].name,
+                saved,
+                len(placement.subgraphs) - len(after.subgraphs),
+                placement.division.bytes_moved - after.division.bytes_moved,
+                costs.estimated,
+                throughput,
+            )
+            best.setdefault(after.assignment.device.tobytes(), hint)
+    return sorted(best.values(), key=lambda h: (-h.seconds, len(h.ops)))[:most]
+
+
+def _lacks_more(after: Placement, before: Placement) -> bool:
+    """Whether a device has less memory than it needs, and needs more of it than before."""
+    limits = {d.name: d.memory for d in after.devices if d.memory is not None}
+    if not limits:
+        return False
+    needed, earlier = after.run_memory.peaks, before.run_memory.peaks
+    return any(needed[name] > max(limit, earlier[name]) for name, limit in limits.items())
+
+
+def _candidates(placement: Placement, costs: Costs) -> Iterator[tuple[Boundary, list[int], int]]:
+    """Yields, for the longest transfers, one side's op or subgraph (once, or in every block) and the other side's device."""
+    scopes = scopes_of(placement.graph)
+    graph, subgraph_of_op = placement.graph, placement.division.subgraph_of_op
+    number = {d.name: i for i, d in enumerate(placement.devices)}
+    device_of = {s.id: number[s.device] for s in placement.subgraphs}
+    seen: set[tuple[tuple[int, ...], int]] = set()
+    longest = sorted(
+        placement.division.transfers,
+        key=lambda b: (-seconds_of(placement, costs, b), -b.bytes, b.source),
+    )
+    for boundary in longest[:_MAX_TRANSFERS]:
+        tensor = graph.tensor_index[boundary.tensor]
+        producer = int(graph.tensor_producer[tensor])
+        source_device = device_of[boundary.source]
+        readers = [op for op in graph.readers[tensor].tolist() if subgraph_of_op[op] >= 0]
+        for target_device in {device_of[t] for t in boundary.targets} - {source_device}:
+            targets = [t for t in boundary.targets if device_of[t] == target_device]
+            adjacent = [
+                ([producer], target_device),
+                ([r for r in readers if subgraph_of_op[r] in targets], source_device),
+            ]
+            whole = [
+                (placement.ops_of([boundary.source]), target_device),
+                (placement.ops_of(targets), source_device),
+            ]
+            sides = [
+                (_in_every_block(scopes, subgraph_of_op, ops), device)
+                for ops, device in (*adjacent, *whole)
+                if len(ops) <= _MAX_REPEATED_OPS
+            ]
+            sides += [*adjacent, *whole]
+            for ops, device in sides:
+                able = bool(placement.constraints.able[ops, device].all())
+                moves = bool((placement.assignment.device[ops] != device).any()) if ops else False
+                if moves and able and (tuple(ops), device) not in seen:
+                    seen.add((tuple(ops), device))
+                    yield boundary, ops, device
+
+
+def _in_every_block(scopes: Scopes, subgraph_of_op: Ints, ops: Sequence[int]) -> list[int]:
+    """The corresponding ops in every repetition of the block, since each repetition has the same cost."""
+    return sorted(
+        {
+            other
+            for op in ops
+            for other in scopes.corresponding_ops(op)
+            if subgraph_of_op[other] >= 0
+        }
+    )

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from editor.devices.expressions import Expression, UnknownValueError
-from editor.devices.op_fields import FIELDS as OP_FIELDS
-from editor.devices.op_fields import OpFields
+from editor.devices.published import FIELDS as OP_FIELDS
+from editor.devices.published import OpFields
 from editor.errors import EditorError
-from editor.graph.attribute_values import all_attribute_names
+from editor.graph.attributes import all_attribute_names
 from editor.graph.flops import Floats, op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.chosen_costs import costs_of_plan
 from editor.placement.costs import Costs
 from editor.placement.placement import Placement
-from editor.quantities import parse_bytes, parse_seconds
+from editor.text import parse_bytes, parse_seconds
 
 _PLACED = ("device", "subgraph", "pinned", "layer", "scope", "time", "flops", "bytes", "constants")
 _WITH_UNIT = re.compile(r"(?<=[<>=])(\s*)(\d+(?:\.\d*)?)\s*([a-zµμ]+)\b(?![+-]\d)", re.IGNORECASE)
@@ -53,10 +53,15 @@ FIELDS = _Row.fields
 
 def looks_like_filter(text: str) -> bool:
     """Whether a text in the search box is a filter expression instead of a search word."""
-    return bool(re.search(r"[<>]|==|!=|\bin\s*\(", text) or re.fullmatch(r"[(\s]*(not\b[(\s]*)?pinned[)\s]*", text))
+    return bool(
+        re.search(r"[<>]|==|!=|\bin\s*\(", text)
+        or re.fullmatch(r"[(\s]*(not\b[(\s]*)?pinned[)\s]*", text)
+    )
 
 
-def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None = None) -> list[int]:
+def matching(
+    placement: Placement, text: str, costs: Callable[[], Costs] | None = None
+) -> list[int]:
     """Ops for which an expression is true, in file order; constants without a device of their own never match.
 
     Args:
@@ -77,10 +82,17 @@ def matching(placement: Placement, text: str, costs: Callable[[], Costs] | None 
     for op in range(len(graph)):
         if subgraph_of_op[op] < 0:
             continue
-        values = {"device": placement.devices[placement.assignment.device[op]].name, "subgraph": int(subgraph_of_op[op]),
-                  "pinned": graph.op_keys[op] in placement.settings.pins, "layer": scopes.layer_of_op.get(op),
-                  "scope": scopes.path_of(op), "time": float(seconds[op]),
-                  "flops": float(flops[op]), "bytes": float(moved[op]), "constants": float(held[op])}
+        values = {
+            "device": placement.devices[placement.assignment.device[op]].name,
+            "subgraph": int(subgraph_of_op[op]),
+            "pinned": graph.op_keys[op] in placement.settings.pins,
+            "layer": scopes.layer_of_op.get(op),
+            "scope": scopes.path_of(op),
+            "time": float(seconds[op]),
+            "flops": float(flops[op]),
+            "bytes": float(moved[op]),
+            "constants": float(held[op]),
+        }
         if expression.holds(_Row(placement, op, values)):
             matches.append(op)
     return matches
@@ -106,8 +118,10 @@ def _in_seconds_or_bytes(found: re.Match[str]) -> str:
     is_size = unit.lower().endswith("b")
     value = parse_bytes(number + unit) if is_size else parse_seconds(number + unit)
     if value is None:
-        raise EditorError(f"this filter is not valid: {unit!r} is no unit; times are in ns, us, ms or s, "
-                          "sizes in B, kB, MB or GB")
+        raise EditorError(
+            f"this filter is not valid: {unit!r} is no unit; times are in ns, us, ms or s, "
+            "sizes in B, kB, MB or GB"
+        )
     return f"{space}{value!r}"
 
 
@@ -123,7 +137,13 @@ def _check_names(placement: Placement, expression: Expression) -> None:
     graph = placement.graph
     for word in expression.words():
         known = word in FIELDS or word in all_attribute_names()
-        if not known and not any(key == word for attributes in graph.op_attributes for key, _ in attributes):
+        if not known and not any(
+            key == word for attributes in graph.op_attributes for key, _ in attributes
+        ):
             close = difflib.get_close_matches(word, [*FIELDS, *all_attribute_names()], 1)
-            hint = f"did you mean {close[0]}?" if close else f"the fields are {', '.join(FIELDS)}, and attributes"
+            hint = (
+                f"did you mean {close[0]}?"
+                if close
+                else f"the fields are {', '.join(FIELDS)}, and attributes"
+            )
             raise EditorError(f"this filter is not valid: there is no field {word!r}; {hint}")

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, solve
 from editor.placement.policies.task import Assignment
+from editor.placement.rules import label_mask
 
 
 def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:
@@ -38,8 +38,11 @@ def placed_as(solved: Placement, affinity: Mapping[str, str], because: str) -> P
     """
     pinned = pinned_as(solved, affinity)
     placed, device = solved.placed_ops, pinned.assignment.device
-    if pinned is solved or not np.array_equal(placed, pinned.placed_ops) or \
-            not solved.constraints.allowed[placed, device[placed]].all():
+    if (
+        pinned is solved
+        or not np.array_equal(placed, pinned.placed_ops)
+        or not solved.constraints.allowed[placed, device[placed]].all()
+    ):
         return pinned
     assignment = Assignment(device, lambda _op: because, estimated=solved.assignment.estimated)
     return replace(solved, assignment=assignment, division=pinned.division)
@@ -53,11 +56,18 @@ def pinned_as(solved: Placement, affinity: Mapping[str, str]) -> Placement:
     """
     changed = moved_ops(solved, affinity)
     pinned = solved
-    for kept in (changed, _running(solved)) if changed else ():  # pins of some may move others; then everything is pinned
+    for kept in (
+        (changed, _running(solved)) if changed else ()
+    ):  # pins of some may move others; then everything is pinned
         pins = {**solved.settings.pins, **{key: affinity[key] for key in kept if key in affinity}}
         for name in set(pins.values()):
             label_mask(name, solved.devices)
-        pinned = solve(solved.graph, solved.devices, replace(solved.settings, pins=pins), solved.constraints.capabilities)
+        pinned = solve(
+            solved.graph,
+            solved.devices,
+            replace(solved.settings, pins=pins),
+            solved.constraints.capabilities,
+        )
         if not moved_ops(pinned, affinity):
             break
     return pinned

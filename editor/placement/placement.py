@@ -107,23 +107,38 @@ class Placement:
             key = self.graph.op_keys[op]
             if key in first:
                 device[op] = device_of_subgraph[first[key]]
-        for op in reversed(self.graph.order.tolist()):  # what only ops of fixed sizes read, which read nothing in a run
-            if self.division.subgraph_of_op[op] < 0 and self.graph.op_keys[op] not in first and op in self._size_readers:
+        for op in reversed(
+            self.graph.order.tolist()
+        ):  # what only ops of fixed sizes read, which read nothing in a run
+            if (
+                self.division.subgraph_of_op[op] < 0
+                and self.graph.op_keys[op] not in first
+                and op in self._size_readers
+            ):
                 device[op] = device[self._size_readers[op]]
         return device
 
     @cached_property
     def _size_readers(self) -> dict[int, int]:
         """Op -> an op that reads only the size of its result, where that is fixed."""
-        operands = {op: int(self.graph.op_inputs[op][0]) for op in np.flatnonzero(self.graph.op_is_size).tolist()}
-        return {int(self.graph.tensor_producer[tensor]): op for op, tensor in operands.items()
-                if self.graph.tensor_producer[tensor] >= 0}
+        operands = {
+            op: int(self.graph.op_inputs[op][0])
+            for op in np.flatnonzero(self.graph.op_is_size).tolist()
+        }
+        return {
+            int(self.graph.tensor_producer[tensor]): op
+            for op, tensor in operands.items()
+            if self.graph.tensor_producer[tensor] >= 0
+        }
 
     @cached_property
     def affinity(self) -> dict[str, str]:
         """Op key -> device name."""
         names = [d.name for d in self.devices]
-        return {key: names[d] for key, d in zip(self.graph.op_keys, self.device_of_op.tolist(), strict=True)}
+        return {
+            key: names[d]
+            for key, d in zip(self.graph.op_keys, self.device_of_op.tolist(), strict=True)
+        }
 
     @property
     def used_numbers(self) -> list[int]:
@@ -149,13 +164,17 @@ class Placement:
     def forced_ops(self) -> list[int]:
         """Ops that were pinned by force to a device that cannot run them."""
         placed = self.placed_ops
-        ops: list[int] = placed[~self.constraints.able[placed, self.assignment.device[placed]]].tolist()
+        ops: list[int] = placed[
+            ~self.constraints.able[placed, self.assignment.device[placed]]
+        ].tolist()
         return ops
 
     @cached_property
     def run_memory(self) -> RunMemory:
         """What a run holds in the memory of each device, op by op."""
-        return run_memory(self.graph, self.devices, self.assignment.device, self.division.subgraph_of_op)
+        return run_memory(
+            self.graph, self.devices, self.assignment.device, self.division.subgraph_of_op
+        )
 
     @cached_property
     def op_counts(self) -> dict[str, int]:
@@ -185,7 +204,9 @@ class Placement:
 
     def price(self, costs: Costs) -> Price:
         """Cost of one run, in seconds."""
-        return price(self.graph, costs, self.assignment.device, self.placed_ops, self.division.subgraph_of_op)
+        return price(
+            self.graph, costs, self.assignment.device, self.placed_ops, self.division.subgraph_of_op
+        )
 
     def busiest_seconds(self, costs: Costs) -> float:
         """Load of the busiest processor in one run, with transfers and launches: the least time between two requests.
@@ -194,8 +215,12 @@ class Placement:
         ops.
         """
         placed = self.placed_ops
-        problem = Problem.of(self.graph, costs, self.constraints.allowed, placed, processor=processors(self.devices))
-        busiest = busiest_load(self.graph, costs, problem, self.assignment.device, placed, self.division.subgraph_of_op)
+        problem = Problem.of(
+            self.graph, costs, self.constraints.allowed, placed, processor=processors(self.devices)
+        )
+        busiest = busiest_load(
+            self.graph, costs, problem, self.assignment.device, placed, self.division.subgraph_of_op
+        )
         return min(busiest, self.price(costs).total)
 
     def _because(self, op: int) -> str:
@@ -217,31 +242,66 @@ class Placement:
         if op is None:
             named = [i for i, name in enumerate(graph.op_names) if name and name == key]
             if len(named) != 1:
-                raise PinError(f"no op with the key {key!r} (a key is the name of an op's first output)")
+                raise PinError(
+                    f"no op with the key {key!r} (a key is the name of an op's first output)"
+                )
             op = named[0]
         subgraph = int(self.division.subgraph_of_op[op])
         if subgraph < 0:
             verdicts = tuple(DeviceVerdict(d.name, True, "") for d in self.devices)
             device = self.devices[self.device_of_op[op]].name
             readers = [s.id for s in self.subgraphs if graph.op_keys[op] in s.ops]
-            what = "a constant, because the size that it reads is fixed" if graph.op_is_size[op] else "a constant"
-            because = (f"{what}: it follows its consumers (subgraph {', '.join(map(str, readers))})" if readers
-                       else f"{what}: nothing reads it in a run" if graph.op_is_size[op] else "a constant that nothing reads")
-            return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), device, because, None,
-                               False, None, verdicts)
-        verdicts = tuple(DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))
-                         for i, d in enumerate(self.devices))
+            what = (
+                "a constant, because the size that it reads is fixed"
+                if graph.op_is_size[op]
+                else "a constant"
+            )
+            because = (
+                f"{what}: it follows its consumers (subgraph {', '.join(map(str, readers))})"
+                if readers
+                else f"{what}: nothing reads it in a run"
+                if graph.op_is_size[op]
+                else "a constant that nothing reads"
+            )
+            return Explanation(
+                graph.op_keys[op],
+                graph.display_name(op),
+                graph.type_label(op),
+                device,
+                because,
+                None,
+                False,
+                None,
+                verdicts,
+            )
+        verdicts = tuple(
+            DeviceVerdict(d.name, bool(constraints.allowed[op, i]), constraints.reason(op, i))
+            for i, d in enumerate(self.devices)
+        )
         pinned = constraints.pins.get(graph.op_keys[op])
         chosen = int(self.assignment.device[op])
         forced = pinned is not None and not constraints.able[op, chosen]
         because = self._because(op)
         if forced:
-            because += f" by force, although it cannot run there ({constraints.inability(op, chosen)})"
-        return Explanation(graph.op_keys[op], graph.display_name(op), graph.type_label(op), self.devices[chosen].name,
-                           because, pinned, forced, subgraph, verdicts)
+            because += (
+                f" by force, although it cannot run there ({constraints.inability(op, chosen)})"
+            )
+        return Explanation(
+            graph.op_keys[op],
+            graph.display_name(op),
+            graph.type_label(op),
+            self.devices[chosen].name,
+            because,
+            pinned,
+            forced,
+            subgraph,
+            verdicts,
+        )
 
 
-def placement_of_groups(graph: Graph, devices: Sequence[Device], device: Ints, group: Ints) -> Placement:
+def placement_of_groups(
+    graph: Graph, devices: Sequence[Device], device: Ints, group: Ints
+) -> Placement:
     """A placement with given subgraphs, for measurements and tests; no runtime is queried.
 
     Args:
@@ -253,13 +313,34 @@ def placement_of_groups(graph: Graph, devices: Sequence[Device], device: Ints, g
     allowed = np.zeros((len(graph), len(devices)), bool)
     allowed[np.arange(len(graph)), device] = True
     answers = tuple(Capability.everything(graph) for _ in devices)
-    constraints = Constraints(graph, tuple(devices), np.ones_like(allowed), allowed, group >= 0, {}, frozenset(), answers, {})
-    return Placement(graph, tuple(devices), Settings(), constraints, Assignment(device, lambda _op: "given"),
-                     divide(graph, devices, device, group))
+    constraints = Constraints(
+        graph,
+        tuple(devices),
+        np.ones_like(allowed),
+        allowed,
+        group >= 0,
+        {},
+        frozenset(),
+        answers,
+        {},
+    )
+    return Placement(
+        graph,
+        tuple(devices),
+        Settings(),
+        constraints,
+        Assignment(device, lambda _op: "given"),
+        divide(graph, devices, device, group),
+    )
 
 
-def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
-          capabilities: Sequence[Capability] | None = None, should_stop: Callable[[], bool] = bool) -> Placement:
+def solve(
+    graph: Graph,
+    devices: Sequence[Device],
+    settings: Settings,
+    capabilities: Sequence[Capability] | None = None,
+    should_stop: Callable[[], bool] = bool,
+) -> Placement:
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
@@ -276,27 +357,48 @@ def solve(graph: Graph, devices: Sequence[Device], settings: Settings,
         example = " ".join(f"--define {name}=1" for name in graph.unbound)
         raise UnboundSymbolError(
             f"{graph.path}: the size of {', '.join(map(repr, graph.unbound))} is unknown; "
-            f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))", graph.unbound)
+            f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))",
+            graph.unbound,
+        )
     policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
     check_options(settings.policy_options)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     constraints = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
-    task = Task(constraints, lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
-                settings.policy_options, should_stop)
+    task = Task(
+        constraints,
+        lambda: costs_of(graph, devices, settings.policy_options.get("costs", "estimate")),
+        settings.policy_options,
+        should_stop,
+    )
     assignment = policy(task)
     codegen = settings.policy_options.get("codegen", "op")
     if codegen not in CODEGEN_CHOICES:
-        raise EditorError(f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CODEGEN_CHOICES)}")
+        raise EditorError(
+            f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CODEGEN_CHOICES)}"
+        )
     if codegen == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     groups = grouping(graph, assignment.device, np.flatnonzero(constraints.placed))
-    placement = Placement(graph, tuple(devices), settings, constraints, assignment,
-                          divide(graph, devices, assignment.device, groups))
-    return placement if assignment.objective is None or grouping is minimal else _with_own_objective(placement, task.costs())
+    placement = Placement(
+        graph,
+        tuple(devices),
+        settings,
+        constraints,
+        assignment,
+        divide(graph, devices, assignment.device, groups),
+    )
+    return (
+        placement
+        if assignment.objective is None or grouping is minimal
+        else _with_own_objective(placement, task.costs())
+    )
 
 
 def _with_own_objective(placement: Placement, costs: Costs) -> Placement:
     """Policies reckon with as few subgraphs as can be; what a plan is said to reach is of those that it has."""
-    reached = placement.busiest_seconds if placement.assignment.objective_name.startswith("busiest") else (
-        lambda costs: placement.price(costs).total)
+    reached = (
+        placement.busiest_seconds
+        if placement.assignment.objective_name.startswith("busiest")
+        else (lambda costs: placement.price(costs).total)
+    )
     return replace(placement, assignment=replace(placement.assignment, objective=reached(costs)))

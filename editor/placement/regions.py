@@ -19,7 +19,10 @@ def same_device_region(placement: Placement, op: int) -> list[int]:
     seen, stack = {op}, [op]
     while stack:
         current = stack.pop()
-        for neighbour in (*graph.predecessors[current].tolist(), *graph.successors[current].tolist()):
+        for neighbour in (
+            *graph.predecessors[current].tolist(),
+            *graph.successors[current].tolist(),
+        ):
             if neighbour not in seen and placed[neighbour] and device[neighbour] == device[op]:
                 seen.add(neighbour)
                 stack.append(neighbour)
@@ -38,8 +41,12 @@ def between(placement: Placement, first: Sequence[int], second: Sequence[int]) -
         if on_path:
             subgraph_of_op: Ints = placement.division.subgraph_of_op
             return sorted(op for op in on_path | {*first, *second} if subgraph_of_op[op] >= 0)
-    names = [graph.display_name(ops[0]) if len(ops) == 1 else f"{len(ops)} ops from {graph.display_name(ops[0])}"
-             for ops in (first, second)]
+    names = [
+        graph.display_name(ops[0])
+        if len(ops) == 1
+        else f"{len(ops)} ops from {graph.display_name(ops[0])}"
+        for ops in (first, second)
+    ]
     raise PinError(f"no path leads from {names[0]!r} to {names[1]!r} or vice versa")
 
 
@@ -66,13 +73,20 @@ def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> lis
     start = [op for op in ops if 0 <= op < len(graph) and subgraph_of_op[op] >= 0]
     if mode == "type":
         kinds = {(graph.op_domains[op], graph.op_types[op]) for op in start}
-        result = {op for op in range(len(graph)) if (graph.op_domains[op], graph.op_types[op]) in kinds}
+        result = {
+            op for op in range(len(graph)) if (graph.op_domains[op], graph.op_types[op]) in kinds
+        }
     elif mode == "alike":
         scopes = scopes_of(graph)
         result = {other for op in start for other in scopes.corresponding_ops(op)}
     elif mode == "block":
         scopes = scopes_of(graph)
-        result = {*start} | {inner for op in start if op in scopes.of_op for inner in scopes.scopes[scopes.of_op[op]].ops}
+        result = {*start} | {
+            inner
+            for op in start
+            if op in scopes.of_op
+            for inner in scopes.scopes[scopes.of_op[op]].ops
+        }
     elif mode == "subgraph":
         result = set(np.flatnonzero(np.isin(subgraph_of_op, subgraph_of_op[start])).tolist())
     elif mode in ("upstream", "downstream"):
@@ -80,7 +94,11 @@ def expand_selection(placement: Placement, ops: Sequence[int], mode: str) -> lis
         result = _reachable(rows, start)
     elif mode == "neighbours":
         both = (graph.predecessors, graph.successors)
-        result = {*start} | {neighbour for op in start for edges in both for neighbour in edges[op].tolist()}
+        result = {*start} | {
+            neighbour for op in start for edges in both for neighbour in edges[op].tolist()
+        }
     else:
-        raise PinError(f"unknown mode {mode!r} to expand a selection; choose one of: {', '.join(EXPANSIONS)}")
+        raise PinError(
+            f"unknown mode {mode!r} to expand a selection; choose one of: {', '.join(EXPANSIONS)}"
+        )
     return sorted(op for op in result if subgraph_of_op[op] >= 0)

@@ -1,29 +1,117 @@
-"""Rules: a pin for every op that a pattern matches.
-
-Rules are ordered; for each target level the first rule that matches an op applies. "The first Conv on
-device 1, all other Convs on device 2" is two rules in this order. Pins of single ops override rules.
-"""
+"""Rules and labels: which devices the ops that a pattern matches may use."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.errors import PinError
 from editor.files import read_text
 from editor.graph.graph import Bools, Graph
 from editor.graph.scopes.tree import scopes_of
-from editor.placement.labels import label_level, label_mask
-from editor.placement.patterns import Deadline, check_length, regular_expression
 from editor.yaml_text import YamlError, load_yaml
+
+LEVELS = ("device", "unit", "codegen")
+
+
+def label_mask(label: str, devices: Sequence[Device]) -> Bools:
+    """[device] whether a label selects it.
+
+    Device names have precedence (case-insensitive), then device, unit and codegen labels. ``unit:1``
+    states the level.
+
+    Raises:
+        PinError: no device has this name or label.
+    """
+    return _level_and_mask(label, devices)[1]
+
+
+def label_level(label: str, devices: Sequence[Device]) -> str:
+    """The level of a label; "" for the name of a device, which determines all levels."""
+    return _level_and_mask(label, devices)[0]
+
+
+def _level_and_mask(label: str, devices: Sequence[Device]) -> tuple[str, Bools]:
+    level, _, value = as_text(label, "the target of a pin", PinError).partition(":")
+    if level in LEVELS and value:
+        mask = np.array([device.labels()[level] == value for device in devices], bool)
+        if mask.any():
+            return level, mask
+    for exact in (True, False):
+        names = [d.name if exact else d.name.lower() for d in devices]
+        wanted = label if exact else label.lower()
+        if wanted in names:
+            return "", np.array([name == wanted for name in names], bool)
+    for level in LEVELS:
+        labels = [d.labels()[level].lower() for d in devices]
+        if label.lower() in labels:
+            return level, np.array([text == label.lower() for text in labels], bool)
+    raise PinError(f"unknown device {label!r}; this plan has {', '.join(d.name for d in devices)}")
+
+
+MAX_LENGTH = 4096
+"""Characters of a pattern."""
+MATCH_SECONDS = 1.0
+"""For the patterns of all rules and the names of all ops of a model."""
+_MAX_MEMORY = 1 << 20
+_HUGE_REPETITION = re.compile(r"\{\d{4,}[,}]|\{\d*,\d{4,}\}")
+
+
+@lru_cache(maxsize=64)
+def regular_expression(text: str) -> Any:
+    """A compiled regular expression; its ``search`` takes a name.
+
+    Raises:
+        ValueError: it is none, or too large; the message says why.
+    """
+    import re2  # here, because few plans need it
+
+    check_length(text)
+    if _HUGE_REPETITION.search(text):  # RE2 would take it for plain text
+        raise ValueError("a part of it may repeat at most 999 times")
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, _MAX_MEMORY
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(reason[:120]) from None
+    except UnicodeEncodeError:
+        raise ValueError("it has characters that are no text") from None
+
+
+def check_length(text: str) -> None:
+    """Raises ``ValueError`` when a pattern is too long."""
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"it has {len(text):,} characters, the limit is {MAX_LENGTH:,}")
+
+
+class Deadline:
+    """The time that all patterns of some rules have together."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + MATCH_SECONDS
+
+    def check(self, pattern: str) -> None:
+        """Raises ``PinError``, which names the pattern that is being matched, when the time is over."""
+        if time.monotonic() > self._end:
+            raise PinError(
+                f"the patterns of the rules take more than {MATCH_SECONDS:g} s; the last one was {pattern[:80]!r}; "
+                "make it simpler"
+            )
+
 
 _PATTERNS = ("type", "name", "regex", "scope", "layer", "tensor")
 _KEYS = (*_PATTERNS, "nth", "to")
@@ -55,7 +143,9 @@ class Rule:
         """The rule as a mapping, without the patterns that are not set."""
         return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
 
-    def matches(self, graph: Graph, candidates: Bools, deadline: Deadline | None = None) -> list[int]:
+    def matches(
+        self, graph: Graph, candidates: Bools, deadline: Deadline | None = None
+    ) -> list[int]:
         """Candidates that the rule matches, in topological order.
 
         Raises:
@@ -66,7 +156,11 @@ class Rule:
         layered = None if self.layer is None else _in_layers(graph, self.layer)
         ops = []
         for op in graph.order.tolist():
-            if candidates[op] and (layered is None or op in layered) and self._matches(graph, op, expression):
+            if (
+                candidates[op]
+                and (layered is None or op in layered)
+                and self._matches(graph, op, expression)
+            ):
                 ops.append(op)
             deadline.check(self._slowest)
         return _nth(ops, self.nth) if self.nth is not None else ops
@@ -77,13 +171,24 @@ class Rule:
         return self.regex or self.name or self.tensor or self.type or ""
 
     def _matches(self, graph: Graph, op: int, expression: Any) -> bool:
-        return (self._type_matches(graph, op)
-                and (self.name is None or fnmatch.fnmatchcase(graph.display_name(op), self.name))
-                and (expression is None or expression.search(graph.display_name(op)) is not None)
-                and (self.scope is None or _in_scope(graph.display_name(op), self.scope)
-                     or _in_scope(scopes_of(graph).path_of(op), self.scope))
-                and (self.tensor is None or any(fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
-                                                for t in graph.op_outputs[op].tolist() if t >= 0)))
+        return (
+            self._type_matches(graph, op)
+            and (self.name is None or fnmatch.fnmatchcase(graph.display_name(op), self.name))
+            and (expression is None or expression.search(graph.display_name(op)) is not None)
+            and (
+                self.scope is None
+                or _in_scope(graph.display_name(op), self.scope)
+                or _in_scope(scopes_of(graph).path_of(op), self.scope)
+            )
+            and (
+                self.tensor is None
+                or any(
+                    fnmatch.fnmatchcase(graph.tensor_names[t], self.tensor)
+                    for t in graph.op_outputs[op].tolist()
+                    if t >= 0
+                )
+            )
+        )
 
     def _type_matches(self, graph: Graph, op: int) -> bool:
         if self.type is None:
@@ -91,7 +196,9 @@ class Rule:
         if any(c in self.type for c in "*?"):
             return fnmatch.fnmatchcase(graph.type_label(op), self.type)
         meaning = op_name(self.type, frozenset({graph.op_types[op]}))
-        return self.type == graph.type_label(op) or (meaning is not None and meaning.matches(graph, op))
+        return self.type == graph.type_label(op) or (
+            meaning is not None and meaning.matches(graph, op)
+        )
 
 
 def parse_rules(data: Any, source: str = "rules") -> tuple[Rule, ...]:
@@ -112,9 +219,13 @@ def parse_rules(data: Any, source: str = "rules") -> tuple[Rule, ...]:
             return _glow_rules(data, source)
         return parse_rules([{"type": k, "to": v} for k, v in data.items()], source)
     if not isinstance(data, Sequence) or isinstance(data, str):
-        raise PinError(f"{source}: rules are a list of `{{type: Conv, to: GPU}}` or a mapping of op type to device")
-    return tuple(rule if isinstance(rule, Rule) else _parse_rule(rule, f"{source}, rule {i + 1}")
-                 for i, rule in enumerate(data))
+        raise PinError(
+            f"{source}: rules are a list of `{{type: Conv, to: GPU}}` or a mapping of op type to device"
+        )
+    return tuple(
+        rule if isinstance(rule, Rule) else _parse_rule(rule, f"{source}, rule {i + 1}")
+        for i, rule in enumerate(data)
+    )
 
 
 def load_rules(path: str | Path) -> tuple[Rule, ...]:
@@ -135,12 +246,15 @@ def parse_rules_text(text: str, source: str) -> tuple[Rule, ...]:
     try:
         data = load_yaml(text)[1]
     except YamlError as error:
-        raise PinError(f"{source}{f':{error.line}' if error.line else ''}: not valid YAML or JSON ({error})") from error
+        raise PinError(
+            f"{source}{f':{error.line}' if error.line else ''}: not valid YAML or JSON ({error})"
+        ) from error
     return parse_rules(data or [], source)
 
 
-def apply_rules(graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools) -> tuple[
-        Bools, dict[int, str]]:
+def apply_rules(
+    graph: Graph, devices: Sequence[Device], rules: Sequence[Rule], candidates: Bools
+) -> tuple[Bools, dict[int, str]]:
     """Applies rules to the ops that they match.
 
     Returns:
@@ -175,13 +289,17 @@ def match_counts(graph: Graph, rules: Sequence[Rule]) -> list[int]:
 
 def _parse_rule(data: Any, where: str) -> Rule:
     if not isinstance(data, Mapping):
-        raise PinError(f"{where}: a rule is a mapping such as {{type: Conv, to: GPU}}, not {data!r}")
+        raise PinError(
+            f"{where}: a rule is a mapping such as {{type: Conv, to: GPU}}, not {data!r}"
+        )
     unknown = [k for k in data if k not in _KEYS]
     if unknown:
         raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
     nested = [k for k, v in data.items() if v is not None and not isinstance(v, str | int | float)]
     if nested:
-        raise PinError(f"{where}: {nested[0]} must be plain text, not {type(data[nested[0]]).__name__}")
+        raise PinError(
+            f"{where}: {nested[0]} must be plain text, not {type(data[nested[0]]).__name__}"
+        )
     if data.get("to") in (None, ""):
         raise PinError(f"{where}: the target is missing (such as `to: GPU`)")
     rule = Rule(**{k: str(v) for k, v in data.items() if v is not None})
@@ -190,8 +308,10 @@ def _parse_rule(data: Any, where: str) -> Rule:
         try:
             _nth([], rule.nth)
         except ValueError:
-            raise PinError(f"{where}: nth must be first, last, a number or a slice such as 0:3, "
-                           f"not {rule.nth!r}") from None
+            raise PinError(
+                f"{where}: nth must be first, last, a number or a slice such as 0:3, "
+                f"not {rule.nth!r}"
+            ) from None
     return rule
 
 
@@ -203,23 +323,35 @@ def _check_patterns(rule: Rule, where: str) -> None:
             raise PinError(f"{where}: {key}: {error}") from None
     match = None if rule.layer is None else _LAYERS.fullmatch(rule.layer.strip())
     if rule.layer is not None and (match is None or int(match[2] or match[1]) < int(match[1])):
-        raise PinError(f"{where}: layer: {rule.layer[:40]!r} is no layer; write a number, or two such as 8-15")
+        raise PinError(
+            f"{where}: layer: {rule.layer[:40]!r} is no layer; write a number, or two such as 8-15"
+        )
     if rule.regex is not None:
         try:
             regular_expression(rule.regex)
         except ValueError as error:
-            raise PinError(f"{where}: {rule.regex[:80]!r} is not a regular expression ({error})") from None
+            raise PinError(
+                f"{where}: {rule.regex[:80]!r} is not a regular expression ({error})"
+            ) from None
 
 
 def _glow_rules(data: Mapping[str, Any], source: str) -> tuple[Rule, ...]:
     """Glow's user-defined partition: node -> partition number, partition number -> backend."""
     backends, nodes = data.get("backendNames") or [], data["nodeToPartition"]
-    if not isinstance(nodes, Mapping) or not isinstance(backends, Sequence) or isinstance(backends, str):
-        raise PinError(f"{source}: nodeToPartition must map node names to partition numbers, which count the list backendNames")
+    if (
+        not isinstance(nodes, Mapping)
+        or not isinstance(backends, Sequence)
+        or isinstance(backends, str)
+    ):
+        raise PinError(
+            f"{source}: nodeToPartition must map node names to partition numbers, which count the list backendNames"
+        )
     rules = []
     for name, number in nodes.items():
         if not isinstance(number, int) or not 0 <= number < len(backends):
-            raise PinError(f"{source}: node {name!r} is in partition {number!r}; backendNames has {len(backends)}")
+            raise PinError(
+                f"{source}: node {name!r} is in partition {number!r}; backendNames has {len(backends)}"
+            )
         rule = Rule(to=str(backends[number]), regex=f"^{re.escape(str(name))}$")
         _check_patterns(rule, source)
         rules.append(rule)
@@ -235,7 +367,7 @@ def _in_layers(graph: Graph, layers: str) -> set[int]:
 
 def _in_scope(name: str, scope: str) -> bool:
     wanted = _parts(scope)
-    return bool(wanted) and _parts(name)[:len(wanted)] == wanted
+    return bool(wanted) and _parts(name)[: len(wanted)] == wanted
 
 
 def _parts(name: str) -> list[str]:
@@ -252,7 +384,7 @@ def _nth(ops: list[int], nth: str) -> list[int]:
     if match:
         start, stop = (int(g) if g else None for g in match.groups())
         return ops[start:stop]
-    return ops[int(nth):][:1]
+    return ops[int(nth) :][:1]
 
 
 def change_of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> str:

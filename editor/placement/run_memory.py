@@ -1,11 +1,4 @@
-"""What a run holds in the memory of each device, from its first op to its last.
-
-Constants are there all the time, once per device. A tensor is there from the op that produces it to its last reader: for
-an inner tensor that is an op, for a boundary tensor the end of the last subgraph that reads it, because a runtime returns
-its inputs then. Where two devices have separate memories, the reader holds a copy from the start of its first subgraph that
-reads the tensor. An op that overwrites or renames what it reads takes no memory of its own. Scratch memory of kernels is
-not known before a run and not counted.
-"""
+"""Tells how much memory a run takes on each device."""
 
 from __future__ import annotations
 
@@ -17,14 +10,60 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
-from editor.graph.flops import Floats
-from editor.graph.fusible import OVERWRITING_TYPES, RENAMING_TYPES
+from editor.graph.flops import OVERWRITING_TYPES, RENAMING_TYPES, Floats
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.runtimes.base import MemoryOverhead
 from editor.runtimes.registry import runtime_of
 from editor.text import human_bytes
 
-INNER, BOUNDARY, COPY, INPUT, OUTPUT = "inside a subgraph", "boundary", "copy of a boundary tensor", "input", "output"
+
+def weight_bytes(graph: Graph, placed: Ints) -> Floats:
+    """[op] bytes of the constants that an op reads; a shared constant counts only for its first reader.
+
+    The sum over a device's ops equals the constants of that device, or is less where two devices share
+    a constant.
+    """
+    is_placed = np.zeros(len(graph), bool)
+    is_placed[placed] = True
+    size = np.zeros(len(graph))
+    constant = graph.tensor_is_constant
+    readers = graph.readers
+    for tensor in np.flatnonzero(constant & (graph.tensor_bytes > 0)).tolist():
+        first = next((op for op in readers[tensor].tolist() if is_placed[op]), None)
+        if first is not None:
+            size[first] += graph.tensor_bytes[tensor]
+    return size
+
+
+def weight_shrinkage(graph: Graph, devices: Sequence[Device], size: Floats) -> Floats:
+    """[device] bytes of the model's weights per byte that they take there: 1, or more where float counts as int8.
+
+    Args:
+        size: [op] bytes as ``weight_bytes`` returns them.
+    """
+    constant = graph.tensor_is_constant & (graph.tensor_bytes > 0)
+    there = [float(assumed_bytes(graph, d.published.assumes)[constant].sum()) for d in devices]
+    total = float(graph.tensor_bytes[constant].sum())
+    return np.array([total / t if t and size.any() else 1.0 for t in there])
+
+
+def heaviest(graph: Graph, ops: Bools, size: Floats, count: int = 5) -> list[str]:
+    """Names of the ops with the largest constants, with their bytes."""
+    order = np.argsort(-np.where(ops, size, -1.0), kind="stable")[:count]
+    return [
+        f"{graph.display_name(op)} ({human_bytes(int(size[op]))})"
+        for op in order.tolist()
+        if ops[op] and size[op] > 0
+    ]
+
+
+INNER, BOUNDARY, COPY, INPUT, OUTPUT = (
+    "inside a subgraph",
+    "boundary",
+    "copy of a boundary tensor",
+    "input",
+    "output",
+)
 
 
 @dataclass(frozen=True)
@@ -67,14 +106,21 @@ class DeviceMemory:
             return 0
         own = self.overhead
         tensors = 0 if own.shares_tensors else own.tensor_copies * self.apart
-        return int(own.weight_copies * self.constants + own.bytes_per_op * self.ops
-                   + own.bytes_per_subgraph * self.subgraphs + own.first_bytes + tensors)
+        return int(
+            own.weight_copies * self.constants
+            + own.bytes_per_op * self.ops
+            + own.bytes_per_subgraph * self.subgraphs
+            + own.first_bytes
+            + tensors
+        )
 
     @property
     def in_run(self) -> Floats:
         """[moment] what its runtime takes for tensors beside that."""
         own = self.overhead
-        return np.asarray(self.live * (own.tensor_copies if own.shares_tensors else 0.0), np.float64)
+        return np.asarray(
+            self.live * (own.tensor_copies if own.shares_tensors else 0.0), np.float64
+        )
 
     @property
     def moment(self) -> int:
@@ -115,8 +161,11 @@ class RunMemory:
 
     def __repr__(self) -> str:
         """A line for each device; all that is held would be many pages."""
-        lines = [f"{d.device}: peak {human_bytes(d.peak)}{f' of {human_bytes(d.limit)}' if d.limit is not None else ''}, "
-                 f"{human_bytes(d.constants)} of it constants" for d in self.devices]
+        lines = [
+            f"{d.device}: peak {human_bytes(d.peak)}{f' of {human_bytes(d.limit)}' if d.limit is not None else ''}, "
+            f"{human_bytes(d.constants)} of it constants"
+            for d in self.devices
+        ]
         return "\n".join(["RunMemory", *lines])
 
     @cached_property
@@ -127,7 +176,9 @@ class RunMemory:
     def peak_of(self, devices: Sequence[int]) -> int:
         """Most bytes at once of several devices together, for devices of one memory."""
         live = sum((self.devices[d].live for d in devices), np.zeros(len(self.ops), np.int64))
-        return sum(self.devices[d].constants for d in devices) + (int(live.max()) if len(live) else 0)
+        return sum(self.devices[d].constants for d in devices) + (
+            int(live.max()) if len(live) else 0
+        )
 
     def taken_by(self, devices: Sequence[int]) -> int:
         """Bytes that a process takes for devices of one memory: ``peak_of``, and what runtimes are known to take beside it.
@@ -135,24 +186,46 @@ class RunMemory:
         An estimate, from what they took for other models. Devices with memory of their own take some of the host's too.
         """
         tensors = sum((self.devices[d].in_run for d in devices), np.zeros(len(self.ops)))
-        own = sum(self.devices[d].at_rest for d in devices) + (int(tensors.max()) if len(tensors) else 0)
-        of_others = sum(d.overhead.host_bytes for i, d in enumerate(self.devices) if d.ops and i not in self.host)
-        return own + (of_others if self.host.intersection(d for d in devices if self.devices[d].ops) else 0)
+        own = sum(self.devices[d].at_rest for d in devices) + (
+            int(tensors.max()) if len(tensors) else 0
+        )
+        of_others = sum(
+            d.overhead.host_bytes
+            for i, d in enumerate(self.devices)
+            if d.ops and i not in self.host
+        )
+        return own + (
+            of_others if self.host.intersection(d for d in devices if self.devices[d].ops) else 0
+        )
 
     def at_peak(self, device: int) -> tuple[HeldTensor, ...]:
         """The tensors that a device holds at its peak beside its constants, the largest first."""
         moment, held = self.devices[device].moment, self._intervals
         if moment < 0:
             return ()
-        there = np.flatnonzero((held.device == device) & (held.first <= moment) & (held.last >= moment) & (held.bytes > 0))
+        there = np.flatnonzero(
+            (held.device == device)
+            & (held.first <= moment)
+            & (held.last >= moment)
+            & (held.bytes > 0)
+        )
         names = self.graph.tensor_names
-        found = [HeldTensor(names[held.tensor[i]], held.kind[i], int(held.bytes[i]),
-                            -1 if held.kind[i] == INPUT else int(self.ops[held.first[i]]), int(self.ops[held.last[i]]))
-                 for i in there.tolist()]
+        found = [
+            HeldTensor(
+                names[held.tensor[i]],
+                held.kind[i],
+                int(held.bytes[i]),
+                -1 if held.kind[i] == INPUT else int(self.ops[held.first[i]]),
+                int(self.ops[held.last[i]]),
+            )
+            for i in there.tolist()
+        ]
         return tuple(sorted(found, key=lambda each: (-each.bytes, each.tensor)))
 
 
-def run_memory(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> RunMemory:
+def run_memory(
+    graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints
+) -> RunMemory:
     """The memory over a run of a division.
 
     Args:
@@ -167,7 +240,9 @@ def run_memory(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_o
 class _Timeline:
     """Moments are positions in the order of execution."""
 
-    def __init__(self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> None:
+    def __init__(
+        self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints
+    ) -> None:
         self.graph, self.devices, self.subgraph_of_op = graph, devices, subgraph_of_op
         placed = np.flatnonzero(subgraph_of_op >= 0)
         self.ops: Ints = placed[np.lexsort((graph.rank[placed], subgraph_of_op[placed]))]
@@ -203,22 +278,44 @@ class _Timeline:
         ops = np.bincount(self.home[self.subgraph_of_op[self.ops]], minlength=len(self.devices))
         subgraphs = np.bincount(self.home, minlength=len(self.devices))
         apart = [0] * len(self.devices)
-        for begin, end, home in zip(self.begin.tolist(), self.end.tolist(), self.home.tolist(), strict=True):
-            apart[home] += int(live[home, begin:end + 1].max())
-        found = tuple(DeviceMemory(d.name, d.memory, constants[i], live[i], int(unknown[i]), int(ops[i]), int(subgraphs[i]),
-                                   apart[i], runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead())
-                      for i, d in enumerate(self.devices))
+        for begin, end, home in zip(
+            self.begin.tolist(), self.end.tolist(), self.home.tolist(), strict=True
+        ):
+            apart[home] += int(live[home, begin : end + 1].max())
+        found = tuple(
+            DeviceMemory(
+                d.name,
+                d.memory,
+                constants[i],
+                live[i],
+                int(unknown[i]),
+                int(ops[i]),
+                int(subgraphs[i]),
+                apart[i],
+                runtime_of(d.runtime).memory_overhead(d) if d.present else MemoryOverhead(),
+            )
+            for i, d in enumerate(self.devices)
+        )
         shared: dict[int, list[int]] = {}
         for i, memory in enumerate(self.memory_of_device):
             shared.setdefault(memory, []).append(i)
-        return RunMemory(self.graph, self.ops, found, tuple(tuple(s) for s in shared.values() if len(s) > 1),
-                         self.in_host_memory, held)
+        return RunMemory(
+            self.graph,
+            self.ops,
+            found,
+            tuple(tuple(s) for s in shared.values() if len(s) > 1),
+            self.in_host_memory,
+            held,
+        )
 
     def _constants(self, op: Ints, tensor: Ints) -> list[int]:
         """[device] bytes of the constants that its ops read, each once."""
         width = max(len(self.graph.tensor_names), 1)
         codes = distinct(self.home[self.subgraph_of_op[op]] * width + tensor)
-        return [int(np.maximum(self.sizes[d][codes[codes // width == d] % width], 0).sum()) for d in range(len(self.devices))]
+        return [
+            int(np.maximum(self.sizes[d][codes[codes // width == d] % width], 0).sum())
+            for d in range(len(self.devices))
+        ]
 
     def _intervals(self, op: Ints, tensor: Ints) -> _Intervals:
         """When each tensor is in each memory, from all reads by ops."""
@@ -241,12 +338,23 @@ class _Timeline:
         kept: Bools = boundary | output
         own = self._without_shared(produced, first, last, kept)
         kinds = [OUTPUT if output[t] else BOUNDARY if kept[t] else INNER for t in own.tolist()]
-        bytes_at_home = np.array([self.sizes[d][t] for d, t in zip(home[own].tolist(), own.tolist(), strict=True)], np.int64)
+        bytes_at_home = np.array(
+            [self.sizes[d][t] for d, t in zip(home[own].tolist(), own.tolist(), strict=True)],
+            np.int64,
+        )
         away, at, begins, ends = self._arrivals(tensor[crosses], reader[crosses], home)
         kinds += [INPUT if home[t] < 0 else COPY for t in away.tolist()]
-        bytes_away = np.array([self.sizes[d][t] for d, t in zip(at.tolist(), away.tolist(), strict=True)], np.int64)
-        return _Intervals(np.append(home[own], at), np.append(own, away), np.append(first[own], begins),
-                          np.append(last[own], ends), np.append(bytes_at_home, bytes_away), kinds)
+        bytes_away = np.array(
+            [self.sizes[d][t] for d, t in zip(at.tolist(), away.tolist(), strict=True)], np.int64
+        )
+        return _Intervals(
+            np.append(home[own], at),
+            np.append(own, away),
+            np.append(first[own], begins),
+            np.append(last[own], ends),
+            np.append(bytes_at_home, bytes_away),
+            kinds,
+        )
 
     def _arrivals(self, tensor: Ints, reader: Ints, home: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Tensor, device, first and last moment of what a memory gets from another one, or from the caller.
@@ -258,7 +366,10 @@ class _Timeline:
         tensor, reader = tensor[elsewhere], reader[elsewhere]
         width = max(len(self.devices), 1)
         codes, which = np.unique(tensor * width + memory[self.home[reader]], return_inverse=True)
-        first, last = np.full(len(codes), len(self.home), np.int64), np.full(len(codes), -1, np.int64)
+        first, last = (
+            np.full(len(codes), len(self.home), np.int64),
+            np.full(len(codes), -1, np.int64),
+        )
         np.minimum.at(first, which, reader)
         np.maximum.at(last, which, reader)
         return codes // width, self.home[first], self.begin[first], self.end[last]
@@ -266,7 +377,9 @@ class _Timeline:
     def _without_shared(self, produced: Ints, first: Ints, last: Ints, kept: Bools) -> Ints:
         """The tensors with memory of their own. Those that take over another's extend its life in ``last``."""
         graph, size = self.graph, self.graph.tensor_bytes
-        may_share = np.array([t in RENAMING_TYPES or t in OVERWRITING_TYPES for t in graph.op_types], bool)
+        may_share = np.array(
+            [t in RENAMING_TYPES or t in OVERWRITING_TYPES for t in graph.op_types], bool
+        )
         owner = np.arange(len(graph.tensor_names))
         shares = np.zeros(len(graph.tensor_names), bool)
         for op in self.ops[may_share[self.ops]].tolist():
@@ -278,8 +391,16 @@ class _Timeline:
             for operand in operands[:1] if renames else operands:
                 source = int(owner[operand])
                 inside = self.source[operand] == self.source[result] and not self.constant[operand]
-                free = last[operand] == self.moment[op] and last[source] <= self.moment[op] and not kept[source]
-                if inside and size[operand] == size[result] and (free or (renames and not kept[result])):
+                free = (
+                    last[operand] == self.moment[op]
+                    and last[source] <= self.moment[op]
+                    and not kept[source]
+                )
+                if (
+                    inside
+                    and size[operand] == size[result]
+                    and (free or (renames and not kept[result]))
+                ):
                     owner[result], shares[result] = source, True
                     last[source] = max(last[source], last[result])
                     kept[source] |= kept[result]
@@ -300,4 +421,6 @@ def _memories(devices: Sequence[Device]) -> tuple[Ints, frozenset[int]]:
             key = "host" if space.is_host else (space.runtime, space.kind, space.index)
         found.append(numbers.setdefault(key, len(numbers)))
     host = numbers.get("host", -1)
-    return np.array(found, np.int64), frozenset(i for i, number in enumerate(found) if number == host)
+    return np.array(found, np.int64), frozenset(
+        i for i, number in enumerate(found) if number == host
+    )

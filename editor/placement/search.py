@@ -52,10 +52,17 @@ def search(placement: Placement, text: str) -> Results:
     if not words and keep is None:
         return Results((), ())
     names = _searched_text(graph)
-    ops = [op for op in placement.placed_ops.tolist() if (keep is None or keep(op)) and all(w in names[op] for w in words)]
+    ops = [
+        op
+        for op in placement.placed_ops.tolist()
+        if (keep is None or keep(op)) and all(w in names[op] for w in words)
+    ]
     blocks = _blocks(scopes, words, keep) if words else []
-    found = [*blocks[:_MOST_PER_KIND], *(_op(placement, op) for op in _best(graph, ops, words)[:_MOST_PER_KIND]),
-             *_tensors(graph, ops, words)[:_MOST_PER_KIND]]
+    found = [
+        *blocks[:_MOST_PER_KIND],
+        *(_op(placement, op) for op in _best(graph, ops, words)[:_MOST_PER_KIND]),
+        *_tensors(graph, ops, words)[:_MOST_PER_KIND],
+    ]
     return Results(tuple(found), tuple(ops))
 
 
@@ -77,14 +84,26 @@ def single_equals(text: str) -> str:
 def not_found(placement: Placement, text: str) -> str:
     """Which part of a text finds nothing by itself; "" where each finds something, or the text is one word."""
     parts = text.split()
-    nothing = [part for part in parts if not (found := search(placement, part)).ops and not found.found]
-    if layer := next((part for part in nothing if part.lower().startswith(("layer:", "layers:"))), None):
+    nothing = [
+        part for part in parts if not (found := search(placement, part)).ops and not found.found
+    ]
+    if layer := next(
+        (part for part in nothing if part.lower().startswith(("layer:", "layers:"))), None
+    ):
         layers = set(scopes_of(placement.graph).layer_of_op.values())
-        known = f"the layers are {min(layers)} to {max(layers)}" if layers else "no layers could be told in this model"
+        known = (
+            f"the layers are {min(layers)} to {max(layers)}"
+            if layers
+            else "no layers could be told in this model"
+        )
         return f"there is no {layer}: {known}"
     if len(parts) < 2:
         return ""
-    return f"nothing is called {nothing[0]!r} here; the rest of the text alone may find something" if nothing else ""
+    return (
+        f"nothing is called {nothing[0]!r} here; the rest of the text alone may find something"
+        if nothing
+        else ""
+    )
 
 
 def completions(placement: Placement, text: str) -> list[str]:
@@ -94,11 +113,15 @@ def completions(placement: Placement, text: str) -> list[str]:
         field, _, begun = compared.groups()
         values = _values(placement, field)
         fitting = [v for v in values if v.lower().startswith(begun.lower()) and v != begun]
-        return [text[:compared.start(3)] + v for v in fitting][:_MOST_PER_KIND]
+        return [text[: compared.start(3)] + v for v in fitting][:_MOST_PER_KIND]
     word = re.search(r"(?:^|\b(?:and|or|not)\s+|\()([a-z_]+)$", text)
     if not word or len(word[1]) < 2:
         return []
-    return [f"{text[:word.start(1)]}{field} " for field in FIELDS if field.startswith(word[1]) and field != word[1]]
+    return [
+        f"{text[: word.start(1)]}{field} "
+        for field in FIELDS
+        if field.startswith(word[1]) and field != word[1]
+    ]
 
 
 def _parsed(placement: Placement, text: str) -> tuple[list[str], Callable[[int], bool] | None]:
@@ -134,7 +157,11 @@ def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]
         scopes = scopes_of(graph)
         return lambda op: value in _searched_path(scopes.path_of(op))
     close = difflib.get_close_matches(field, _WORD_FIELDS, 1)
-    hint = f"; did you mean {close[0]}: ?" if close else f"; choose one of: {', '.join(f'{f}:' for f in _WORD_FIELDS)}"
+    hint = (
+        f"; did you mean {close[0]}: ?"
+        if close
+        else f"; choose one of: {', '.join(f'{f}:' for f in _WORD_FIELDS)}"
+    )
     raise EditorError(f"there is no field {field!r}{hint}")
 
 
@@ -145,9 +172,17 @@ _WORD_FIELDS = ("layer", "op", "device", "in")
 def _searched_text(graph: Graph) -> list[str]:
     """[op] everything that a word may be found in, in lower case."""
     scopes = scopes_of(graph)
-    return [" ".join([graph.type_label(op), graph.op_names[op], _searched_path(scopes.path_of(op)),
-                      *(graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0)]).lower()
-            for op in range(len(graph))]
+    return [
+        " ".join(
+            [
+                graph.type_label(op),
+                graph.op_names[op],
+                _searched_path(scopes.path_of(op)),
+                *(graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0),
+            ]
+        ).lower()
+        for op in range(len(graph))
+    ]
 
 
 def _blocks(scopes: Scopes, words: list[str], keep: Callable[[int], bool] | None) -> list[Found]:
@@ -157,10 +192,17 @@ def _blocks(scopes: Scopes, words: list[str], keep: Callable[[int], bool] | None
         path, label = _searched_path("/".join(scope.path)), scope.label.lower()
         own = (scope.path[-1].lower(), label)
         ends = any(each.endswith(w) for w in words for each in path.split())
-        if all(w in f"{path} {label}" for w in words) and (ends or any(w in name for w in words for name in own)):
+        if all(w in f"{path} {label}" for w in words) and (
+            ends or any(w in name for w in words for name in own)
+        ):
             ops = tuple(op for op in scope.ops if keep is None or keep(op))
             if len(ops) > 1:
-                found.append(((label not in words, len(scope.path)), Found("block", scope.label, f"{len(ops):,} ops", ops)))
+                found.append(
+                    (
+                        (label not in words, len(scope.path)),
+                        Found("block", scope.label, f"{len(ops):,} ops", ops),
+                    )
+                )
     return [each for _, each in sorted(found, key=lambda item: item[0])]
 
 
@@ -171,10 +213,19 @@ def _searched_path(path: str) -> str:
 
 def _best(graph: Graph, ops: list[int], words: list[str]) -> list[int]:
     """Exact and leading matches first."""
+
     def rank(op: int) -> tuple[int, int]:
         kind, name = graph.op_types[op].lower(), graph.op_names[op].lower()
         exact = any(w in (kind, name) for w in words)
-        return (0 if exact else 1 if any(kind.startswith(w) or name.startswith(w) for w in words) else 2, op)
+        return (
+            0
+            if exact
+            else 1
+            if any(kind.startswith(w) or name.startswith(w) for w in words)
+            else 2,
+            op,
+        )
+
     return sorted(ops, key=rank)
 
 
@@ -189,7 +240,14 @@ def _tensors(graph: Graph, ops: Iterable[int], words: list[str]) -> list[Found]:
     for op in ops:
         for t in graph.op_outputs[op].tolist():
             if t >= 0 and words and all(w in graph.tensor_names[t].lower() for w in words):
-                found.append(Found("tensor", graph.tensor_names[t], f"{graph.shape_label(t)} of {graph.type_label(op)}", (op,)))
+                found.append(
+                    Found(
+                        "tensor",
+                        graph.tensor_names[t],
+                        f"{graph.shape_label(t)} of {graph.type_label(op)}",
+                        (op,),
+                    )
+                )
         if len(found) >= _MOST_PER_KIND:
             break
     return found

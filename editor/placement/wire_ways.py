@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from editor.devices.wire_types import travels_as
+from editor.devices.device import travels_as
 from editor.placement.costs import Costs
 from editor.placement.placement import Placement
 from editor.placement.wires import wire_bytes, wire_name
@@ -39,14 +39,21 @@ def ways_of(placement: Placement, costs: Costs) -> list[Way]:
         sent = int(wire_bytes(graph, sender.wire_type)[tensor])
         kind = graph.tensor_types[tensor]
         travels = travels_as(kind, sender.wire_type)
-        readers = {devices[number].machine: number for number in map(placement.device_number, transfer.to_devices)}
+        readers = {
+            devices[number].machine: number
+            for number in map(placement.device_number, transfer.to_devices)
+        }
         for machine, reader in readers.items():
             if machine == sender.machine:
                 continue
             name = wire_name(sender.machine, machine)
             way = found.get(name) or Way(name, 0, 0, 0, (), 0.0)
             found[name] = replace(
-                way, tensors=way.tensors + 1, bytes=way.bytes + max(transfer.bytes, 0), sent=way.sent + sent,
+                way,
+                tensors=way.tensors + 1,
+                bytes=way.bytes + max(transfer.bytes, 0),
+                sent=way.sent + sent,
                 travel_as=tuple(sorted({*way.travel_as, *([travels] if travels != kind else [])})),
-                seconds=way.seconds + costs.wires.way(tensor, source, [reader]))
+                seconds=way.seconds + costs.wires.way(tensor, source, [reader]),
+            )
     return list(found.values())

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from editor.devices.device import Device
-from editor.devices.wire_types import travels_as
+from editor.devices.device import Device, travels_as
 from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Bools, Graph, Ints
 from editor.graph.types import bits_of
@@ -129,10 +128,13 @@ def wire_costs(graph: Graph, devices: Sequence[Device]) -> WireCosts | None:
     for i, target in enumerate(machines):
         for d, device in enumerate(devices):
             if device.machine != target:
-                between[:, d, i] = wire(device.machine, target).seconds_for(wire_bytes(graph, device.wire_type))
+                between[:, d, i] = wire(device.machine, target).seconds_for(
+                    wire_bytes(graph, device.wire_type)
+                )
         if target != HOME:
-            ends[:, i] = (_first_reads(graph, inside, wire(HOME, target).seconds_for(sizes))
-                          + _last_writes(graph, wire(target, HOME).seconds_for(sizes)))
+            ends[:, i] = _first_reads(
+                graph, inside, wire(HOME, target).seconds_for(sizes)
+            ) + _last_writes(graph, wire(target, HOME).seconds_for(sizes))
     number = np.array([machines.index(d.machine) for d in devices], np.int64)
     return WireCosts(number, between, ends, True in used)
 
@@ -193,8 +195,16 @@ def load_wires() -> dict[tuple[str, str], Wire]:
     found = {}
     for entry in entries:
         try:
-            wire = Wire(tuple(map(float, entry["bytes"])), tuple(map(float, entry["seconds"])), str(entry["date"]))
-            if len(wire.bytes) == len(wire.seconds) >= 2 and all(np.diff(wire.bytes) > 0) and np.isfinite(wire.seconds).all():
+            wire = Wire(
+                tuple(map(float, entry["bytes"])),
+                tuple(map(float, entry["seconds"])),
+                str(entry["date"]),
+            )
+            if (
+                len(wire.bytes) == len(wire.seconds) >= 2
+                and all(np.diff(wire.bytes) > 0)
+                and np.isfinite(wire.seconds).all()
+            ):
                 found[str(entry["from"]), str(entry["to"])] = wire
         except (ValueError, KeyError, TypeError):
             continue
@@ -203,6 +213,8 @@ def load_wires() -> dict[tuple[str, str], Wire]:
 
 def save_wires(wires: Mapping[tuple[str, str], Wire]) -> Path:
     """Keeps measured links, in place of former ones between the same machines; returns the file."""
-    entries = [{"from": source, "to": target, **asdict(wire)} for (source, target), wire in
-               sorted({**load_wires(), **wires}.items())]
+    entries = [
+        {"from": source, "to": target, **asdict(wire)}
+        for (source, target), wire in sorted({**load_wires(), **wires}.items())
+    ]
     return write_atomic(wires_path(), json_text({"version": _VERSION, "wires": entries}))

@@ -50,7 +50,9 @@ class Capability:
     def without(self, refusals: Sequence[str]) -> Capability:
         """This capability without the ops that have a refusal; reasons of its own come first."""
         reasons = tuple(own or refusal for own, refusal in zip(self.reasons, refusals, strict=True))
-        return Capability(self.mask & np.array([not r for r in refusals], bool), reasons, self.assumed)
+        return Capability(
+            self.mask & np.array([not r for r in refusals], bool), reasons, self.assumed
+        )
 
 
 @dataclass(frozen=True)
@@ -291,8 +293,15 @@ class Runtime(Protocol):
         """
         ...
 
-    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
-                threads: int) -> list[KernelTime]:
+    def profile(
+        self,
+        graph: Graph,
+        submodel: SubModel,
+        device: Device,
+        inputs: Sequence[Value],
+        seconds: float,
+        threads: int,
+    ) -> list[KernelTime]:
         """Median time of each kernel over the quietest runs; empty where the runtime has no profiler."""
         ...
 
@@ -305,7 +314,9 @@ class Runtime(Protocol):
         ...
 
 
-def summarize_error(error: BaseException, noise: Sequence[re.Pattern[str]] = (), limit: int = 240) -> str:
+def summarize_error(
+    error: BaseException, noise: Sequence[re.Pattern[str]] = (), limit: int = 240
+) -> str:
     """First useful line of a runtime's error, shortened for display.
 
     Args:

@@ -11,7 +11,16 @@ from editor.devices.device import Device
 from editor.devices.discovery import Target, UnusableRuntime
 from editor.devices.properties import Property
 from editor.graph.graph import Graph
-from editor.runtimes.base import API_VERSION, Capability, KernelTime, MemoryOverhead, MemorySpace, Runtime, SubModel, Value
+from editor.runtimes.base import (
+    API_VERSION,
+    Capability,
+    KernelTime,
+    MemoryOverhead,
+    MemorySpace,
+    Runtime,
+    SubModel,
+    Value,
+)
 from editor.runtimes.values import to_numpy
 
 
@@ -53,7 +62,9 @@ class RuntimeDefaults:
 
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Asks about single ops, and tries them; see ``asking``."""
-        from editor.runtimes.asking import capability_of  # which imports what runtimes are made of
+        from editor.runtimes.capability import (
+            capability_of,
+        )  # which imports what runtimes are made of
 
         return capability_of(graph, cast(Runtime, self), device)
 
@@ -73,8 +84,15 @@ class RuntimeDefaults:
         """A numpy array."""
         return to_numpy(value)
 
-    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
-                threads: int) -> list[KernelTime]:
+    def profile(
+        self,
+        graph: Graph,
+        submodel: SubModel,
+        device: Device,
+        inputs: Sequence[Value],
+        seconds: float,
+        threads: int,
+    ) -> list[KernelTime]:
         """No profiler: the latency of a sub-model is divided among its ops by estimated work."""
         return []
 

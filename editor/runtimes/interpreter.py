@@ -23,7 +23,9 @@ class Interpreter(LoadedModelRuntime):
     def devices(self) -> Sequence[AvailableDevice]:
         """Always there."""
         version = importlib.metadata.version("onnx")
-        return [AvailableDevice("Interpreter", self.name, "", version, "numpy on the CPU", self.title)]
+        return [
+            AvailableDevice("Interpreter", self.name, "", version, "numpy on the CPU", self.title)
+        ]
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """``Interpreter``, ``Reference`` or ``ReferenceEvaluator``."""
@@ -46,4 +48,8 @@ class Interpreter(LoadedModelRuntime):
         from onnx.reference import ReferenceEvaluator
 
         evaluator = ReferenceEvaluator(model)
-        return lambda: lambda inputs: evaluator.run(list(submodel.outputs), dict(zip(submodel.inputs, inputs, strict=True)))
+        return lambda: (
+            lambda inputs: evaluator.run(
+                list(submodel.outputs), dict(zip(submodel.inputs, inputs, strict=True))
+            )
+        )

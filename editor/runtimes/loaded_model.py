@@ -53,9 +53,14 @@ class LoadedModelRuntime(RuntimeDefaults):
             model = ModelProto()
             model.CopyFrom(submodel.model)
             load_external_data(model, submodel.folder)
-            return _LoadedModel(self.load(model, submodel, device), f"{submodel.label} on {device.name}: {self.title}")
+            return _LoadedModel(
+                self.load(model, submodel, device),
+                f"{submodel.label} on {device.name}: {self.title}",
+            )
         except Exception as error:  # whatever a runtime raises is its reason
-            raise ExecutionError(f"{submodel.label} on {device.name}: {self.title}: {summarize_error(error)}") from error
+            raise ExecutionError(
+                f"{submodel.label} on {device.name}: {self.title}: {summarize_error(error)}"
+            ) from error
 
 
 class _LoadedModel:

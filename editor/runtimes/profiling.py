@@ -40,16 +40,20 @@ def median_of_quiet_runs(runs: Sequence[tuple[float, Sequence[KernelTime]]]) -> 
     Args:
         runs: (seconds of the whole run, its kernels); all with the same kernels in the same order.
     """
-    quiet = sorted(runs, key=lambda run: run[0])[:max(_LEAST_QUIET, int(len(runs) * QUIET_SHARE))]
+    quiet = sorted(runs, key=lambda run: run[0])[: max(_LEAST_QUIET, int(len(runs) * QUIET_SHARE))]
     if not quiet:
         return []
     first = quiet[0][1]
     alike = [times for _, times in quiet if len(times) == len(first)]
-    return [replace(kernel, seconds=float(np.median([times[i].seconds for times in alike]))) for i, kernel in enumerate(first)]
+    return [
+        replace(kernel, seconds=float(np.median([times[i].seconds for times in alike])))
+        for i, kernel in enumerate(first)
+    ]
 
 
-def fused_regions(graph: Graph, anchors: Sequence[Sequence[int]],
-                  given: Sequence[set[int]] | None = None) -> list[tuple[int, ...]]:
+def fused_regions(
+    graph: Graph, anchors: Sequence[Sequence[int]], given: Sequence[set[int]] | None = None
+) -> list[tuple[int, ...]]:
     """Ops of each kernel: its anchors and what lies before them that no other kernel claims.
 
     Args:
@@ -64,7 +68,11 @@ def fused_regions(graph: Graph, anchors: Sequence[Sequence[int]],
         region, stack = set(ops), list(ops)
         while stack:
             for op in graph.predecessors[stack.pop()].tolist():
-                if op not in claimed and not graph.op_is_constant[op] and (given is None or op not in given[i]):
+                if (
+                    op not in claimed
+                    and not graph.op_is_constant[op]
+                    and (given is None or op not in given[i])
+                ):
                     claimed.add(op)
                     region.add(op)
                     stack.append(op)

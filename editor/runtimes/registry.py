@@ -70,7 +70,9 @@ def _others() -> tuple[dict[str, Runtime], tuple[UnusableRuntime, ...]]:
             failed.append(UnusableRuntime(point.name, f"{type(error).__name__}: {error}"))
             continue
         if runtime.name in _BUILT_IN or runtime.name in found:
-            failed.append(UnusableRuntime(point.name, f"there is a runtime {runtime.name!r} already"))
+            failed.append(
+                UnusableRuntime(point.name, f"there is a runtime {runtime.name!r} already")
+            )
         else:
             found[runtime.name] = runtime
     return found, tuple(failed)
@@ -88,8 +90,10 @@ def _entry_points() -> list[EntryPoint]:
 def _load(point: EntryPoint) -> Runtime:
     runtime: Runtime = point.load()()
     if runtime.api_version != API_VERSION:
-        raise ExecutionError(f"it was written for version {runtime.api_version} of the runtime protocol; this editor has "
-                             f"version {API_VERSION}")
+        raise ExecutionError(
+            f"it was written for version {runtime.api_version} of the runtime protocol; this editor has "
+            f"version {API_VERSION}"
+        )
     return runtime
 
 
@@ -118,7 +122,9 @@ def capability(graph: Graph, device: Device) -> Capability:
         LimitError: the runtime needs more time or memory than the limits allow.
     """
     answer = Capability.everything(graph) if device.planned else _answer(graph, device)
-    return answer.without(device.published.refusals(graph)) if device.published.restricts else answer
+    return (
+        answer.without(device.published.refusals(graph)) if device.published.restricts else answer
+    )
 
 
 def _answer(graph: Graph, device: Device) -> Capability:
@@ -129,7 +135,9 @@ def _answer(graph: Graph, device: Device) -> Capability:
         # A runtime of another package may be known to this process only.
         # Another machine answers for itself.
         harmless = device.runtime not in _BUILT_IN or bool(device.machine) or has_plain_ops(graph)
-        _answers[key] = killable.run_limited(f"asking {device.name} about", graph.path, harmless, _ask, graph, device)
+        _answers[key] = killable.run_limited(
+            f"asking {device.name} about", graph.path, harmless, _ask, graph, device
+        )
     return _answers[key]
 
 

@@ -18,7 +18,7 @@ from onnx import GraphProto, ModelProto, helper
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.runtimes.base import CompileOptions, Runtime, SubModel
-from editor.runtimes.trial_values import is_random, trial_inputs, wrong_output
+from editor.runtimes.op_models import is_random, trial_inputs, wrong_output
 from editor.runtimes.values import to_numpy
 
 _FIRST_BATCH, _LARGEST_BATCH = 4, 24
@@ -27,7 +27,9 @@ _FIRST_FLOPS = 2e7
 """Largest op that is run before it is known how fast the device is: drivers in software may be a thousand times slower."""
 _SLOW = 0.5
 """Seconds of a batch from which on the slowest pace counts, and not the last."""
-_UNSTABLE = frozenset({"TopK", "NonMaxSuppression", "Unique", "Dropout", "Multinomial", "Bernoulli"})
+_UNSTABLE = frozenset(
+    {"TopK", "NonMaxSuppression", "Unique", "Dropout", "Multinomial", "Bernoulli"}
+)
 """Ops whose results may differ between correct runtimes, beside those that ONNX calls random."""
 
 
@@ -75,7 +77,9 @@ def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list
     verdicts = [Verdict(reason) for reason in claims]
     able = [i for i, fragment in enumerate(fragments) if not claims[i] and fragment.may_run]
     pace = _Pace(seconds)
-    for batch in pace.batches(sorted(able, key=lambda i: fragments[i].flops), [f.flops for f in fragments]):
+    for batch in pace.batches(
+        sorted(able, key=lambda i: fragments[i].flops), [f.flops for f in fragments]
+    ):
         for i, reason in zip(batch, _try([models[i] for i in batch], runtime, device), strict=True):
             verdicts[i] = Verdict(reason)
     return verdicts
@@ -99,7 +103,7 @@ class _Pace:
             left = self._end - time.monotonic()
             most = max(left / per_flop, _FIRST_FLOPS) if per_flop else _FIRST_FLOPS
             batch: list[int] = []
-            for i in order[start:start + count]:
+            for i in order[start : start + count]:
                 if sum(flops[j] for j in batch) + flops[i] > most:
                     break
                 batch.append(i)
@@ -113,7 +117,11 @@ class _Pace:
             if work > _FIRST_FLOPS / 100:  # less says more about compiling than about running
                 per_flop = max(per_flop, spent / work) if spent > _SLOW else spent / work
             each = spent / len(batch)
-            count = int(min(max((self._end - time.monotonic()) / 2 / each, 1), _LARGEST_BATCH)) if each else _LARGEST_BATCH
+            count = (
+                int(min(max((self._end - time.monotonic()) / 2 / each, 1), _LARGEST_BATCH))
+                if each
+                else _LARGEST_BATCH
+            )
 
 
 def _claims(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list[str]:
@@ -126,6 +134,7 @@ def _claims(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> l
         reason = runtime.refusal(model, device)
         if reason:
             raise Refused(reason)
+
     return _bisect(models, check)
 
 
@@ -135,18 +144,25 @@ def _try(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list
     expected: dict[int, Mapping[str, Any]] = {}
 
     def reference(indices: Sequence[int]) -> None:
-        values = _reference(merged([models[i] for i in indices]), {k: v for i in indices for k, v in (feeds[i] or {}).items()})
+        values = _reference(
+            merged([models[i] for i in indices]),
+            {k: v for i in indices for k, v in (feeds[i] or {}).items()},
+        )
         for i in indices:
             expected[i] = {output.name: values[output.name] for output in models[i].graph.output}
+
     # An op that ONNX Runtime does not run on these values says nothing about the device.
     _bisect_indices([i for i, feed in enumerate(feeds) if feed is not None], reference)
     reasons = [""] * len(models)
 
     def run(indices: Sequence[int]) -> None:
         whole = merged([models[i] for i in indices])
-        outputs = _run(whole, {k: v for i in indices for k, v in (feeds[i] or {}).items()}, runtime, device)
+        outputs = _run(
+            whole, {k: v for i in indices for k, v in (feeds[i] or {}).items()}, runtime, device
+        )
         for i in indices:
             reasons[i] = _difference(models[i], expected[i], outputs, runtime, device)
+
     for i, reason in _bisect_indices(sorted(expected), run).items():
         reasons[i] = reason
     return reasons
@@ -158,19 +174,30 @@ def _reference(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return run_once(model, feeds)
 
 
-def _run(model: ModelProto, feeds: Mapping[str, Any], runtime: Runtime, device: Device) -> dict[str, Any]:
+def _run(
+    model: ModelProto, feeds: Mapping[str, Any], runtime: Runtime, device: Device
+) -> dict[str, Any]:
     inputs = tuple(value.name for value in model.graph.input)
     outputs = tuple(value.name for value in model.graph.output)
     submodel = SubModel(model, inputs, outputs, Path(), "this op")
     try:
-        results = runtime.compile(submodel, device, CompileOptions()).run([feeds[name] for name in inputs])
+        results = runtime.compile(submodel, device, CompileOptions()).run(
+            [feeds[name] for name in inputs]
+        )
         return {name: to_numpy(value) for name, value in zip(outputs, results, strict=True)}
     except ExecutionError as error:
-        raise Refused(f"it failed when it was tried: {str(error).removeprefix(f'this op on {device.name}: ')}") from error
+        raise Refused(
+            f"it failed when it was tried: {str(error).removeprefix(f'this op on {device.name}: ')}"
+        ) from error
 
 
-def _difference(model: ModelProto, expected: Mapping[str, Any], actual: Mapping[str, Any], runtime: Runtime,
-                device: Device) -> str:
+def _difference(
+    model: ModelProto,
+    expected: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    runtime: Runtime,
+    device: Device,
+) -> str:
     """What is wrong with the outputs of an op, or ""."""
     node = model.graph.node[-1]
     if node.op_type in _UNSTABLE or is_random(node.op_type, node.domain):
@@ -184,11 +211,15 @@ def _difference(model: ModelProto, expected: Mapping[str, Any], actual: Mapping[
 
 def _bisect(models: Sequence[ModelProto], check: Callable[[ModelProto], None]) -> list[str]:
     """[model] why a check fails for it, or ""; models are checked together as far as they pass."""
-    failed = _bisect_indices(range(len(models)), lambda indices: check(merged([models[i] for i in indices])))
+    failed = _bisect_indices(
+        range(len(models)), lambda indices: check(merged([models[i] for i in indices]))
+    )
     return [failed.get(i, "") for i in range(len(models))]
 
 
-def _bisect_indices(indices: Sequence[int], check: Callable[[Sequence[int]], None]) -> dict[int, str]:
+def _bisect_indices(
+    indices: Sequence[int], check: Callable[[Sequence[int]], None]
+) -> dict[int, str]:
     """Halves what fails until the culprits are alone; index -> reason."""
     failed: dict[int, str] = {}
     stack = [list(indices)] if indices else []
@@ -198,9 +229,11 @@ def _bisect_indices(indices: Sequence[int], check: Callable[[Sequence[int]], Non
             check(subset)
         except Exception as error:  # noqa: BLE001  # runtimes raise whatever they like
             if len(subset) == 1:
-                failed[subset[0]] = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+                failed[subset[0]] = (
+                    str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+                )
             else:
-                stack += [subset[len(subset) // 2:], subset[:len(subset) // 2]]
+                stack += [subset[len(subset) // 2 :], subset[: len(subset) // 2]]
     return failed
 
 
@@ -211,11 +244,14 @@ def merged(models: Sequence[ModelProto]) -> ModelProto:
 
     def is_new(name: str) -> bool:
         return name not in seen and not seen.add(name)  # type: ignore[func-returns-value]
+
     for model in models:
         graph.initializer.extend(t for t in model.graph.initializer if is_new(f"value {t.name}"))
         graph.input.extend(v for v in model.graph.input if is_new(f"value {v.name}"))
         graph.node.extend(n for n in model.graph.node if is_new(f"node {n.name or n.output[0]}"))
         graph.output.extend(model.graph.output)
-    result = helper.make_model(graph, opset_imports=list(models[0].opset_import), ir_version=models[0].ir_version)
+    result = helper.make_model(
+        graph, opset_imports=list(models[0].opset_import), ir_version=models[0].ir_version
+    )
     result.functions.extend(models[0].functions)
     return result

@@ -9,8 +9,7 @@ from typing import Any
 from onnx import ModelProto
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target, is_present
-from editor.devices.hardware import cpu_name
+from editor.devices.discovery import AvailableDevice, Target, cpu_name, is_present
 from editor.devices.properties import Property
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run, contiguous
@@ -63,8 +62,16 @@ class Tvm(LoadedModelRuntime):
             machine = relax.VirtualMachine(module, tvm.cpu())
 
             def run(inputs: list[Any]) -> Sequence[Any]:
-                results = machine["main"](*[tvm.runtime.tensor(array) for array in contiguous(inputs)])
-                several = results if len(submodel.outputs) > 1 or not hasattr(results, "numpy") else [results]
+                results = machine["main"](
+                    *[tvm.runtime.tensor(array) for array in contiguous(inputs)]
+                )
+                several = (
+                    results
+                    if len(submodel.outputs) > 1 or not hasattr(results, "numpy")
+                    else [results]
+                )
                 return [value.numpy() for value in several]
+
             return run
+
         return instance

@@ -35,7 +35,11 @@ class Access:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # there is none yet, or it is damaged
         made = cls(secrets.token_urlsafe(24))
-        write_atomic(path, json.dumps({"token": made.token, "session": made.session, "made": time.time()}), private=True)
+        write_atomic(
+            path,
+            json.dumps({"token": made.token, "session": made.session, "made": time.time()}),
+            private=True,
+        )
         return made
 
     def ticket(self) -> str:

@@ -20,8 +20,8 @@ from editor.errors import Cancelled, EditorError, ModelError, PlanError, Unbound
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import Job, JobService
-from editor.execution.measure.correction import correct_profiles
 from editor.execution.measure.figures import BenchmarkResult
+from editor.execution.measure.prediction import correct_profiles
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
@@ -40,12 +40,11 @@ from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.web.work import Work, Works
 from editor.workspace import plan_file
-from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.plan import with_costs_of_here
 from editor.workspace.sizes import AtSizes, at_sizes, names_of, parse_sizes, with_known_costs
-from editor.workspace.solver import Solver
+from editor.workspace.solver import Solver, first_decisions
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +67,14 @@ def _longest() -> float:
 class AppState:
     """Everything that callbacks share. Its methods block; callbacks call them in threads."""
 
-    def __init__(self, store: Store, jobs: JobService, start: OpenRequest | None, examples: Path,
-                 head_start: ModelPreloader | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        jobs: JobService,
+        start: OpenRequest | None,
+        examples: Path,
+        head_start: ModelPreloader | None = None,
+    ) -> None:
         """State of a server that has just started.
 
         Args:
@@ -102,12 +107,19 @@ class AppState:
     def limit_paths(self, roots: Sequence[str]) -> None:
         """From now on pages open files below these folders only, and examples, uploads and what the command line named."""
         named = [Path(self.start.path).parent] if self.start is not None else []
-        self._roots = tuple(path.resolve() for path in (*map(Path, roots), *named, self.examples, self.uploads.folder))
+        self._roots = tuple(
+            path.resolve()
+            for path in (*map(Path, roots), *named, self.examples, self.uploads.folder)
+        )
 
     def _check_path(self, path: Path) -> None:
-        if self._roots is not None and not any(path.resolve().is_relative_to(root) for root in self._roots):
-            raise EditorError(f"{path} is outside the folders that this server opens files from; upload the file, or start "
-                              "the server with --root")
+        if self._roots is not None and not any(
+            path.resolve().is_relative_to(root) for root in self._roots
+        ):
+            raise EditorError(
+                f"{path} is outside the folders that this server opens files from; upload the file, or start "
+                "the server with --root"
+            )
 
     def begin(self) -> None:
         """Starts the worker and opens what the command line named, while the page still loads."""
@@ -119,13 +131,23 @@ class AppState:
         try:
             if first is not None and self.start is not None:
                 try:
-                    if self._head_start is not None and (machine := self._head_start.machine(_longest()))[0]:
+                    if (
+                        self._head_start is not None
+                        and (machine := self._head_start.machine(_longest()))[0]
+                    ):
                         set_available_devices(*machine)
                     document = self.open(self.start)
-                    assumed = {n: s for n, s in document.graph.define.items() if n not in self.start.define}
+                    assumed = {
+                        n: s for n, s in document.graph.define.items() if n not in self.start.define
+                    }
                     if assumed and not self.start.path.endswith(".json"):
-                        print(f"sizes assumed: {sizes_text(assumed)}; --define and the page change them", file=sys.stderr)
-                    view_of(document)  # the page asks for both at once; most of what they need is then remembered
+                        print(
+                            f"sizes assumed: {sizes_text(assumed)}; --define and the page change them",
+                            file=sys.stderr,
+                        )
+                    view_of(
+                        document
+                    )  # the page asks for both at once; most of what they need is then remembered
                     shown_elements(document, first_detail(document.graph))
                     first.set_result(document)
                     self._head_start = None  # its work is done; otherwise the page asks once more, to say what is wrong
@@ -215,13 +237,17 @@ class AppState:
             raise PlanError("This document is not in the workspace any more.")
         graph = self._load(Path(record.model), record.define)
         if graph.sha256 != record.sha256:
-            raise PlanError(f"{record.model} changed since this document was made. Open the file again to start a "
-                            "new document; this one keeps its history.")
+            raise PlanError(
+                f"{record.model} changed since this document was made. Open the file again to start a "
+                "new document; this one keeps its history."
+            )
         current = self.store.decisions(record.id, record.cursor)
         answers = self._ask(graph, current["devices"])
         return self._keep(Document(self.store, record, Solver(graph, current, answers)))
 
-    def with_sizes(self, document_id: str, define: Mapping[str, int], should_stop: Callable[[], bool] = bool) -> Document:
+    def with_sizes(
+        self, document_id: str, define: Mapping[str, int], should_stop: Callable[[], bool] = bool
+    ) -> Document:
         """The document of the same model with other sizes, with the same decisions and stored layouts.
 
         Where one with these sizes stands at these decisions, it is that one: whoever only looked at other sizes comes back to
@@ -234,12 +260,19 @@ class AppState:
             Cancelled: it was told to stop.
         """
         document = self.document(document_id)
-        graph = check_same(self._load(document.graph.path, {**document.graph.define, **define}), document.graph.sha256)
+        graph = check_same(
+            self._load(document.graph.path, {**document.graph.define, **define}),
+            document.graph.sha256,
+        )
         if dict(graph.define) == dict(document.graph.define):
             return document
-        settings = with_known_costs(document.placement.settings, best_source(graph, document.devices))
+        settings = with_known_costs(
+            document.placement.settings, best_source(graph, document.devices)
+        )
         entries = [dict(d.entry) for d in document.devices]
-        known = self.store.find_at(str(graph.path), graph.sha256, graph.define, first_decisions(settings, entries))
+        known = self.store.find_at(
+            str(graph.path), graph.sha256, graph.define, first_decisions(settings, entries)
+        )
         if known is not None:
             return self.document(known.id)
         resized = self._create(graph, entries, settings, document.devices_text, should_stop)
@@ -247,7 +280,9 @@ class AppState:
             self.store.keep_layout(resized.id, name, decisions)
         return resized
 
-    def at_sizes(self, document: Document, text: str, work: Work) -> tuple[list[AtSizes], list[str]]:
+    def at_sizes(
+        self, document: Document, text: str, work: Work
+    ) -> tuple[list[AtSizes], list[str]]:
         """The decisions of a document at several sizes, and the names of the dimensions.
 
         Raises:
@@ -259,9 +294,13 @@ class AppState:
             graph = check_same(self._load(document.graph.path, define), document.graph.sha256)
             answers = self._ask(graph, [dict(d.entry) for d in document.devices])
             return graph, [answers[d.name] for d in document.devices]
+
         def progress(done: int, total: int, sizes: str) -> None:
             work.step(done, total, f"Solving {sizes}")
-        return at_sizes(document.placement, wanted, load, progress, work.should_stop), names_of(wanted)
+
+        return at_sizes(document.placement, wanted, load, progress, work.should_stop), names_of(
+            wanted
+        )
 
     def close(self) -> None:
         """Ends all jobs."""
@@ -275,7 +314,12 @@ class AppState:
         """The last benchmark of a document, where it measured the present plan."""
         benchmark = self.benchmarks.get(document.id)
         for run in (benchmark, benchmark.last_run if benchmark is not None else None):
-            if (run is not None and run.kind == "benchmark" and run.is_of(document) and run.has_result):
+            if (
+                run is not None
+                and run.kind == "benchmark"
+                and run.is_of(document)
+                and run.has_result
+            ):
                 found: list[BenchmarkResult] = run.job.result(0)
                 return found[0]
         return None
@@ -299,25 +343,47 @@ class AppState:
         with self._starting:
             running = self.benchmarks.get(document.id)
             if running is not None and not running.job.done:
-                raise EditorError(f"A {running.called} of this document is running, perhaps in another tab. Wait for it, or "
-                                  "cancel it.")
+                raise EditorError(
+                    f"A {running.called} of this document is running, perhaps in another tab. Wait for it, or "
+                    "cancel it."
+                )
             layout, plan = document.layout_name, document.plan
             recipe, devices = plan.recipe(), tuple(s.device for s in plan.subgraphs)
             if kind == "profile":
                 job = self.jobs.submit(tasks.profile, recipe, options.seconds)
             elif kind == "tune":
-                job = self.jobs.submit(tasks.tune, recipe, options.seconds, options.mode, options.requests)
+                job = self.jobs.submit(
+                    tasks.tune, recipe, options.seconds, options.mode, options.requests
+                )
             else:
-                job = self.jobs.submit(tasks.benchmark, {document.title: recipe}, options.seconds, options.mode,
-                                       options.requests, 0, None, options.memory)
+                job = self.jobs.submit(
+                    tasks.benchmark,
+                    {document.title: recipe},
+                    options.seconds,
+                    options.mode,
+                    options.requests,
+                    0,
+                    None,
+                    options.memory,
+                )
             previous = running if running is None or running.has_result else running.previous
-            last_run = previous if previous is None or previous.kind == "benchmark" else previous.last_run
+            last_run = (
+                previous if previous is None or previous.kind == "benchmark" else previous.last_run
+            )
             if last_run is not None:
                 last_run.last_run = None  # a chain of all that ever ran would stay in memory
             if previous is not None:
                 previous.previous = None
-            benchmark = BenchmarkState(job, plan, devices, kind, layout=layout, options=options, previous=previous,
-                                       last_run=last_run)
+            benchmark = BenchmarkState(
+                job,
+                plan,
+                devices,
+                kind,
+                layout=layout,
+                options=options,
+                previous=previous,
+                last_run=last_run,
+            )
             self.benchmarks[document.id] = benchmark
             return benchmark
 
@@ -334,8 +400,10 @@ class AppState:
         placement = benchmark.plan.placement
         corrected = correct_profiles(placement, result)
         predicted = placement.price(costs_of(placement.graph, placement.devices, "measured")).total
-        return (f"Profiles of {', '.join(corrected)} corrected by this run: the plan measured at "
-                f"{human_seconds(result.total.median)} is now predicted at {human_seconds(predicted)}.")
+        return (
+            f"Profiles of {', '.join(corrected)} corrected by this run: the plan measured at "
+            f"{human_seconds(result.total.median)} is now predicted at {human_seconds(predicted)}."
+        )
 
     def cancel_opening(self) -> None:
         """Stops whatever is being opened; those who wait for it get a ``JobError``."""
@@ -346,7 +414,13 @@ class AppState:
 
     def _wait(self, what: str, function: Callable[..., Any], model: str, *arguments: Any) -> Any:
         """Runs a job of opening a model under its limits; ``cancel_opening`` can end it."""
-        job = self.jobs.submit(function, model, *arguments, time_limit=_longest(), section=section_of(what, Path(model)))
+        job = self.jobs.submit(
+            function,
+            model,
+            *arguments,
+            time_limit=_longest(),
+            section=section_of(what, Path(model)),
+        )
         self._opening.add(job)
         try:
             return job.result()
@@ -356,7 +430,9 @@ class AppState:
     def _open_plan(self, path: Path) -> Document:
         document = plan_file.read(path)
         if not is_utf8(json.dumps(document, ensure_ascii=False)):
-            raise PlanError(f"{path}: a name in it, perhaps of its model, is not UTF-8; use the command line")
+            raise PlanError(
+                f"{path}: a name in it, perhaps of its model, is not UTF-8; use the command line"
+            )
         self._check_path(plan_file.model_path(document, path))
         graph, devices, settings = plan_file.parts(document, path)
         settings = with_costs_of_here(graph, devices, settings, path)
@@ -367,8 +443,14 @@ class AppState:
         kept = pinned_as(solved, {key: str(name) for key, name in document["affinities"].items()})
         return self._create(graph, entries, kept.settings)
 
-    def _create(self, graph: Graph, devices: list[dict[str, Any]], settings: Settings, devices_text: str = "",
-                should_stop: Callable[[], bool] = bool) -> Document:
+    def _create(
+        self,
+        graph: Graph,
+        devices: list[dict[str, Any]],
+        settings: Settings,
+        devices_text: str = "",
+        should_stop: Callable[[], bool] = bool,
+    ) -> Document:
         decisions = first_decisions(settings, devices)
         solver = Solver(graph, decisions, self._ask(graph, devices))
         try:
@@ -378,8 +460,13 @@ class AppState:
                 raise
         if should_stop():
             raise Cancelled
-        record = self.store.create(graph.path.name, str(graph.path), graph.sha256, graph.define,
-                                   first_decisions(settings, devices, devices_text))
+        record = self.store.create(
+            graph.path.name,
+            str(graph.path),
+            graph.sha256,
+            graph.define,
+            first_decisions(settings, devices, devices_text),
+        )
         return self._keep(Document(self.store, record, solver))
 
     def _load(self, path: Path, define: Mapping[str, int], assume_sizes: bool = False) -> Graph:
@@ -395,28 +482,42 @@ class AppState:
         if graph.unbound and assume_sizes:
             return self._load(path, {**define, **proposed_sizes(graph)})
         if graph.unbound:
-            raise UnboundSymbolError(f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
-                                     f"{', '.join(graph.unbound)}.", graph.unbound, proposed_sizes(graph))
+            raise UnboundSymbolError(
+                f"The inputs of {graph.path.name} have sizes that are chosen at run time: "
+                f"{', '.join(graph.unbound)}.",
+                graph.unbound,
+                proposed_sizes(graph),
+            )
         return graph
 
     def _ask(self, graph: Graph, devices: Spec) -> dict[str, Capability]:
         table = load_devices(devices)
         entries = [dict(d.entry) for d in table]
         early = self._head_start
-        if early is not None:  # while the devices are asked: what the page needs of the graph, and then remembers
+        if (
+            early is not None
+        ):  # while the devices are asked: what the page needs of the graph, and then remembers
             first_detail(graph)
             op_flops(graph)
         answers = early.capabilities(graph, entries, _longest()) if early is not None else None
         if answers is None:
-            answers = self._wait("asking the devices about", tasks.ask_capabilities, str(graph.path), graph.sha256,
-                                 dict(graph.define), entries)
+            answers = self._wait(
+                "asking the devices about",
+                tasks.ask_capabilities,
+                str(graph.path),
+                graph.sha256,
+                dict(graph.define),
+                entries,
+            )
         return {d.name: a for d, a in zip(table, answers, strict=True)}
 
     def _keep(self, document: Document) -> Document:
         with self._lock:
             document = self._open.setdefault(document.id, document)
-            while len(self._open) > 1 and (len(self._open) > _MAX_OPEN
-                                           or sum(len(each.graph) for each in self._open.values()) > _MAX_OPEN_OPS):
+            while len(self._open) > 1 and (
+                len(self._open) > _MAX_OPEN
+                or sum(len(each.graph) for each in self._open.values()) > _MAX_OPEN_OPS
+            ):
                 self._open.popitem(last=False)
             return document
 
@@ -424,7 +525,9 @@ class AppState:
 def _check_utf8(path: str) -> None:
     """Raises ``ModelError`` for a path that the page, the database and the jobs could not name."""
     if not is_utf8(path):
-        raise ModelError(f"{path}: the name of the file or of a folder is not UTF-8; rename it, or use the command line")
+        raise ModelError(
+            f"{path}: the name of the file or of a folder is not UTF-8; rename it, or use the command line"
+        )
 
 
 def _local_path(text: str) -> Path:

@@ -51,9 +51,11 @@ class BenchmarkState:
         """It measures the present plan, however the document came to that: other steps may lead to the same one."""
         now = document.placement
         then = self.plan.placement
-        return then is now or ([d.entry for d in then.devices] == [d.entry for d in now.devices]
-                               and np.array_equal(then.assignment.device, now.assignment.device)
-                               and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op))
+        return then is now or (
+            [d.entry for d in then.devices] == [d.entry for d in now.devices]
+            and np.array_equal(then.assignment.device, now.assignment.device)
+            and np.array_equal(then.division.subgraph_of_op, now.division.subgraph_of_op)
+        )
 
     @property
     def called(self) -> str:

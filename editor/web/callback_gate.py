@@ -52,9 +52,19 @@ class CallbackGate:
                 raise EditorError("the content type is not application/json")
             self.check(_parsed(body))
         except EditorError as error:
-            await send({"type": "http.response.start", "status": 400,
-                        "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
-            await send({"type": "http.response.body", "body": f"This request does not fit: {error}.".encode()})
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 400,
+                    "headers": [(b"content-type", b"text/plain; charset=utf-8")],
+                }
+            )
+            await send(
+                {
+                    "type": "http.response.body",
+                    "body": f"This request does not fit: {error}.".encode(),
+                }
+            )
             return
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -70,9 +80,16 @@ class CallbackGate:
                 try:
                     self._check_message(_parsed(message.get("text") or ""))
                 except EditorError as error:
-                    await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": str(error)[:100]})
+                    await send(
+                        {
+                            "type": "websocket.close",
+                            "code": _POLICY_VIOLATION,
+                            "reason": str(error)[:100],
+                        }
+                    )
                     return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
             return message
+
         return checked
 
     def _check_message(self, message: Any) -> None:
@@ -142,7 +159,11 @@ def _check_outputs(given: Any, output: str) -> None:
     expected = split_callback_id(output)
     if isinstance(expected, list) != isinstance(given, list):
         raise EditorError("its outputs are not those of the callback")
-    pairs = [(given, expected)] if isinstance(expected, dict) else list(zip(given, expected, strict=False))
+    pairs = (
+        [(given, expected)]
+        if isinstance(expected, dict)
+        else list(zip(given, expected, strict=False))
+    )
     if isinstance(expected, list) and len(given) != len(expected):
         raise EditorError(f"it has {len(given)} outputs instead of {len(expected)}")
     for item, spec in pairs:
@@ -176,8 +197,11 @@ def _one_value(item: Any, spec: Mapping[str, str]) -> Any:
     fields = _mapping(item, "an input")
     _address(fields)
     identity, expected = fields["id"], spec["id"]
-    fits = (identity == expected if not expected.startswith("{")
-            else isinstance(identity, dict) and identity.keys() == json.loads(expected).keys())
+    fits = (
+        identity == expected
+        if not expected.startswith("{")
+        else isinstance(identity, dict) and identity.keys() == json.loads(expected).keys()
+    )
     if not fits or fields["property"] != spec["property"]:
         raise EditorError(f"an input is not {expected}.{spec['property']}")
     return fields.get("value")

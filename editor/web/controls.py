@@ -35,7 +35,16 @@ class Button(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "children", "id", "n_clicks", "disabled", "busy", "icon", "primary", "className", "title"]
+        "children",
+        "id",
+        "n_clicks",
+        "disabled",
+        "busy",
+        "icon",
+        "primary",
+        "className",
+        "title",
+    ]
 
 
 class Select(_Control):
@@ -45,7 +54,18 @@ class Select(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "id", "value", "changes", "data", "label", "placeholder", "disabled", "hidden", "width", "className", "title"]
+        "id",
+        "value",
+        "changes",
+        "data",
+        "label",
+        "placeholder",
+        "disabled",
+        "hidden",
+        "width",
+        "className",
+        "title",
+    ]
 
 
 class Field(_Control):
@@ -56,8 +76,23 @@ class Field(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "id", "value", "changes", "type", "label", "placeholder", "icon", "min", "max", "step", "debounce", "n_submit",
-        "suggestions", "disabled", "width", "className"]
+        "id",
+        "value",
+        "changes",
+        "type",
+        "label",
+        "placeholder",
+        "icon",
+        "min",
+        "max",
+        "step",
+        "debounce",
+        "n_submit",
+        "suggestions",
+        "disabled",
+        "width",
+        "className",
+    ]
 
 
 class Checkbox(_Control):
@@ -73,7 +108,15 @@ class Several(_Control):
     """
 
     _prop_names: ClassVar[list[str]] = [
-        "id", "value", "changes", "data", "label", "placeholder", "search", "className"]
+        "id",
+        "value",
+        "changes",
+        "data",
+        "label",
+        "placeholder",
+        "search",
+        "className",
+    ]
 
 
 class Store(_Control):
@@ -126,9 +169,15 @@ def _nodes(content: Any) -> list[Any]:
         return [node for each in content for node in _nodes(each)]
     if not isinstance(content, Component):
         return [str(content)]
-    if content._namespace != "dash_html_components" or isinstance(getattr(content, "id", None), dict):
+    if content._namespace != "dash_html_components" or isinstance(
+        getattr(content, "id", None), dict
+    ):
         raise TypeError(f"{type(content).__name__} needs Dash, it cannot be in what is plain")
-    properties = {name: value for name, value in content.to_plotly_json()["props"].items() if value is not None}
+    properties = {
+        name: value
+        for name, value in content.to_plotly_json()["props"].items()
+        if value is not None
+    }
     children = _nodes(properties.pop("children", None))
     return [[content._type.lower(), properties, *children]]
 
@@ -145,7 +194,17 @@ class Tabs(_Control):
 class Popover(_Control):
     """A button that opens ``children`` below it; ``menu``: they are commands, of which one is chosen."""
 
-    _prop_names: ClassVar[list[str]] = ["children", "id", "label", "icon", "title", "menu", "busy", "link", "end"]
+    _prop_names: ClassVar[list[str]] = [
+        "children",
+        "id",
+        "label",
+        "icon",
+        "title",
+        "menu",
+        "busy",
+        "link",
+        "end",
+    ]
 
 
 class Alert(_Control):

@@ -15,12 +15,28 @@ Entry = Mapping[str, Any]
 
 OP_LISTS = ("supportedNodes", "nonSupportedNodes")
 """Ops that a device takes and no others, and ops that it must not take."""
-FIELDS = ("name", "backendName", "preset", "assumes", "memory", "peakCompute", "peakDramBw", "bandwidth", "latency",
-          "properties", "wireType", *OP_LISTS)
+FIELDS = (
+    "name",
+    "backendName",
+    "preset",
+    "assumes",
+    "memory",
+    "peakCompute",
+    "peakDramBw",
+    "bandwidth",
+    "latency",
+    "properties",
+    "wireType",
+    *OP_LISTS,
+)
 """Keys of all fields; bandwidth and latency are those of the link."""
 
-_BARE = {"memory": (1e6, "16 MB"), "peakCompute": (1e6, "4 TFLOPS"), "peakDramBw": (1e6, "900 GB/s"),
-         "bandwidth": (1e6, "12 GB/s")}
+_BARE = {
+    "memory": (1e6, "16 MB"),
+    "peakCompute": (1e6, "4 TFLOPS"),
+    "peakDramBw": (1e6, "900 GB/s"),
+    "bandwidth": (1e6, "12 GB/s"),
+}
 """Key -> the number below which one without a unit is surely meant in another unit, and how that is written."""
 
 RUNS_ON = frozenset({"backendName", "preset", "runtime", "provider"})
@@ -34,7 +50,11 @@ def text_of(entry: Mapping[str, Any], key: str) -> str:
         return str(link.get(key, "")) if isinstance(link, Mapping) else ""
     if key == "properties":
         properties = entry.get("properties")
-        return "; ".join(f"{k}={v}" for k, v in properties.items()) if isinstance(properties, Mapping) else ""
+        return (
+            "; ".join(f"{k}={v}" for k, v in properties.items())
+            if isinstance(properties, Mapping)
+            else ""
+        )
     return "" if entry.get(key) is None else str(entry[key])
 
 
@@ -52,8 +72,12 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
         key, value = "link", made["link"]
     elif key == "properties":
         parts = [part.partition("=") for part in str(value or "").split(";") if part.strip()]
-        if wrong := next((name.strip() for name, equals, _ in parts if not equals or not name.strip()), None):
-            raise EditorError(f"properties are written as option=value; option=value, and {wrong[:40]!r} has no value")
+        if wrong := next(
+            (name.strip() for name, equals, _ in parts if not equals or not name.strip()), None
+        ):
+            raise EditorError(
+                f"properties are written as option=value; option=value, and {wrong[:40]!r} has no value"
+            )
         value = {name.strip(): option.strip() for name, _, option in parts}
     elif key == "backendName":
         for other in ("runtime", "provider"):  # they said where it runs until now
@@ -77,7 +101,11 @@ def _check_unit(key: str, text: str) -> None:
 def listed_ops(entry: Entry, key: str) -> list[str]:
     """Types of the ops in one of a device's lists."""
     listed = entry.get(key) or ""
-    return [str(p).strip() for p in (listed if isinstance(listed, list) else str(listed).split(",")) if str(p).strip()]
+    return [
+        str(p).strip()
+        for p in (listed if isinstance(listed, list) else str(listed).split(","))
+        if str(p).strip()
+    ]
 
 
 def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
@@ -101,7 +129,9 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
             entry["backendName"] = device.backend
         kind = (device.runtime, device.provider, device.device)
         alike = {d.unit for d in others if (d.runtime, d.provider, d.device) == kind}
-        if device.device != "CPU" and device.unit in alike and device.unit.isdigit():  # another of them, not the same twice
+        if (
+            device.device != "CPU" and device.unit in alike and device.unit.isdigit()
+        ):  # another of them, not the same twice
             entry["unit"] = next(n for n in range(len(alike) + 1) if str(n) not in alike)
     return [*(dict(e) for e in entries), entry]
 
@@ -109,5 +139,9 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
 def shown(device: Device) -> dict[str, str | list[str] | None]:
     """What each field shows, by its key; None where it is empty. Where a device runs may follow from its preset."""
     texts = {key: text_of(device.entry, key) or None for key in FIELDS}
-    return {**texts, "name": device.name, "backendName": device.backend,
-            **{key: listed_ops(device.entry, key) or None for key in OP_LISTS}}
+    return {
+        **texts,
+        "name": device.name,
+        "backendName": device.backend,
+        **{key: listed_ops(device.entry, key) or None for key in OP_LISTS},
+    }

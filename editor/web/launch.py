@@ -20,7 +20,7 @@ from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.execution.jobs.signals import note_ending
-from editor.resources import resource_dir
+from editor.files import resource_dir
 from editor.runtimes.machines.connection import connection_of, use
 from editor.startup import protect_children, python_command
 from editor.text import is_utf8
@@ -32,14 +32,24 @@ log = logging.getLogger(__name__)
 _LAST_PORT = 65_535
 _WINDOW_SECONDS = 4.0
 """A window that is still there then is there to stay."""
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
-             "brave-browser")
+_BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "msedge",
+    "microsoft-edge",
+    "brave-browser",
+)
 """Browsers with a mode that shows one page without tabs and address bar."""
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no port; ports are 0 (any that is free) to {_LAST_PORT}")
+        raise argparse.ArgumentTypeError(
+            f"{text[:20]!r} is no port; ports are 0 (any that is free) to {_LAST_PORT}"
+        )
     return int(text)
 
 
@@ -49,25 +59,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         terminal.protect()
     if not _folder_is_there():
-        print("error: the current folder is not there any more; start in another one", file=sys.stderr)
+        print(
+            "error: the current folder is not there any more; start in another one", file=sys.stderr
+        )
         return 1
     parser = argparse.ArgumentParser(description="Split an ONNX model over devices, in a browser.")
-    parser.add_argument("model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json")
-    parser.add_argument("--devices", metavar="SPEC", help="a device table (YAML) or HETERO:A,B; default: the "
-                                                          "devices of this machine (of the bundled models: "
-                                                          "examples/devices/runtimes.yaml)")
-    parser.add_argument("--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension")
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL|PLAN", help="an .onnx file or a plan .json"
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="SPEC",
+        help="a device table (YAML) or HETERO:A,B; default: the "
+        "devices of this machine (of the bundled models: "
+        "examples/devices/runtimes.yaml)",
+    )
+    parser.add_argument(
+        "--define", action="append", default=[], metavar="N=V", help="size of a symbolic dimension"
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=_port, default=8050)
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--token", action=argparse.BooleanOptionalAction, default=None,
-                        help="whether the page opens only with the token of the printed address; default: if others use this "
-                             "machine, or with another --host")
-    parser.add_argument("--window", action="store_true", help="a window of its own instead of a browser tab")
-    parser.add_argument("--workspace", metavar="URL", help="folder or database URL for documents and history")
-    parser.add_argument("--root", action="append", default=[], metavar="DIR",
-                        help="a folder that pages may open files from; may be repeated. Default: everything on loopback, else "
-                             "the model's folder, the examples and uploads")
+    parser.add_argument(
+        "--token",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether the page opens only with the token of the printed address; default: if others use this "
+        "machine, or with another --host",
+    )
+    parser.add_argument(
+        "--window", action="store_true", help="a window of its own instead of a browser tab"
+    )
+    parser.add_argument(
+        "--workspace", metavar="URL", help="folder or database URL for documents and history"
+    )
+    parser.add_argument(
+        "--root",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder that pages may open files from; may be repeated. Default: everything on loopback, else "
+        "the model's folder, the examples and uploads",
+    )
     limits.add_scheduler_options(parser)
     limits.add_options(parser)
     options = parser.parse_args(arguments)
@@ -91,9 +124,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     named = (str(Path(options.model or ".").absolute()), devices, *define)
     unusable = next((text for text in named if not is_utf8(text)), None)
     if unusable is not None:
-        parser.error(f"{unusable!r} is not UTF-8: the page cannot show it; rename the file or folder, or start elsewhere")
-    start = OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True) if options.model else None
-    warnings.filterwarnings("ignore", category=UserWarning, module="editor.workspace")  # notes of exports stand in the page
+        parser.error(
+            f"{unusable!r} is not UTF-8: the page cannot show it; rename the file or folder, or start elsewhere"
+        )
+    start = (
+        OpenRequest(str(Path(options.model).absolute()), devices, define, assume_sizes=True)
+        if options.model
+        else None
+    )
+    warnings.filterwarnings(
+        "ignore", category=UserWarning, module="editor.workspace"
+    )  # notes of exports stand in the page
     return _serve(options, start, JobService(options.scheduler, folder))
 
 
@@ -107,12 +148,32 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
             early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)
         if early is None:
             starting.start()
-        from editor.web.server import serve  # takes a second: the model is read, or the worker starts, meanwhile
+        from editor.web.server import (
+            serve,
+        )  # takes a second: the model is read, or the worker starts, meanwhile
 
-        desktop = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or sys.platform in ("darwin", "win32")
-        show = open_window if options.window else open_tab if desktop and not options.no_browser else None
-        serve(start, options.host, options.port, show, options.workspace, jobs, early, options.root, options.token,
-              options.devices)
+        desktop = bool(
+            os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        ) or sys.platform in ("darwin", "win32")
+        show = (
+            open_window
+            if options.window
+            else open_tab
+            if desktop and not options.no_browser
+            else None
+        )
+        serve(
+            start,
+            options.host,
+            options.port,
+            show,
+            options.workspace,
+            jobs,
+            early,
+            options.root,
+            options.token,
+            options.devices,
+        )
     except EditorError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
@@ -159,7 +220,11 @@ def open_window(address: str) -> None:
 
     What ends at once with an error (pywebview without a toolkit, Chromium for root) makes room for the next; at last a tab.
     """
-    commands = [[path, f"--app={address}", "--window-size=1440,900"] for name in _BROWSERS if (path := shutil.which(name))]
+    commands = [
+        [path, f"--app={address}", "--window-size=1440,900"]
+        for name in _BROWSERS
+        if (path := shutil.which(name))
+    ]
     if find_spec("webview") is not None:
         # A window must be run by the main thread of its process, and the server has ours.
         code = f"import webview; webview.create_window('Hetero Editor', {address!r}, width=1440, height=900); webview.start()"
@@ -174,6 +239,9 @@ def open_window(address: str) -> None:
             return  # a browser that runs already has opened it
         log.warning("%s showed no window: it ended with status %d", Path(command[0]).name, status)
     why = "none of these shows one here" if commands else "none is here"
-    print(f"--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave, and {why}; "
-          "opening a tab instead", file=sys.stderr)
+    print(
+        f"--window needs pywebview (pip install pywebview) or Chromium, Chrome, Edge or Brave, and {why}; "
+        "opening a tab instead",
+        file=sys.stderr,
+    )
     open_tab(address)

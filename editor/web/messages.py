@@ -104,7 +104,9 @@ class Automatic(_Stroke):
 class MoveDevice(_Stroke):
     """Moves a device one place up or down in the table, removes it, forgets its profile or puts the one before back."""
 
-    do: Literal["raise-device", "lower-device", "remove-device", "forget-profile", "put-back-profile"]
+    do: Literal[
+        "raise-device", "lower-device", "remove-device", "forget-profile", "put-back-profile"
+    ]
     name: str
 
 
@@ -161,8 +163,25 @@ class Simple(_Stroke):
     do: Literal["reset", "undo", "redo", "show"]
 
 
-Stroke = (Paint | Unpin | Label | Region | Between | Grow | Filter | RuleOps | Automatic | MoveDevice | AddDevice
-          | DeviceField | Order | Rules | Step | Layout | Simple)
+Stroke = (
+    Paint
+    | Unpin
+    | Label
+    | Region
+    | Between
+    | Grow
+    | Filter
+    | RuleOps
+    | Automatic
+    | MoveDevice
+    | AddDevice
+    | DeviceField
+    | Order
+    | Rules
+    | Step
+    | Layout
+    | Simple
+)
 
 
 class Strokes(TypedDict):
@@ -271,8 +290,15 @@ class FindRequest(_DetailRequest):
     skip: int
 
 
-DetailRequest = (ModeRequest | OpenBlocksRequest | CloseBlocksRequest | LevelRequest | RestoreRequest | RevealRequest
-                 | FindRequest)
+DetailRequest = (
+    ModeRequest
+    | OpenBlocksRequest
+    | CloseBlocksRequest
+    | LevelRequest
+    | RestoreRequest
+    | RevealRequest
+    | FindRequest
+)
 
 
 # ---- selection, tooltip, comparison ----

@@ -15,7 +15,9 @@ _FIRST_PERSON = 1000
 _NO_SHELL = frozenset({"nologin", "false", "sync", "halt", "shutdown", ""})
 
 
-def other_users(accounts: Iterable[pwd.struct_passwd] | None = None, logged_in: Iterable[str] | None = None) -> list[str]:
+def other_users(
+    accounts: Iterable[pwd.struct_passwd] | None = None, logged_in: Iterable[str] | None = None
+) -> list[str]:
     """Names of other people who have an account with a shell, or are logged in; sorted.
 
     Args:
@@ -24,8 +26,11 @@ def other_users(accounts: Iterable[pwd.struct_passwd] | None = None, logged_in: 
     """
     own = os.getuid()
     listed = list(pwd.getpwall() if accounts is None else accounts)
-    people = {a.pw_name for a in listed
-              if a.pw_uid >= _FIRST_PERSON and a.pw_uid != own and Path(a.pw_shell).name not in _NO_SHELL}
+    people = {
+        a.pw_name
+        for a in listed
+        if a.pw_uid >= _FIRST_PERSON and a.pw_uid != own and Path(a.pw_shell).name not in _NO_SHELL
+    }
     mine = {a.pw_name for a in listed if a.pw_uid == own} | {_own_name()}
     return sorted(people | set(_logged_in() if logged_in is None else logged_in) - mine)
 

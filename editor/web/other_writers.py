@@ -35,4 +35,6 @@ def refuse_unseen(stroke: Mapping[str, Any], others: Sequence[Change], server: s
         EditorError: the person should look at the plan first.
     """
     if others and stroke.get("do") in _STEPPING:
-        raise EditorError(f"{in_words(others, server)}. It is shown now; look at it, and do it again if you still want to.")
+        raise EditorError(
+            f"{in_words(others, server)}. It is shown now; look at it, and do it again if you still want to."
+        )

@@ -47,7 +47,11 @@ class Bundle:
     async def answer(self) -> Response:
         """To a request for it."""
         media = {"js": "text/javascript", "css": "text/css"}[self.kind]
-        return Response(self.content, media_type=media, headers={"cache-control": "public, max-age=31536000, immutable"})
+        return Response(
+            self.content,
+            media_type=media,
+            headers={"cache-control": "public, max-age=31536000, immutable"},
+        )
 
 
 class Bundles:
@@ -55,7 +59,13 @@ class Bundles:
 
     def __init__(self, folder: Path) -> None:
         def files(suffix: str) -> tuple[Path, ...]:
-            return tuple(sorted(path for path in folder.rglob(f"*{suffix}") if not path.name.startswith("inline_")))
+            return tuple(
+                sorted(
+                    path
+                    for path in folder.rglob(f"*{suffix}")
+                    if not path.name.startswith("inline_")
+                )
+            )
 
         self.scripts, self.styles = Bundle(files(".js"), "js"), Bundle(files(".css"), "css")
 
@@ -75,11 +85,18 @@ class Bundles:
             scripts: the elements that Dash would put into its page.
         """
         addresses = [address for address in _SCRIPT.findall(scripts) if _NEVER not in address]
-        later = {name: [a for a in addresses if any(part in a for part in parts)] for name, parts in _LATER.items()}
+        later = {
+            name: [a for a in addresses if any(part in a for part in parts)]
+            for name, parts in _LATER.items()
+        }
         now = [a for a in addresses if not any(a in each for each in later.values())]
-        return ("".join(map(_element, [*now, self.scripts.address])) + _SCRIPT.sub("", scripts),
-                "".join(f'<template id="scripts-{name}">{"".join(map(_element, each))}</template>'
-                        for name, each in later.items()))
+        return (
+            "".join(map(_element, [*now, self.scripts.address])) + _SCRIPT.sub("", scripts),
+            "".join(
+                f'<template id="scripts-{name}">{"".join(map(_element, each))}</template>'
+                for name, each in later.items()
+            ),
+        )
 
 
 def _element(address: str) -> str:

@@ -56,7 +56,9 @@ class BodyLimit:
 
         async def watched() -> Any:
             nonlocal seen, complete
-            if complete or refused:  # what comes next is the end of the connection, and that may take its time
+            if (
+                complete or refused
+            ):  # what comes next is the end of the connection, and that may take its time
                 return await receive() if not refused else {"type": "http.disconnect"}
             try:
                 message = await asyncio.wait_for(receive(), self.pause)
@@ -78,8 +80,13 @@ class BodyLimit:
 
 
 async def _answer(send: Send, status: int, text: str) -> None:
-    await send({"type": "http.response.start", "status": status,
-                "headers": [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")],
+        }
+    )
     await send({"type": "http.response.body", "body": text.encode()})
 
 
@@ -105,9 +112,11 @@ class PatientProtocol(HttpToolsProtocol):  # type: ignore[misc]  # httptools has
     def data_received(self, data: bytes) -> None:
         """Parses what came, piece by piece."""
         for start in range(0, len(data), _PIECE):
-            if self._refused or self.transport.get_protocol() is not self:  # another after an upgrade to a WebSocket
+            if (
+                self._refused or self.transport.get_protocol() is not self
+            ):  # another after an upgrade to a WebSocket
                 return
-            piece = data[start:start + _PIECE]
+            piece = data[start : start + _PIECE]
             self._kept += len(piece)
             super().data_received(piece)
             if self._kept > MAX_HEAD and not self._refused:
@@ -168,17 +177,27 @@ class PatientProtocol(HttpToolsProtocol):  # type: ignore[misc]  # httptools has
         self._refused = True
         self._stop_clock()
         self.pipeline.clear()
-        begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        begun = (
+            self.cycle is not None
+            and self.cycle.response_started
+            and not self.cycle.response_complete
+        )
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if begun:
             self.transport.close()
             return
-        text = f"The head of a request may have {MAX_HEAD >> 10} KiB and {MAX_FIELDS} fields." if status == 431 else (
-            "Invalid HTTP request received.")
-        self.transport.write(STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
-                             b"connection: close\r\n\r\n%s" % (len(text), text.encode()))
+        text = (
+            f"The head of a request may have {MAX_HEAD >> 10} KiB and {MAX_FIELDS} fields."
+            if status == 431
+            else ("Invalid HTTP request received.")
+        )
+        self.transport.write(
+            STATUS_LINE[status]
+            + b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+            b"connection: close\r\n\r\n%s" % (len(text), text.encode())
+        )
         self.loop.call_later(_LINGER_SECONDS, self._give_up)
 
     def _start_clock(self) -> None:

@@ -5,24 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from editor.devices.device import Device
-from editor.placement.labels import LEVELS
-from editor.placement.rules import match_counts
+from editor.placement.rules import LEVELS, match_counts
 from editor.web.messages import RulesData
 from editor.workspace.document import Document
 
-KINDS = {"type": "op type", "name": "name (glob)", "regex": "name (regex)", "scope": "scope", "layer": "layers",
-         "tensor": "output tensor (glob)"}
-_EXAMPLES = {"type": "Conv", "name": "/layers.3/*", "regex": r"attn/.*MatMul", "scope": "model/layers.0", "layer": "8-15",
-             "tensor": "*_scale"}
+KINDS = {
+    "type": "op type",
+    "name": "name (glob)",
+    "regex": "name (regex)",
+    "scope": "scope",
+    "layer": "layers",
+    "tensor": "output tensor (glob)",
+}
+_EXAMPLES = {
+    "type": "Conv",
+    "name": "/layers.3/*",
+    "regex": r"attn/.*MatMul",
+    "scope": "model/layers.0",
+    "layer": "8-15",
+    "tensor": "*_scale",
+}
 
 
 def rules_data(document: Document) -> RulesData:
     """The rules as ``assets/rules.js`` draws them: plain rules with their match counts, kinds of patterns and targets."""
     rules = document.placement.settings.rules
     counts = match_counts(document.graph, rules) if rules else []
-    return {"rules": [{**rule.to_dict(), "count": count} for rule, count in zip(rules, counts, strict=True)],
-            "kinds": [{"kind": kind, "label": label, "example": _EXAMPLES[kind]} for kind, label in KINDS.items()],
-            "targets": labels_of(document.devices)}
+    return {
+        "rules": [
+            {**rule.to_dict(), "count": count} for rule, count in zip(rules, counts, strict=True)
+        ],
+        "kinds": [
+            {"kind": kind, "label": label, "example": _EXAMPLES[kind]}
+            for kind, label in KINDS.items()
+        ],
+        "targets": labels_of(document.devices),
+    }
 
 
 def labels_of(devices: Sequence[Device]) -> list[str]:
@@ -30,5 +48,9 @@ def labels_of(devices: Sequence[Device]) -> list[str]:
     labels = [d.name for d in devices]
     for level in LEVELS:
         values = [d.labels()[level] for d in devices]
-        labels += [f"{level}:{value}" for value in dict.fromkeys(values) if 1 < values.count(value) < len(devices)]
+        labels += [
+            f"{level}:{value}"
+            for value in dict.fromkeys(values)
+            if 1 < values.count(value) < len(devices)
+        ]
     return labels

@@ -15,12 +15,18 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ONCE = ("host", "origin", "content-length", "content-type")
 """Headers of which a second one could make this check and the application go by different values."""
-_POLICY = ("default-src 'self'; script-src 'self'%s; style-src 'self' 'unsafe-inline'; "
-           "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
-           "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+_POLICY = (
+    "default-src 'self'; script-src 'self'%s; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-src 'self' blob: data:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 """Nothing from other hosts, and no other site may frame the page. Of inline scripts only those with these hashes run.
 Styles may stand in the page: the grids and Plotly write their own at run time, without a nonce."""
-_HEADERS = ((b"x-frame-options", b"DENY"), (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
+_HEADERS = (
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
 
 
 class Guard:
@@ -29,8 +35,14 @@ class Guard:
     The Host check stops DNS rebinding, the Origin check stops other sites' pages from posting here.
     """
 
-    def __init__(self, app: Any, host: str, access: Access | None, port: int = 0,
-                 script_hashes: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        access: Access | None,
+        port: int = 0,
+        script_hashes: Collection[str] = (),
+    ) -> None:
         self.app, self.access, self.script_hashes = app, access, script_hashes
         self.cookie = f"hetero_token_{port}" if port else "hetero_token"
         """With the port: servers beside each other share a host, and so its cookies."""
@@ -66,40 +78,70 @@ class Guard:
             return 403, "Requests from other sites are refused."
         return None
 
-    async def _begin_session(self, access: Access, headers: dict[str, str], scope: Scope, receive: Receive,
-                             send: Send) -> None:
+    async def _begin_session(
+        self, access: Access, headers: dict[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Lets in who brings the token; a browser is sent on to the address without it, which it may keep."""
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         token = query.pop("token", [""])[0]
         if token and access.accepts(token):
-            new = (b"set-cookie", f"{self.cookie}={access.session}; HttpOnly; SameSite=Strict; Path=/".encode())
-            if scope["type"] == "http" and scope.get("method") == "GET" and "text/html" in headers.get("accept", ""):
+            new = (
+                b"set-cookie",
+                f"{self.cookie}={access.session}; HttpOnly; SameSite=Strict; Path=/".encode(),
+            )
+            if (
+                scope["type"] == "http"
+                and scope.get("method") == "GET"
+                and "text/html" in headers.get("accept", "")
+            ):
                 # One slash: an address that begins with two would lead to another host.
-                path, rest = quote(scope.get("path", "/").lstrip("/\\")), urlencode(query, doseq=True)
+                path, rest = (
+                    quote(scope.get("path", "/").lstrip("/\\")),
+                    urlencode(query, doseq=True),
+                )
                 place = f"/{path}?{rest}" if rest else f"/{path}"
                 await self._answer(scope, send, 303, "", (b"location", place.encode()), new)
             else:
                 await self.app(scope, receive, self._with_headers(send, new))
         else:
-            await self._answer(scope, send, 403, "Open the address with its token, as printed where the server was started.")
+            await self._answer(
+                scope,
+                send,
+                403,
+                "Open the address with its token, as printed where the server was started.",
+            )
 
-    async def _answer(self, scope: Scope, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+    async def _answer(
+        self, scope: Scope, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]
+    ) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4000 + status, "reason": text})
             return
         send = self._with_headers(send, *headers)
-        await send({"type": "http.response.start", "status": status,
-                    "headers": [(b"content-type", b"text/plain; charset=utf-8")]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(b"content-type", b"text/plain; charset=utf-8")],
+            }
+        )
         await send({"type": "http.response.body", "body": text.encode()})
 
     def _with_headers(self, send: Send, *more: tuple[bytes, bytes]) -> Send:
         """Adds the headers that protect the page."""
+
         async def wrapped(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                hashes = "".join(f" '{each}'" for each in sorted(self.script_hashes))  # known once the page has been made
+                hashes = "".join(
+                    f" '{each}'" for each in sorted(self.script_hashes)
+                )  # known once the page has been made
                 policy = (b"content-security-policy", (_POLICY % hashes).encode())
-                message = {**message, "headers": [*message.get("headers", ()), *more, policy, *_HEADERS]}
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), *more, policy, *_HEADERS],
+                }
             await send(message)
+
         return wrapped
 
     def _cookie_of(self, headers: dict[str, str]) -> str:

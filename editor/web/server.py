@@ -24,7 +24,7 @@ from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
 from editor.execution.jobs.service import JobService
 from editor.execution.jobs.signals import ENDING, must_end
-from editor.resources import resource_dir
+from editor.files import resource_dir
 from editor.web import controls
 from editor.web.access import Access
 from editor.web.app_state import AppState
@@ -82,16 +82,27 @@ class _Page(Dash):
         path = request.path if request else "/"
         try:
             document = self.state.open_document(path)
-            picture = preview(document) if document else WAIT if path == "/" and self.state.opening_first else ""
+            picture = (
+                preview(document)
+                if document
+                else WAIT
+                if path == "/" and self.state.opening_first
+                else ""
+            )
         except Exception as error:  # noqa: BLE001  # the page comes without it
             log.warning("no preview: %s", error)
             picture = ""
         script = self._inline("_first_view.js", "inline_preview.js") if picture else ""
         starter, scheme = self._inline("inline_start_scripts.js"), self._inline("inline_scheme.js")
-        self.script_hashes.update(map(_hash, _INLINE.findall(frame + scheme + script + starter)))  # not what is in the picture
-        return (frame.replace("<!--scheme-->", scheme, 1).replace("<!--preview-->", picture + script, 1)
-                .replace("<!--later-->", later, 1)
-                .replace("<!--starter-->", starter, 1))
+        self.script_hashes.update(
+            map(_hash, _INLINE.findall(frame + scheme + script + starter))
+        )  # not what is in the picture
+        return (
+            frame.replace("<!--scheme-->", scheme, 1)
+            .replace("<!--preview-->", picture + script, 1)
+            .replace("<!--later-->", later, 1)
+            .replace("<!--starter-->", starter, 1)
+        )
 
     def _inline(self, *names: str) -> str:
         """Scripts of the assets as an element of the page: what must run before any file has been fetched."""
@@ -112,15 +123,35 @@ def _tell(error: Exception) -> None:
 
 def create_app(state: AppState) -> Dash:
     """The page and its callbacks."""
-    app = _Page("hetero_editor", backend="fastapi", assets_folder=str(resource_dir("assets")), title="Hetero Editor",
-                update_title="", suppress_callback_exceptions=True, serve_locally=True, compress=True,
-                on_error=_tell, assets_ignore=BUNDLED)
+    app = _Page(
+        "hetero_editor",
+        backend="fastapi",
+        assets_folder=str(resource_dir("assets")),
+        title="Hetero Editor",
+        update_title="",
+        suppress_callback_exceptions=True,
+        serve_locally=True,
+        compress=True,
+        on_error=_tell,
+        assets_ignore=BUNDLED,
+    )
     app.state, app.bundles = state, Bundles(resource_dir("assets"))
-    app.script_hashes = {_hash(script) for hook in app._hooks.get_hooks("index") for script in _INLINE.findall(hook(_INDEX))}
+    app.script_hashes = {
+        _hash(script)
+        for hook in app._hooks.get_hooks("index")
+        for script in _INLINE.findall(hook(_INDEX))
+    }
     app.index_string = _INDEX
-    app.renderer = "new DashRenderer({ layout_post: (layout) => window.hetero.placeFirstPage(layout) });"
-    app.layout = html.Div([controls.Address(id="url"), controls.Store(id="scheme"),
-                           html.Div(html.Div("Opening …", className="empty"), id="page")])
+    app.renderer = (
+        "new DashRenderer({ layout_post: (layout) => window.hetero.placeFirstPage(layout) });"
+    )
+    app.layout = html.Div(
+        [
+            controls.Address(id="url"),
+            controls.Store(id="scheme"),
+            html.Div(html.Div("Opening …", className="empty"), id="page"),
+        ]
+    )
     opening.register(app, state)
     comparing.register(app, state)
     detail.register(app, state)
@@ -134,22 +165,33 @@ def create_app(state: AppState) -> Dash:
 
     def show_page(path: str = "/") -> Response:
         """The components of a page, which the browser asks for while it still reads its scripts."""
-        return Response(to_json_plotly(opening.page_at(state, path)), media_type="application/json",
-                        headers={"cache-control": "no-store"})
+        return Response(
+            to_json_plotly(opening.page_at(state, path)),
+            media_type="application/json",
+            headers={"cache-control": "no-store"},
+        )
 
     async def show_preview() -> Response:
         document = await asyncio.to_thread(state.wait_first)
-        return HTMLResponse(await asyncio.to_thread(preview, document)) if document else Response(status_code=204)
+        return (
+            HTMLResponse(await asyncio.to_thread(preview, document))
+            if document
+            else Response(status_code=204)
+        )
 
     standing = StandingService(state.store, state.works)
 
     async def answer_standing(document: str = "") -> Response:
         return JSONResponse(await standing.of(document))
 
-    app.server.add_exception_handler(DependencyException, lambda *_: Response("There is no such file.", 404))
+    app.server.add_exception_handler(
+        DependencyException, lambda *_: Response("There is no such file.", 404)
+    )
 
     # FastAPI's own pages about its routes load scripts from other hosts.
-    app.server.router.routes = [r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES]
+    app.server.router.routes = [
+        r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES
+    ]
     app.bundles.serve(app.server)
     add_upload_routes(app.server, state.uploads)
     app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
@@ -160,9 +202,18 @@ def create_app(state: AppState) -> Dash:
     return app
 
 
-def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str], None] | None, workspace: str | None,
-          jobs: JobService, early: ModelPreloader | None = None, roots: Sequence[str] = (),
-          need_token: bool | None = None, devices: str | None = None) -> None:
+def serve(
+    start: OpenRequest | None,
+    host: str,
+    port: int,
+    show: Callable[[str], None] | None,
+    workspace: str | None,
+    jobs: JobService,
+    early: ModelPreloader | None = None,
+    roots: Sequence[str] = (),
+    need_token: bool | None = None,
+    devices: str | None = None,
+) -> None:
     """Runs the editor until interrupted; ``show`` is given the address once it can be opened.
 
     Args:
@@ -198,14 +249,24 @@ def serve(start: OpenRequest | None, host: str, port: int, show: Callable[[str],
             return
         port = listening.getsockname()[1]
         address = f"http://{'[::1]' if host == '::1' else host}:{port}/"
-        print(f"Hetero Editor is at {address}{f'?token={access.token}' if access else ''}  (Ctrl+C ends it)", flush=True)
+        print(
+            f"Hetero Editor is at {address}{f'?token={access.token}' if access else ''}  (Ctrl+C ends it)",
+            flush=True,
+        )
         if show:
-            threading.Timer(0.8, show, (f"{address}?token={access.ticket()}" if access else address,)).start()
+            threading.Timer(
+                0.8, show, (f"{address}?token={access.ticket()}" if access else address,)
+            ).start()
         cache = StaticFileCache(app.server)
         cache.warm()
         guarded = Guard(BodyLimit(CallbackGate(cache, app)), host, access, port, app.script_hashes)
-        config = uvicorn.Config(guarded, log_level="warning", ws_max_size=1 << 24, http=PatientProtocol,
-                                timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            guarded,
+            log_level="warning",
+            ws_max_size=1 << 24,
+            http=PatientProtocol,
+            timeout_graceful_shutdown=1,
+        )
         server = uvicorn.Server(config)
         if threading.current_thread() is threading.main_thread():
             # uvicorn raises the signal that ended it once more; by default that would end us before the jobs are.
@@ -225,6 +286,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise EditorError(f"cannot listen on {host}:{port} ({error.strerror}); try --port {port + 1}") from error
+        raise EditorError(
+            f"cannot listen on {host}:{port} ({error.strerror}); try --port {port + 1}"
+        ) from error
     listening.listen(128)
     return listening

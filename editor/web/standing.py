@@ -26,7 +26,9 @@ class StandingService:
         """Version of a document, or what is wrong with the workspace; and what is being worked on for it."""
         asked = self._asked.get(document)
         if asked is None:
-            asked = self._asked[document] = asyncio.get_running_loop().run_in_executor(self._threads, self._read, document)
+            asked = self._asked[document] = asyncio.get_running_loop().run_in_executor(
+                self._threads, self._read, document
+            )
             asked.add_done_callback(lambda _: self._asked.pop(document, None))
         done, _ = await asyncio.wait([asked], timeout=_WAIT)
         if not done:

@@ -30,11 +30,19 @@ class StaticFileCache:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers from the cache, or passes on and keeps the answer."""
-        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith(_KEPT):
+        if (
+            scope["type"] != "http"
+            or scope["method"] != "GET"
+            or not scope["path"].startswith(_KEPT)
+        ):
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        key = (scope["path"], scope.get("query_string", b""), b"gzip" in headers.get(b"accept-encoding", b""))
+        key = (
+            scope["path"],
+            scope.get("query_string", b""),
+            b"gzip" in headers.get(b"accept-encoding", b""),
+        )
         if b"if-none-match" in headers or key not in self._kept:
             messages: list[Any] = []
 
@@ -51,6 +59,7 @@ class StaticFileCache:
 
     def warm(self) -> None:
         """Fills the cache with all that the page links to, in a thread: compressing takes longer than starting to listen."""
+
         async def fetch(address: str, encoding: bytes) -> bytes:
             path, _, query = address.partition("?")
             parts: list[bytes] = []
@@ -58,16 +67,33 @@ class StaticFileCache:
 
             async def receive() -> Any:
                 if not asked:
-                    await asyncio.Event().wait()  # whoever asks again waits for the end of the connection
+                    await (
+                        asyncio.Event().wait()
+                    )  # whoever asks again waits for the end of the connection
                 return asked.pop()
 
             async def send(message: Any) -> None:
                 parts.append(message.get("body", b""))
 
-            await self({"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-                        "path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
-                        "headers": [(b"host", b"127.0.0.1"), (b"accept-encoding", encoding)],
-                        "client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0), "state": {}}, receive, send)
+            await self(
+                {
+                    "type": "http",
+                    "asgi": {"version": "3.0"},
+                    "http_version": "1.1",
+                    "method": "GET",
+                    "scheme": "http",
+                    "path": path,
+                    "raw_path": path.encode(),
+                    "query_string": query.encode(),
+                    "root_path": "",
+                    "headers": [(b"host", b"127.0.0.1"), (b"accept-encoding", encoding)],
+                    "client": ("127.0.0.1", 0),
+                    "server": ("127.0.0.1", 0),
+                    "state": {},
+                },
+                receive,
+                send,
+            )
             return b"".join(parts)
 
         async def fill() -> None:

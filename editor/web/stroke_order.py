@@ -62,7 +62,9 @@ class PageStrokes:
             self._before = now()
         return self._before
 
-    def apply(self, strokes: Sequence[Mapping[str, Any]], work: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
+    def apply(
+        self, strokes: Sequence[Mapping[str, Any]], work: Callable[[Mapping[str, Any]], Answer]
+    ) -> list[Answer]:
         """Applies the strokes that are new; returns the answers to all, in order.
 
         Args:
@@ -73,7 +75,9 @@ class PageStrokes:
             WorkspaceError: a stroke could not be stored; it and those after it wait, and the page sends them again.
         """
         with self.lock:
-            numbered = sorted(((_sequence(stroke), stroke) for stroke in strokes), key=lambda each: each[0])
+            numbered = sorted(
+                ((_sequence(stroke), stroke) for stroke in strokes), key=lambda each: each[0]
+            )
             for sequence, stroke in numbered:
                 if sequence <= self.last:
                     continue
@@ -82,8 +86,10 @@ class PageStrokes:
                 except WorkspaceError:
                     raise
                 except EditorError as error:
-                    answer = Answer(message={"text": str(error), "bad": True},
-                                    needs_profile=isinstance(error, NoProfileError))
+                    answer = Answer(
+                        message={"text": str(error), "bad": True},
+                        needs_profile=isinstance(error, NoProfileError),
+                    )
                 except Exception as error:  # a fault of ours: the page would send the stroke again for ever, and all after it
                     log.exception("the stroke %r failed", stroke.get("do"))
                     why = f"{type(error).__name__}: {error}"
@@ -93,7 +99,9 @@ class PageStrokes:
                 self.last = sequence
             asked = [sequence for sequence, _ in numbered]
             # The page has seen the answers to what it does not ask for any more.
-            self._answers = {n: answer for n, answer in self._answers.items() if asked and n >= asked[0]}
+            self._answers = {
+                n: answer for n, answer in self._answers.items() if asked and n >= asked[0]
+            }
             return [self._answers[n] for n in asked if n in self._answers]
 
 
@@ -126,6 +134,6 @@ class Pages:
 
 def _sequence(stroke: Mapping[str, Any]) -> int:
     number = stroke.get("sequence")
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2 ** 53:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
         raise EditorError("The page sent a stroke without a sequence number. Reload the page.")
     return number

@@ -32,7 +32,9 @@ def check_kind(stroke: Mapping[str, Any]) -> str:
     """
     name = stroke.get("do")
     if not isinstance(name, str) or name not in HANDLERS:
-        raise EditorError(f"The page sent a stroke that the server does not know: {name!r}. {RELOAD}")
+        raise EditorError(
+            f"The page sent a stroke that the server does not know: {name!r}. {RELOAD}"
+        )
     require(stroke, HANDLERS[name][0], f"the stroke {name!r}")
     return name
 
@@ -51,14 +53,20 @@ def apply(state: AppState, document: Document, stroke: Mapping[str, Any]) -> Out
     return handler(state, document, stroke)
 
 
-def _choosing(choose: Callable[[Document, Any], list[int]]) -> Callable[[AppState, Document, Any], Outcome]:
+def _choosing(
+    choose: Callable[[Document, Any], list[int]],
+) -> Callable[[AppState, Document, Any], Outcome]:
     """A handler of a tool that chooses ops: they are painted or unpinned as the brush in hand says, else selected."""
-    def handle(state: AppState, document: Document, stroke: m.Region | m.Between | m.Grow) -> Outcome:
+
+    def handle(
+        state: AppState, document: Document, stroke: m.Region | m.Between | m.Grow
+    ) -> Outcome:
         chosen, device = choose(document, stroke), stroke["device"]
         if stroke["unpin"]:
             document.unpin(chosen)
             return None
         return chosen if device is None else document.paint(chosen, device)
+
     return handle
 
 
@@ -104,8 +112,11 @@ def _label(state: AppState, document: Document, stroke: m.Label) -> None:
 def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None:
     """Policy and options; options that the page has no list for stay as they are, except the budget of a search."""
     policy, _, objective = stroke["policy"].partition(":")
-    options = {k: v for k, v in document.placement.settings.policy_options.items()
-               if k not in ("objective", "costs", "codegen", "search")}
+    options = {
+        k: v
+        for k, v in document.placement.settings.policy_options.items()
+        if k not in ("objective", "costs", "codegen", "search")
+    }
     if objective:
         options["objective"] = objective
     if stroke["codegen"] == "subgraph":
@@ -114,7 +125,9 @@ def _automatic(state: AppState, document: Document, stroke: m.Automatic) -> None
     other = "measured" if policy in COST_POLICIES else "estimate"
     if stroke["costs"] == "measured" and policy not in COST_POLICIES:
         costs_of(document.graph, document.devices, "measured")  # says what is missing
-    if stroke["costs"] == other and (policy in COST_POLICIES or best_source(document.graph, document.devices) == "measured"):
+    if stroke["costs"] == other and (
+        policy in COST_POLICIES or best_source(document.graph, document.devices) == "measured"
+    ):
         options["costs"] = other
     document.set_automatic(policy, options, stroke["grouping"])
 
@@ -127,7 +140,9 @@ def _move_device(state: AppState, document: Document, stroke: m.MoveDevice) -> N
     if stroke["do"] == "remove-device":
         document.set_devices([e for i, e in enumerate(entries) if i != place])
         return
-    names.insert(max(0, place - 1) if stroke["do"] == "raise-device" else place + 1, names.pop(place))
+    names.insert(
+        max(0, place - 1) if stroke["do"] == "raise-device" else place + 1, names.pop(place)
+    )
     document.reorder(names)
 
 
@@ -161,7 +176,9 @@ def _device_field(state: AppState, document: Document, stroke: m.DeviceField) ->
             renamed = {device.name: str(changed["name"])}
             if not RUNS_ON & set(changed):  # the name said it until now
                 changed["backendName"] = device.backend
-        document.set_devices([changed if i == place else d.entry for i, d in enumerate(document.devices)], renamed)
+        document.set_devices(
+            [changed if i == place else d.entry for i, d in enumerate(document.devices)], renamed
+        )
 
 
 def _order(state: AppState, document: Document, stroke: m.Order) -> None:
@@ -191,7 +208,9 @@ def _show_layout(state: AppState, document: Document, stroke: m.Layout) -> Outco
 
 def _use_layout(state: AppState, document: Document, stroke: m.Layout) -> None:
     layout = _layout(state, document, stroke["name"])
-    devices = layout.placement.devices if layout.other_devices and layout.placement is not None else None
+    devices = (
+        layout.placement.devices if layout.other_devices and layout.placement is not None else None
+    )
     document.adopt(layout.name, layout.settings, devices)
 
 
@@ -224,17 +243,31 @@ def _show(state: AppState, document: Document, stroke: m.Simple) -> None:
 
 
 HANDLERS: dict[str, tuple[type, Callable[[AppState, Document, Any], Outcome]]] = {
-    "paint": (m.Paint, _paint), "unpin": (m.Unpin, _unpin), "label": (m.Label, _label),
-    "region": (m.Region, _choosing(_region)), "between": (m.Between, _choosing(_between)),
-    "grow": (m.Grow, _choosing(_grow)), "filter": (m.Filter, _filter), "rule-ops": (m.RuleOps, _rule_ops),
-    "automatic": (m.Automatic, _automatic), "order": (m.Order, _order),
-    "raise-device": (m.MoveDevice, _move_device), "lower-device": (m.MoveDevice, _move_device),
+    "paint": (m.Paint, _paint),
+    "unpin": (m.Unpin, _unpin),
+    "label": (m.Label, _label),
+    "region": (m.Region, _choosing(_region)),
+    "between": (m.Between, _choosing(_between)),
+    "grow": (m.Grow, _choosing(_grow)),
+    "filter": (m.Filter, _filter),
+    "rule-ops": (m.RuleOps, _rule_ops),
+    "automatic": (m.Automatic, _automatic),
+    "order": (m.Order, _order),
+    "raise-device": (m.MoveDevice, _move_device),
+    "lower-device": (m.MoveDevice, _move_device),
     "remove-device": (m.MoveDevice, _move_device),
-    "forget-profile": (m.MoveDevice, _change_profile), "put-back-profile": (m.MoveDevice, _change_profile),
+    "forget-profile": (m.MoveDevice, _change_profile),
+    "put-back-profile": (m.MoveDevice, _change_profile),
     "add-device": (m.AddDevice, _add_device),
-    "device-field": (m.DeviceField, _device_field), "rules": (m.Rules, _rules), "step": (m.Step, _step),
+    "device-field": (m.DeviceField, _device_field),
+    "rules": (m.Rules, _rules),
+    "step": (m.Step, _step),
     "use-layout": (m.Layout, _use_layout),
-    "show-layout": (m.Layout, _show_layout), "adopt": (m.Layout, _adopt), "reset": (m.Simple, _reset),
-    "undo": (m.Simple, _undo), "redo": (m.Simple, _redo), "show": (m.Simple, _show),
+    "show-layout": (m.Layout, _show_layout),
+    "adopt": (m.Layout, _adopt),
+    "reset": (m.Simple, _reset),
+    "undo": (m.Simple, _undo),
+    "redo": (m.Simple, _redo),
+    "show": (m.Simple, _show),
 }
 """By ``do``: the type that the stroke must have, and what it does."""

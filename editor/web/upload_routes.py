@@ -13,6 +13,7 @@ from editor.web.uploads import Uploads
 
 def add_upload_routes(server: object, uploads: Uploads) -> None:
     """Adds ``PUT /_upload`` (one file) and ``POST /_upload`` (the upload is complete: where is its model?)."""
+
     async def receive(request: Request) -> Response:
         upload, name = request.query_params.get("upload", ""), request.query_params.get("name", "")
         try:

@@ -32,8 +32,18 @@ _THREADS = 4
 _MOST_PARTS, _LONGEST_PART = 20, 255
 """Folders in each other, and bytes of a name: what file systems take."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError, RuntimeError, EOFError,
-               OSError, ValueError, MemoryError)
+_ZIP_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    MemoryError,
+)
 """What ``zipfile`` and the decompressors raise for damaged data; OSError is bzip2's."""
 _UPLOAD_ID = re.compile(r"[a-z0-9]{8,40}")
 _OLD_SECONDS = 24 * 3600
@@ -80,13 +90,17 @@ class Uploads:
         folder, loop = self._folder_of(upload), asyncio.get_running_loop()
         incoming = self._uploads.get(upload)
         if incoming is None:
-            incoming = self._uploads.setdefault(upload, await loop.run_in_executor(self._threads, _found, folder))
+            incoming = self._uploads.setdefault(
+                upload, await loop.run_in_executor(self._threads, _found, folder)
+            )
         incoming.writing += 1
         try:
             path = safe_path(name)
             incoming.names.update((path, *path.parents[:-1]))
             if len(incoming.names) > MAX_FILES:
-                raise EditorError(f"an upload may have {MAX_FILES:,} files; open the model by its path")
+                raise EditorError(
+                    f"an upload may have {MAX_FILES:,} files; open the model by its path"
+                )
             file, before, free = await loop.run_in_executor(self._threads, self._open, folder, path)
             with file:
                 incoming.bytes -= before
@@ -103,7 +117,9 @@ class Uploads:
                 await loop.run_in_executor(self._threads, file.write, bytes(waiting))
         except OSError as error:
             await loop.run_in_executor(self._threads, self._drop, upload)
-            raise EditorError(f"the upload of {name!r} cannot be stored: {error.strerror or error}") from error
+            raise EditorError(
+                f"the upload of {name!r} cannot be stored: {error.strerror or error}"
+            ) from error
         except Exception:
             await loop.run_in_executor(self._threads, self._drop, upload)
             raise
@@ -123,7 +139,11 @@ class Uploads:
         if incoming is not None and incoming.writing:
             raise EditorError("the upload is not complete: files of it are still coming in")
         try:
-            files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+            files = (
+                sorted(path for path in folder.rglob("*") if path.is_file())
+                if folder.is_dir()
+                else []
+            )
             if len(files) == 1 and files[0].suffix.lower() == ".zip":
                 archive = files[0].rename(folder.with_suffix(".zip"))
                 try:
@@ -171,10 +191,14 @@ class Uploads:
         with opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
             if len(entries) > MAX_FILES:
-                raise EditorError(f"the zip file has {len(entries):,} files; {MAX_FILES:,} are allowed")
+                raise EditorError(
+                    f"the zip file has {len(entries):,} files; {MAX_FILES:,} are allowed"
+                )
             for entry in entries:
                 if stat.S_ISLNK(entry.external_attr >> 16):
-                    raise EditorError(f"{entry.filename!r} in the zip file is a link; pack the file itself")
+                    raise EditorError(
+                        f"{entry.filename!r} in the zip file is a link; pack the file itself"
+                    )
                 path = folder / safe_path(entry.filename)
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 with path.open("wb") as target:
@@ -201,7 +225,10 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[byte
 def _found(folder: Path) -> _Incoming:
     """What an earlier server has received of an upload."""
     paths = list(folder.rglob("*"))
-    return _Incoming(sum(path.stat().st_size for path in paths if path.is_file()), {path.relative_to(folder) for path in paths})
+    return _Incoming(
+        sum(path.stat().st_size for path in paths if path.is_file()),
+        {path.relative_to(folder) for path in paths},
+    )
 
 
 def _free(folder: Path) -> int:
@@ -225,9 +252,20 @@ def safe_path(name: str) -> Path:
     Raises:
         EditorError: the name is empty, leads out of its folder, or has a part that is too long or has control characters.
     """
-    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part.strip("/") not in ("", ".")]
-    if not parts or len(parts) > _MOST_PARTS or not is_utf8(name) or any(
-            part == ".." or _CONTROL.search(part) or len(part.encode()) > _LONGEST_PART for part in parts):
+    parts = [
+        part
+        for part in PurePosixPath(name.replace("\\", "/")).parts
+        if part.strip("/") not in ("", ".")
+    ]
+    if (
+        not parts
+        or len(parts) > _MOST_PARTS
+        or not is_utf8(name)
+        or any(
+            part == ".." or _CONTROL.search(part) or len(part.encode()) > _LONGEST_PART
+            for part in parts
+        )
+    ):
         raise EditorError(f"the name {name[:80]!r} cannot be used for an uploaded file")
     return Path(*parts)
 
@@ -239,8 +277,12 @@ def _the_model(files: list[Path], folder: Path) -> Path:
             return found[0]
         if found:
             names = ", ".join(str(path.relative_to(folder)) for path in found[:5])
-            raise EditorError(f"the upload has {len(found)} {suffix} files ({names}); upload one with the files of its weights")
-    raise EditorError("the upload has no .onnx file; other models are exported to ONNX first (of PyTorch: torch.onnx.export)")
+            raise EditorError(
+                f"the upload has {len(found)} {suffix} files ({names}); upload one with the files of its weights"
+            )
+    raise EditorError(
+        "the upload has no .onnx file; other models are exported to ONNX first (of PyTorch: torch.onnx.export)"
+    )
 
 
 def _digest(files: list[Path], folder: Path) -> str:

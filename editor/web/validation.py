@@ -5,12 +5,21 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Any,
+    Literal,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from editor.errors import EditorError
 
 RELOAD = "Reload the page."
-_LARGEST = 2 ** 53
+_LARGEST = 2**53
 """A page has no larger whole numbers, and a database none above 2 ** 63."""
 
 
@@ -45,8 +54,10 @@ def require_value(value: object, expected: Any, name: str) -> None:
 def _fields(expected: type) -> dict[str, tuple[Any, bool]]:
     """Type of each field, and whether it must be there."""
     hints = get_type_hints(expected, include_extras=True)
-    return {name: (get_args(hint)[0], False) if get_origin(hint) is NotRequired else (hint, True)
-            for name, hint in hints.items()}
+    return {
+        name: (get_args(hint)[0], False) if get_origin(hint) is NotRequired else (hint, True)
+        for name, hint in hints.items()
+    }
 
 
 def _fault(value: object, expected: Any) -> str:
@@ -59,7 +70,11 @@ def _fault(value: object, expected: Any) -> str:
     if origin is Literal:
         return "" if value in get_args(expected) else f"{value!r} is unknown"
     if origin in (Union, types.UnionType):
-        return "" if any(not _fault(value, each) for each in get_args(expected)) else f"{value!r} is of another type"
+        return (
+            ""
+            if any(not _fault(value, each) for each in get_args(expected))
+            else f"{value!r} is of another type"
+        )
     if origin is list:
         if not isinstance(value, list):
             return "a list is missing"

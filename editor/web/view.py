@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from editor.devices.device import Device
-from editor.exports.colours import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
+from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, text_colour
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
@@ -53,24 +53,50 @@ def view_of(document: Document) -> View:
     pins, forced = placement.settings.pins, placement.settings.forced
     colours = colours_of(document)
     costs, basis = plan_costs(document)
-    seconds, weights = costs.op[ops, placement.assignment.device[ops]], op_bytes(document.graph)[ops]
+    seconds, weights = (
+        costs.op[ops, placement.assignment.device[ops]],
+        op_bytes(document.graph)[ops],
+    )
     return {
-        "document": document.id, "version": document.version, "ops": ops,
+        "document": document.id,
+        "version": document.version,
+        "ops": ops,
         "device": placement.assignment.device[ops].tolist() if ops else [],
         "part": placement.division.subgraph_of_op[ops].tolist() if ops else [],
-        "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops] if pins else [0] * len(ops),
-        "devices": [{"name": d.name, "fill": colours[d.name], "ink": text_colour(colours[d.name]),
-                     "planned": d.planned, "levels": d.labels()} for d in placement.devices],
+        "pin": [2 if keys[op] in forced else 1 if keys[op] in pins else 0 for op in ops]
+        if pins
+        else [0] * len(ops),
+        "devices": [
+            {
+                "name": d.name,
+                "fill": colours[d.name],
+                "ink": text_colour(colours[d.name]),
+                "planned": d.planned,
+                "levels": d.labels(),
+            }
+            for d in placement.devices
+        ],
         "palette": [{"fill": c, "ink": text_colour(c)} for c in DEVICE_COLOURS],
-        "partColour": [DEVICE_COLOURS.index(c) for c in subgraph_colours(
-            len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs})],
-        "heat": _steps(seconds), "weight": _steps(weights),
-        "scales": {"heat": _scale(seconds, human_seconds, f"per op, {basis.kind} {basis.source}"),
-                   "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written")},
-        "policy": policy_value(placement.settings), "costs": costs_value(document),
+        "partColour": [
+            DEVICE_COLOURS.index(c)
+            for c in subgraph_colours(
+                len(placement.subgraphs), {s.id: s.depends_on for s in placement.subgraphs}
+            )
+        ],
+        "heat": _steps(seconds),
+        "weight": _steps(weights),
+        "scales": {
+            "heat": _scale(seconds, human_seconds, f"per op, {basis.kind} {basis.source}"),
+            "weight": _scale(weights, lambda size: human_bytes(int(size)), "read and written"),
+        },
+        "policy": policy_value(placement.settings),
+        "costs": costs_value(document),
         "codegen": codegen_value(placement.settings),
-        "grouping": placement.settings.subgraphs, "rules": rules_data(document),
-        "step": step_of(document, basis), "undo": document.can_undo, "redo": document.can_redo,
+        "grouping": placement.settings.subgraphs,
+        "rules": rules_data(document),
+        "step": step_of(document, basis),
+        "undo": document.can_undo,
+        "redo": document.can_redo,
         "change": first_change(placement),
     }
 
@@ -125,9 +151,19 @@ def _costs(document: Document) -> _Known:
     graph, devices = document.graph, document.devices
     profiles = tuple(modified(profile_path(graph, device)) for device in devices)
     known, chosen = _known.get(document), chosen_costs(document.placement.settings)
-    if known is None or (known.devices, known.profiles, known.chosen) != (devices, profiles, chosen):
-        source = source_of_figures(graph, devices, document.placement.settings) if any(profiles) else "estimate"
-        known = _known[document] = _Known(devices, profiles, chosen, source, costs_of(graph, devices, source))
+    if known is None or (known.devices, known.profiles, known.chosen) != (
+        devices,
+        profiles,
+        chosen,
+    ):
+        source = (
+            source_of_figures(graph, devices, document.placement.settings)
+            if any(profiles)
+            else "estimate"
+        )
+        known = _known[document] = _Known(
+            devices, profiles, chosen, source, costs_of(graph, devices, source)
+        )
     return known
 
 
@@ -173,8 +209,13 @@ def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, s
     New names take the colours of names that are gone: of a renamed device its own. Further devices follow, in the order of the
     table; then ``others``, of layouts with other devices.
     """
-    first = [str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries]
-    colours, now = {name: device_colour(i) for i, name in enumerate(first)}, [d.name for d in document.devices]
+    first = [
+        str(entry.get("name") or entry.get("backendName")) for entry in document.original_entries
+    ]
+    colours, now = (
+        {name: device_colour(i) for i, name in enumerate(first)},
+        [d.name for d in document.devices],
+    )
     colours |= {new: colours[old] for new, old in _renamed(document, now, first).items()}
     more = dict.fromkeys(d.name for d in [*document.devices, *others] if d.name not in colours)
     return colours | {name: device_colour(len(first) + i) for i, name in enumerate(more)}
@@ -182,11 +223,18 @@ def colours_of(document: Document, others: Sequence[Device] = ()) -> dict[str, s
 
 def _renamed(document: Document, now: Sequence[str], first: Sequence[str]) -> dict[str, str]:
     """New name -> that of the device of the first table which it is most alike, where that name is gone."""
-    gone = {name: dict(entry) for name, entry in zip(first, document.original_entries, strict=True) if name not in now}
+    gone = {
+        name: dict(entry)
+        for name, entry in zip(first, document.original_entries, strict=True)
+        if name not in now
+    }
     found: dict[str, str] = {}
     for device in document.devices:
         if device.name not in first and gone:
-            alike = {old: sum(device.entry.get(key) == value for key, value in entry.items()) for old, entry in gone.items()}
+            alike = {
+                old: sum(device.entry.get(key) == value for key, value in entry.items())
+                for old, entry in gone.items()
+            }
             found[device.name] = max(alike, key=lambda old: alike[old])
             del gone[found[device.name]]
     return found
@@ -201,14 +249,16 @@ def _steps(values: Floats) -> list[int]:
     top = float(values.max(initial=0.0))
     if top <= 0:
         return [0] * len(values)
-    steps = np.clip(np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9).astype(int)
+    steps = np.clip(
+        np.rint(9 + 9 / _HALVINGS * np.log2(np.maximum(values, top * 1e-6) / top)), 0, 9
+    ).astype(int)
     return [int(step) for step in steps]
 
 
 def _scale(values: Floats, form: Callable[[float], str], what: str) -> Scale:
     """The ends of the scale in words."""
     top = float(values.max(initial=0.0))
-    return {"low": form(top / 2 ** _HALVINGS), "high": form(top), "what": what}
+    return {"low": form(top / 2**_HALVINGS), "high": form(top), "what": what}
 
 
 _PRICED_OPS = 20_000
@@ -227,10 +277,17 @@ def figures_of(document: Document) -> Figures:
     """The figures of the status bar."""
     predicted, basis = predicted_of(document)
     division = document.placement.division
-    return {"ops": int((division.subgraph_of_op >= 0).sum()), "subgraphs": len(division.subgraphs),
-            "boundaries": len(division.boundaries), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "unknown": division.unknown_transfers, "pins": len(document.placement.settings.pins),
-            "predicted": predicted, "basis": basis}
+    return {
+        "ops": int((division.subgraph_of_op >= 0).sum()),
+        "subgraphs": len(division.subgraphs),
+        "boundaries": len(division.boundaries),
+        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "moved": division.bytes_moved,
+        "unknown": division.unknown_transfers,
+        "pins": len(document.placement.settings.pins),
+        "predicted": predicted,
+        "basis": basis,
+    }
 
 
 def memory_of(document: Document) -> dict[str, int]:

@@ -20,16 +20,13 @@ from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
-from editor.placement.labels import label_mask
 from editor.placement.placement import Placement, Settings
 from editor.placement.regions import between, expand_selection, same_device_region
-from editor.placement.rules import Rule, change_of_rules, parse_rules
-from editor.workspace.decisions import TEXT, changed_devices, first_decisions, with_new_names
-from editor.workspace.history import Change, Record, Run, StaleDocumentError, Store
-from editor.workspace.history_tree import HistoryTree
+from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
+from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
 from editor.workspace.plan import ImportReport, Plan
-from editor.workspace.solver import Solver
+from editor.workspace.solver import TEXT, Solver, changed_devices, first_decisions, with_new_names
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,15 @@ _RETRIES = 20
 """Attempts to apply a change while others change the same document."""
 
 
-def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concatenate[Document, P], R]:
+def _on_latest(
+    change: Callable[Concatenate[Document, P], R],
+) -> Callable[Concatenate[Document, P], R]:
     """Applies a change to the latest state of the document in the workspace.
 
     Another tab, server or ``Document`` may have changed the document since it was read. The change is applied to the
     latest state, and retried when another one was stored first, so that no change is overwritten.
     """
+
     @functools.wraps(change)
     def applied(self: Document, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
@@ -66,6 +66,7 @@ def _on_latest(change: Callable[Concatenate[Document, P], R]) -> Callable[Concat
                     continue
             self.refresh()
             return change(self, *args, **kwargs)
+
     return applied
 
 
@@ -180,14 +181,25 @@ class Document:
                     forced.discard(key)
                     if not constraints.able[op, device]:
                         forced.add(key)
-                self._commit(f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""), pins, forced)
+                self._commit(
+                    f"{self._what(accepted)} → {name}" + (" (forced)" if force else ""),
+                    pins,
+                    forced,
+                )
             if not refused:
                 return None
             why = {op: constraints.inability(op, device) for op in refused}
             kinds = {op: self.graph.type_label(op) for op in refused}
-            told = Counter(why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}" for op in refused)
-            return Refusal(tuple(refused), name, f"{self.graph.display_name(refused[0])} ({kinds[refused[0]]}): "
-                                                 f"{why[refused[0]]}", tuple(told.most_common()))
+            told = Counter(
+                why[op] if why[op].startswith(kinds[op]) else f"{kinds[op]}: {why[op]}"
+                for op in refused
+            )
+            return Refusal(
+                tuple(refused),
+                name,
+                f"{self.graph.display_name(refused[0])} ({kinds[refused[0]]}): {why[refused[0]]}",
+                tuple(told.most_common()),
+            )
 
     @_on_latest
     def unpin(self, ops: Sequence[int] | None = None) -> int:
@@ -239,13 +251,17 @@ class Document:
         with self._lock:
             by_name = {d.name: d for d in self.devices}
             if sorted(names) != sorted(by_name):
-                raise PinError(f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}")
+                raise PinError(
+                    f"the table has the devices {', '.join(by_name)}, not {', '.join(names)}"
+                )
             if list(names) != [d.name for d in self.devices]:
                 entries = [dict(by_name[name].entry) for name in names]
                 self._apply(" > ".join(names), self._decisions | {"devices": entries})
 
     @_on_latest
-    def set_devices(self, entries: Sequence[Mapping[str, Any]], renamed: Mapping[str, str] | None = None) -> int:
+    def set_devices(
+        self, entries: Sequence[Mapping[str, Any]], renamed: Mapping[str, str] | None = None
+    ) -> int:
         """Replaces the device table; pins to devices, units and codegens that are no longer there go.
 
         Args:
@@ -265,25 +281,50 @@ class Document:
                 return 0
             pins, forced = self._pins()
             pins = {key: renamed.get(label, label) for key, label in pins.items()}
-            able = {d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d) for d in devices}
-            kept = {key: label for key, label in pins.items() if self._still_fits(key, label, key in forced, devices, able)}
-            decisions = with_new_names(self._decisions, renamed) | {"devices": plain, "pins": kept,
-                                                                     "forced": sorted(forced & set(kept))}
+            able = {
+                d.name: self._solver.capability(d).mask & allowed_by_lists(self.graph, d)
+                for d in devices
+            }
+            kept = {
+                key: label
+                for key, label in pins.items()
+                if self._still_fits(key, label, key in forced, devices, able)
+            }
+            decisions = with_new_names(self._decisions, renamed) | {
+                "devices": plain,
+                "pins": kept,
+                "forced": sorted(forced & set(kept)),
+            }
             what = changed_devices(self.devices, devices)
             follow_renamed(self.graph, self.devices, devices, renamed)
-            if decisions["options"].get("costs") == "measured" and best_source(self.graph, devices) != "measured":
-                decisions["options"] = {**decisions["options"], "costs": "estimate"}  # another device has another profile
+            if (
+                decisions["options"].get("costs") == "measured"
+                and best_source(self.graph, devices) != "measured"
+            ):
+                decisions["options"] = {
+                    **decisions["options"],
+                    "costs": "estimate",
+                }  # another device has another profile
                 what += "; costs are estimates until it is profiled"
             self._apply(what, decisions)
             return len(pins) - len(kept)
 
-    def _still_fits(self, key: str, label: str, forced: bool, devices: Sequence[Device], able: Mapping[str, Bools]) -> bool:
+    def _still_fits(
+        self,
+        key: str,
+        label: str,
+        forced: bool,
+        devices: Sequence[Device],
+        able: Mapping[str, Bools],
+    ) -> bool:
         try:
             wanted = label_mask(label, devices)
         except PinError:
             return False
         op = self.graph.key_index[key]
-        return forced or any(able[d.name][op] for d, fits in zip(devices, wanted.tolist(), strict=True) if fits)
+        return forced or any(
+            able[d.name][op] for d, fits in zip(devices, wanted.tolist(), strict=True) if fits
+        )
 
     @_on_latest
     def set_automatic(self, policy: str, options: Mapping[str, Any], subgraphs: str) -> None:
@@ -297,7 +338,10 @@ class Document:
             wanted = {"policy": policy, "options": dict(options), "subgraphs": subgraphs}
             if any(decisions[key] != value for key, value in wanted.items()):
                 chosen = ", ".join(value for value in options.values() if isinstance(value, str))
-                self._apply(f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs", decisions | wanted)
+                self._apply(
+                    f"{policy}{f' ({chosen})' if chosen else ''}, {subgraphs} subgraphs",
+                    decisions | wanted,
+                )
 
     @_on_latest
     def set_rules(self, rules: Sequence[Rule]) -> None:
@@ -310,7 +354,10 @@ class Document:
             decisions = dict(self._decisions)
             plain = [rule.to_dict() for rule in rules]
             if decisions.get("rules", []) != plain:
-                self._apply(change_of_rules(parse_rules(decisions.get("rules", [])), rules), decisions | {"rules": plain})
+                self._apply(
+                    change_of_rules(parse_rules(decisions.get("rules", [])), rules),
+                    decisions | {"rules": plain},
+                )
 
     @_on_latest
     def pin(self, ops: Sequence[int], label: str) -> None:
@@ -322,7 +369,11 @@ class Document:
         with self._lock:
             pins, forced = self._pins()
             pins |= {self.graph.op_keys[op]: label for op in ops}
-            self._commit(f"{self._what(ops)} → {label}", pins, forced - {self.graph.op_keys[op] for op in ops})
+            self._commit(
+                f"{self._what(ops)} → {label}",
+                pins,
+                forced - {self.graph.op_keys[op] for op in ops},
+            )
 
     @_on_latest
     def import_affinities(self, path: Path, title: str) -> ImportReport:
@@ -351,7 +402,9 @@ class Document:
             return report
 
     @_on_latest
-    def adopt(self, label: str, settings: Settings, devices: Sequence[Device] | None = None) -> None:
+    def adopt(
+        self, label: str, settings: Settings, devices: Sequence[Device] | None = None
+    ) -> None:
         """Replaces all decisions, for example by those of a tuning; the devices and their order stay unless some are given.
 
         Raises:
@@ -390,17 +443,35 @@ class Document:
 
     def keep_run(self, result: BenchmarkResult, layout: str) -> None:
         """Stores a benchmark of the document."""
-        self.store.keep_run(self.id, {
-            "layout": layout, "median": result.total.median, "p99": result.total.p99, "throughput": result.throughput,
-            "subgraphs": len(result.subgraphs), "estimated": result.estimated, "mode": result.mode, "requests": result.requests,
-            "baselines": {b.device: b.time.median for b in result.baselines if b.time is not None},
-            "baseline_rates": {b.device: b.throughput for b in result.baselines if b.time is not None and b.throughput}})
+        self.store.keep_run(
+            self.id,
+            {
+                "layout": layout,
+                "median": result.total.median,
+                "p99": result.total.p99,
+                "throughput": result.throughput,
+                "subgraphs": len(result.subgraphs),
+                "estimated": result.estimated,
+                "mode": result.mode,
+                "requests": result.requests,
+                "baselines": {
+                    b.device: b.time.median for b in result.baselines if b.time is not None
+                },
+                "baseline_rates": {
+                    b.device: b.throughput
+                    for b in result.baselines
+                    if b.time is not None and b.throughput
+                },
+            },
+        )
 
     def runs(self) -> list[Run]:
         """Benchmarks of this document, newest first."""
         return self.store.runs(self.id)
 
-    def layouts(self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool) -> list[Layout]:
+    def layouts(
+        self, progress: Progress | None = None, should_stop: Callable[[], bool] = bool
+    ) -> list[Layout]:
         """The current plan, stored layouts and ready-made ones; what ``should_stop`` ends is the best that was found."""
         return self._layouts(should_stop).all(progress)
 
@@ -453,7 +524,11 @@ class Document:
     def _apply(self, label: str, decisions: Mapping[str, Any]) -> None:
         placement = self._solve_change(decisions)  # raises before the document changes
         step = self.store.append(self.id, self._tree.cursor, label, decisions, self.version)
-        self._placement, self._decisions, self._tree = placement, dict(decisions), self._tree.grown(step)
+        self._placement, self._decisions, self._tree = (
+            placement,
+            dict(decisions),
+            self._tree.grown(step),
+        )
         self.version += 1
 
     def _stored(self, number: int) -> dict[str, Any]:
@@ -461,7 +536,9 @@ class Document:
         decisions.pop(TEXT, None)
         return decisions
 
-    def _solve_change(self, decisions: Mapping[str, Any], solve: Callable[..., Placement] | None = None) -> Placement:
+    def _solve_change(
+        self, decisions: Mapping[str, Any], solve: Callable[..., Placement] | None = None
+    ) -> Placement:
         """The placement of decisions; what a search had found until it was cancelled is not what they give."""
         self._cancelled.clear()
         try:

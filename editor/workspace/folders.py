@@ -1,8 +1,12 @@
-"""Where a workspace keeps its files."""
+"""Who works where: names of authors, folders of workspaces."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +15,44 @@ from editor.text import is_utf8
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+
+@dataclass(frozen=True)
+class Author:
+    """Stored with every change of a document."""
+
+    page: str = ""
+    """Id of the page; "" outside the page."""
+    sequence: int = 0
+    """Number of the page's stroke, so that it is applied once, even by another server."""
+    name: str = ""
+    """For people, e.g. "tab 2"."""
+    server: str = ""
+    """Where the page is served, e.g. "box:8050"."""
+
+    def seen_from(self, server: str) -> str:
+        """The name for people who look at another server, or at the same."""
+        name = self.name or "another program"
+        return name if self.server in ("", server) else f"{name} of {self.server}"
+
+
+_NOBODY = Author()
+_author: ContextVar[Author] = ContextVar("author")
+
+
+def current_author() -> Author:
+    """Whoever makes the changes of this thread."""
+    return _author.get(_NOBODY)
+
+
+@contextmanager
+def acting_as(author: Author) -> Iterator[None]:
+    """Changes in this context are stored as the author's."""
+    token = _author.set(author)
+    try:
+        yield
+    finally:
+        _author.reset(token)
 
 
 def default_folder() -> Path:
@@ -39,7 +81,9 @@ def folder_of(url: str | None) -> Path:
     absolute = str(folder.absolute())
     if "\n" in absolute or not is_utf8(absolute):
         what = "a line break in its name" if "\n" in absolute else "a name that is not UTF-8"
-        raise EditorError(f"the workspace {absolute!r} has {what}; name another folder (--workspace)")
+        raise EditorError(
+            f"the workspace {absolute!r} has {what}; name another folder (--workspace)"
+        )
     return folder
 
 
@@ -57,7 +101,9 @@ def make_private(folder: Path) -> Path:
     """
     try:
         if not folder.exists():
-            folder.mkdir(parents=True, mode=0o700, exist_ok=True)  # the process for jobs may be making it now
+            folder.mkdir(
+                parents=True, mode=0o700, exist_ok=True
+            )  # the process for jobs may be making it now
         elif not folder.is_dir():
             raise EditorError(f"the workspace {folder} is a file; name a folder or a database URL")
     except (OSError, ValueError) as error:

@@ -1,11 +1,11 @@
-"""Stores documents and their histories, so that a killed server loses nothing and no writer overwrites another."""
+"""The history of documents: revisions, branches and layouts."""
 
 from __future__ import annotations
 
 import json
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,9 +13,72 @@ from typing import Any
 import sqlalchemy as sa
 
 from editor.errors import EditorError, WorkspaceError
-from editor.workspace.author import Author, current_author
-from editor.workspace.database import Database
-from editor.workspace.schema import changes, documents, layouts, revisions, runs
+from editor.workspace.database import Database, changes, documents, layouts, revisions, runs
+from editor.workspace.folders import Author, current_author
+
+
+class HistoryTree:
+    """Steps, the current one, and the branch that it is on. Immutable."""
+
+    def __init__(self, steps: Sequence[Step], cursor: int, tip: int) -> None:
+        """A tree.
+
+        Args:
+            steps: by number, from 0.
+            cursor: number of the current step.
+            tip: last step of the current branch.
+        """
+        self.steps, self.cursor, self.tip = list(steps), cursor, tip
+        self.branch = self._path(tip)
+        """Numbers of the steps from the first to the tip."""
+
+    @property
+    def current(self) -> Step:
+        """The step that the plan shows."""
+        return self.steps[self.cursor]
+
+    @property
+    def undone(self) -> int | None:
+        """The step that undo goes to."""
+        return self.current.parent
+
+    @property
+    def redone(self) -> int | None:
+        """The step that redo goes to."""
+        place = self.branch.index(self.cursor) + 1
+        return self.branch[place] if place < len(self.branch) else None
+
+    def moved(self, number: int) -> HistoryTree:
+        """The tree with another current step; a step of another branch brings that branch's latest end with it."""
+        return HistoryTree(
+            self.steps, number, self.tip if number in self.branch else self._latest_end(number)
+        )
+
+    def grown(self, step: Step) -> HistoryTree:
+        """The tree with one step more, which is the current one."""
+        return HistoryTree([*self.steps, step], step.number, step.number)
+
+    def words(self, number: int) -> str:
+        """What going from the current step to another is called."""
+        if number == self.undone:
+            return f"undo {self.current.label}"
+        label = self.steps[number].label
+        return f"redo {label}" if number == self.redone else f"go to step {number}: {label}"
+
+    def _path(self, number: int) -> list[int]:
+        path = [number]
+        while (parent := self.steps[path[-1]].parent) is not None:
+            path.append(parent)
+        return path[::-1]
+
+    def _latest_end(self, number: int) -> int:
+        """The newest step below a step, or itself; a child has a greater number than its parent."""
+        below = {number}
+        for step in self.steps[number + 1 :]:
+            if step.parent in below:
+                below.add(step.number)
+        return max(below)
+
 
 _CHANGES_KEPT = 1000
 
@@ -85,14 +148,28 @@ class Store:
         self._database = Database(place)
         self.folder = self._database.folder
 
-    def create(self, title: str, model: str, sha256: str, define: Mapping[str, int],
-               decisions: Mapping[str, Any]) -> Record:
+    def create(
+        self,
+        title: str,
+        model: str,
+        sha256: str,
+        define: Mapping[str, int],
+        decisions: Mapping[str, Any],
+    ) -> Record:
         """A new document with one revision."""
         record = Record(uuid.uuid4().hex[:12], title, model, sha256, dict(define), 0, _now(), 0, 0)
         with self._database.write() as db:
             db.execute(documents.insert().values(**vars(record)))
-            db.execute(revisions.insert().values(document=record.id, number=0, parent=None, label="open",
-                                                 author=current_author().name, decisions=_pack(decisions)))
+            db.execute(
+                revisions.insert().values(
+                    document=record.id,
+                    number=0,
+                    parent=None,
+                    label="open",
+                    author=current_author().name,
+                    decisions=_pack(decisions),
+                )
+            )
         return record
 
     def get(self, document: str) -> Record | None:
@@ -104,42 +181,66 @@ class Store:
     def version(self, document: str) -> int | None:
         """The version of a document; None when it does not exist."""
         with self._database.read() as db:
-            return db.execute(sa.select(documents.c.version).where(documents.c.id == document)).scalar()
+            return db.execute(
+                sa.select(documents.c.version).where(documents.c.id == document)
+            ).scalar()
 
     def recent(self, limit: int = 8) -> list[Record]:
         """The most recently used documents."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(documents).order_by(documents.c.updated.desc()).limit(limit))
+            rows = db.execute(
+                sa.select(documents).order_by(documents.c.updated.desc()).limit(limit)
+            )
             return [Record(**row._mapping) for row in rows]
 
-    def find(self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]) -> Record | None:
+    def find(
+        self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]
+    ) -> Record | None:
         """The latest document of a model that was opened with the same device table."""
         table = json.loads(json.dumps(devices))
-        return next((record for record in self._of_model(model, sha256)
-                     if record.define == dict(define) and self.decisions(record.id, 0)["devices"] == table), None)
+        return next(
+            (
+                record
+                for record in self._of_model(model, sha256)
+                if record.define == dict(define)
+                and self.decisions(record.id, 0)["devices"] == table
+            ),
+            None,
+        )
 
-    def find_at(self, model: str, sha256: str, define: Mapping[str, int], decisions: Mapping[str, Any]) -> Record | None:
+    def find_at(
+        self, model: str, sha256: str, define: Mapping[str, int], decisions: Mapping[str, Any]
+    ) -> Record | None:
         """The latest document of a model whose present step has these decisions."""
         wanted = json.loads(json.dumps(decisions))
 
         def stands(record: Record) -> bool:
             now = self.decisions(record.id, record.cursor)
             return record.define == dict(define) and {key: now.get(key) for key in wanted} == wanted
+
         return next(filter(stands, self._of_model(model, sha256)), None)
 
     def _of_model(self, model: str, sha256: str) -> list[Record]:
         """The latest documents of a model, the latest first."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(documents).where(documents.c.model == model, documents.c.sha256 == sha256)
-                              .order_by(documents.c.updated.desc()).limit(20)).all()
+            rows = db.execute(
+                sa.select(documents)
+                .where(documents.c.model == model, documents.c.sha256 == sha256)
+                .order_by(documents.c.updated.desc())
+                .limit(20)
+            ).all()
         return [Record(**row._mapping) for row in rows]
 
     def steps(self, document: str, after: int = -1) -> list[Step]:
         """All revisions of a document whose number is above ``after``, in the order in which they were made."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(revisions.c.number, revisions.c.parent, revisions.c.label, revisions.c.author)
-                              .where(revisions.c.document == document, revisions.c.number > after)
-                              .order_by(revisions.c.number))
+            rows = db.execute(
+                sa.select(
+                    revisions.c.number, revisions.c.parent, revisions.c.label, revisions.c.author
+                )
+                .where(revisions.c.document == document, revisions.c.number > after)
+                .order_by(revisions.c.number)
+            )
             return [Step(**row._mapping) for row in rows]
 
     def decisions(self, document: str, number: int) -> dict[str, Any]:
@@ -149,13 +250,18 @@ class Store:
             WorkspaceError: there is no such revision, or what is stored is damaged.
         """
         with self._database.read() as db:
-            blob = db.execute(sa.select(revisions.c.decisions).where(
-                revisions.c.document == document, revisions.c.number == number)).scalar()
+            blob = db.execute(
+                sa.select(revisions.c.decisions).where(
+                    revisions.c.document == document, revisions.c.number == number
+                )
+            ).scalar()
         if blob is None:
             raise WorkspaceError(f"Step {number} of this document is not in the workspace.")
         return _unpack(blob, f"step {number} of document {document}")
 
-    def append(self, document: str, parent: int, label: str, decisions: Mapping[str, Any], version: int) -> Step:
+    def append(
+        self, document: str, parent: int, label: str, decisions: Mapping[str, Any], version: int
+    ) -> Step:
         """Adds a revision and makes it current; the document's version becomes ``version + 1``.
 
         Args:
@@ -171,11 +277,25 @@ class Store:
         author = current_author()
         with self._database.write() as db:
             _advance(db, document, version, label)
-            number = db.execute(sa.select(sa.func.max(revisions.c.number)).where(
-                revisions.c.document == document)).scalar_one() + 1
+            number = (
+                db.execute(
+                    sa.select(sa.func.max(revisions.c.number)).where(
+                        revisions.c.document == document
+                    )
+                ).scalar_one()
+                + 1
+            )
             step = Step(number, parent, label, author.name)
-            db.execute(documents.update().where(documents.c.id == document).values(cursor=number, tip=number))
-            db.execute(revisions.insert().values(document=document, decisions=_pack(decisions), **vars(step)))
+            db.execute(
+                documents.update()
+                .where(documents.c.id == document)
+                .values(cursor=number, tip=number)
+            )
+            db.execute(
+                revisions.insert().values(
+                    document=document, decisions=_pack(decisions), **vars(step)
+                )
+            )
         return step
 
     def move(self, document: str, number: int, tip: int, what: str, version: int) -> None:
@@ -193,32 +313,54 @@ class Store:
         """
         with self._database.write() as db:
             _advance(db, document, version, what)
-            db.execute(documents.update().where(documents.c.id == document).values(cursor=number, tip=tip))
+            db.execute(
+                documents.update().where(documents.c.id == document).values(cursor=number, tip=tip)
+            )
 
     def changes(self, document: str, after: int) -> list[Change]:
         """What made the versions of a document above ``after``, oldest first; the oldest of all are forgotten."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(changes).where(changes.c.document == document, changes.c.version > after)
-                              .order_by(changes.c.version))
-            return [Change(row.version, Author(row.page, row.sequence, row.name, row.server), row.what) for row in rows]
+            rows = db.execute(
+                sa.select(changes)
+                .where(changes.c.document == document, changes.c.version > after)
+                .order_by(changes.c.version)
+            )
+            return [
+                Change(row.version, Author(row.page, row.sequence, row.name, row.server), row.what)
+                for row in rows
+            ]
 
     def last_sequence(self, page: str) -> int:
         """Number of the last stroke of a page that changed something; 0 where there is none."""
         with self._database.read() as db:
-            return db.execute(sa.select(sa.func.max(changes.c.sequence)).where(changes.c.page == page)).scalar() or 0
+            return (
+                db.execute(
+                    sa.select(sa.func.max(changes.c.sequence)).where(changes.c.page == page)
+                ).scalar()
+                or 0
+            )
 
     def keep_layout(self, document: str, name: str, decisions: Mapping[str, Any] | None) -> None:
         """Stores decisions under a name, replacing earlier ones; None deletes them."""
         with self._database.write() as db:
-            db.execute(layouts.delete().where(layouts.c.document == document, layouts.c.name == name))
+            db.execute(
+                layouts.delete().where(layouts.c.document == document, layouts.c.name == name)
+            )
             if decisions is not None:
-                db.execute(layouts.insert().values(document=document, name=name, decisions=_pack(decisions)))
+                db.execute(
+                    layouts.insert().values(
+                        document=document, name=name, decisions=_pack(decisions)
+                    )
+                )
 
     def layouts(self, document: str) -> dict[str, dict[str, Any]]:
         """Name -> stored decisions, sorted by name."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(layouts.c.name, layouts.c.decisions).where(layouts.c.document == document)
-                              .order_by(layouts.c.name)).all()
+            rows = db.execute(
+                sa.select(layouts.c.name, layouts.c.decisions)
+                .where(layouts.c.document == document)
+                .order_by(layouts.c.name)
+            ).all()
         return {row.name: _unpack(row.decisions, f"layout {row.name!r}") for row in rows}
 
     def keep_run(self, document: str, figures: Mapping[str, Any]) -> None:
@@ -229,20 +371,35 @@ class Store:
     def runs(self, document: str, limit: int = 30) -> list[Run]:
         """Benchmarks of a document, newest first."""
         with self._database.read() as db:
-            rows = db.execute(sa.select(runs.c.when, runs.c.figures).where(runs.c.document == document)
-                              .order_by(runs.c.number.desc()).limit(limit)).all()
+            rows = db.execute(
+                sa.select(runs.c.when, runs.c.figures)
+                .where(runs.c.document == document)
+                .order_by(runs.c.number.desc())
+                .limit(limit)
+            ).all()
         return [Run(row.when, row.figures) for row in rows]
 
 
 def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:
     """Compare-and-swap: first in a transaction, so that two writers cannot both succeed."""
-    changed = db.execute(documents.update().where(documents.c.id == document, documents.c.version == version)
-                         .values(updated=_now(), version=version + 1))
+    changed = db.execute(
+        documents.update()
+        .where(documents.c.id == document, documents.c.version == version)
+        .values(updated=_now(), version=version + 1)
+    )
     if changed.rowcount != 1:
-        raise StaleDocumentError("the document was changed elsewhere (another tab or server); look at it, and try again")
+        raise StaleDocumentError(
+            "the document was changed elsewhere (another tab or server); look at it, and try again"
+        )
     author = current_author()
-    db.execute(changes.insert().values(document=document, version=version + 1, what=what, **vars(author)))
-    db.execute(changes.delete().where(changes.c.document == document, changes.c.version <= version - _CHANGES_KEPT))
+    db.execute(
+        changes.insert().values(document=document, version=version + 1, what=what, **vars(author))
+    )
+    db.execute(
+        changes.delete().where(
+            changes.c.document == document, changes.c.version <= version - _CHANGES_KEPT
+        )
+    )
 
 
 def _pack(decisions: Mapping[str, Any]) -> bytes:
@@ -255,7 +412,9 @@ def _unpack(blob: bytes, what: str) -> dict[str, Any]:
         if not isinstance(decisions, dict):
             raise ValueError("no decisions")
     except (zlib.error, ValueError) as error:
-        raise WorkspaceError(f"The workspace is damaged at {what}; go to another step of the history.") from error
+        raise WorkspaceError(
+            f"The workspace is damaged at {what}; go to another step of the history."
+        ) from error
     return decisions
 
 

@@ -14,7 +14,7 @@ from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.placement import Placement, Settings, solve
-from editor.workspace.decisions import first_decisions, identity, settings_of
+from editor.workspace.solver import first_decisions, identity, settings_of
 
 Solve = Callable[[Mapping[str, Any]], Placement]
 """The placement that decisions give."""
@@ -65,7 +65,11 @@ class LayoutList:
         self._entries = [dict(d.entry) for d in now.devices]
         self._same = sorted(map(identity, now.devices))
         self._kept = dict(kept)
-        self._ready_made = {name: settings for name, settings in ready_made_settings(now).items() if name not in kept}
+        self._ready_made = {
+            name: settings
+            for name, settings in ready_made_settings(now).items()
+            if name not in kept
+        }
 
     def get(self, name: str) -> Layout | None:
         """One of them; None where there is none of that name."""
@@ -74,7 +78,10 @@ class LayoutList:
         if name in self._kept:
             return self._of(name, self._kept[name])
         if name in self._ready_made:
-            return replace(self._of(name, first_decisions(self._ready_made[name], self._entries)), ready_made=True)
+            return replace(
+                self._of(name, first_decisions(self._ready_made[name], self._entries)),
+                ready_made=True,
+            )
         return None
 
     def all(self, progress: Progress | None = None) -> list[Layout]:
@@ -99,8 +106,10 @@ class LayoutList:
 
 def ready_made(now: Placement, names: Sequence[str] | None = None) -> list[Layout]:
     """What other tools, the policies and single devices would do, as ``ready_made_settings``; all, or those of some names."""
+
     def solved(decisions: Mapping[str, Any]) -> Placement:
         return solve(now.graph, now.devices, settings_of(decisions), now.constraints.capabilities)
+
     layouts = LayoutList(now, {}, solved)
     found = [layouts.get(name) for name in (ready_made_settings(now) if names is None else names)]
     return [layout for layout in found if layout is not None]
@@ -125,8 +134,11 @@ def _on_one_device(now: Placement) -> dict[str, Settings]:
     if len(now.devices) == 1:
         return {}
     able = now.constraints.able[~now.graph.op_is_constant]
-    return {f"all on {device.name}": Settings("priority", {"first": device.name})
-            for d, device in enumerate(now.devices) if able[:, d].all() and device.slowdown <= 1}
+    return {
+        f"all on {device.name}": Settings("priority", {"first": device.name})
+        for d, device in enumerate(now.devices)
+        if able[:, d].all() and device.slowdown <= 1
+    }
 
 
 def _with_costs(settings: Settings, source: str) -> Settings:
@@ -141,11 +153,17 @@ def figures(placement: Placement, costs: Costs) -> dict[str, Any]:
     ``busiest`` is the load of the busiest processor, the least time between two requests.
     """
     division = placement.division
-    return {"unknown": division.unknown_transfers, "busiest": placement.busiest_seconds(costs),
-            "subgraphs": len(placement.subgraphs), "transfers": sum(len(b.to_devices) for b in division.boundaries),
-            "moved": division.bytes_moved, "pins": len(placement.settings.pins), "ops": dict(placement.op_counts),
-            "memory": placement.run_memory.peaks,
-            "predicted": placement.price(costs).total}
+    return {
+        "unknown": division.unknown_transfers,
+        "busiest": placement.busiest_seconds(costs),
+        "subgraphs": len(placement.subgraphs),
+        "transfers": sum(len(b.to_devices) for b in division.boundaries),
+        "moved": division.bytes_moved,
+        "pins": len(placement.settings.pins),
+        "ops": dict(placement.op_counts),
+        "memory": placement.run_memory.peaks,
+        "predicted": placement.price(costs).total,
+    }
 
 
 def differing(a: Placement, b: Placement) -> list[int]:
@@ -156,7 +174,9 @@ def differing(a: Placement, b: Placement) -> list[int]:
 
 def same_plan(a: Placement, b: Placement) -> bool:
     """Whether two layouts of one model have the same ops on the same devices, in the same subgraphs."""
-    return not differing(a, b) and np.array_equal(a.division.subgraph_of_op, b.division.subgraph_of_op)
+    return not differing(a, b) and np.array_equal(
+        a.division.subgraph_of_op, b.division.subgraph_of_op
+    )
 
 
 def tidy_name(text: str) -> str:
@@ -175,9 +195,11 @@ def twins_of(layouts: Sequence[Layout]) -> dict[str, str]:
         if layout.placement is None or layout.other_devices:
             continue
         placement = layout.placement
-        key = (placement.assignment.device[placement.placed_ops].tobytes(), placement.division.subgraph_of_op.tobytes())
+        key = (
+            placement.assignment.device[placement.placed_ops].tobytes(),
+            placement.division.subgraph_of_op.tobytes(),
+        )
         if key in first and layout.ready_made:
             twins[layout.name] = first[key]
         first.setdefault(key, layout.name)
     return twins
-

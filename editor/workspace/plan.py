@@ -14,7 +14,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_path, as_text, shown
+from editor.arguments import (
+    MOST_REQUESTS,
+    MOST_THREADS,
+    as_count,
+    as_mapping,
+    as_path,
+    as_text,
+    shown,
+)
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, ExportError, NoProfileError, PinError, PlanError
@@ -26,9 +34,8 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.kept import moved_ops, placed_as
-from editor.placement.labels import label_mask
 from editor.placement.placement import Explanation, Placement, Settings, solve
-from editor.placement.rules import parse_rules
+from editor.placement.rules import label_mask, parse_rules
 from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
@@ -37,7 +44,7 @@ from editor.version import VERSION
 from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
-    from editor.execution.executor import CompiledPlan
+    from editor.execution.compiled_plan import CompiledPlan
     from editor.execution.jobs.recipe import Recipe
     from editor.execution.measure.figures import BenchmarkResult
     from editor.imports.device_figures import ProfileReport
@@ -62,7 +69,9 @@ class Plan:
 
     def __init__(self, placement: Placement) -> None:
         if not isinstance(placement, Placement):
-            raise PlanError(f"a plan is made by partition() and load_plan(), not of {shown(placement)}")
+            raise PlanError(
+                f"a plan is made by partition() and load_plan(), not of {shown(placement)}"
+            )
         self.placement = placement
         self._compiled_plan: CompiledPlan | None = None
         self._compiling = Lock()
@@ -139,7 +148,9 @@ class Plan:
                 if force:
                     forced.add(key)
         settings = replace(self.settings, pins=merged, forced=frozenset(forced))
-        return Plan(solve(self.graph, self.devices, settings, self.placement.constraints.capabilities))
+        return Plan(
+            solve(self.graph, self.devices, settings, self.placement.constraints.capabilities)
+        )
 
     def import_affinities(self, path: str | Path) -> tuple[Plan, ImportReport]:
         """A new plan with the affinities of a file as pins; what the devices refuse is reported, not forced.
@@ -151,13 +162,14 @@ class Plan:
         Raises:
             PlanError: the file cannot be read.
         """
-        from editor.imports.affinity_files import read_affinities
-        from editor.imports.glow_table import first_come
+        from editor.imports.affinity_files import first_come, read_affinities
         from editor.imports.matching import match
 
         imported = read_affinities(as_path(path, "a file of affinities", PlanError))
         if imported.table:
-            imported = first_come(self.graph, self.devices, self.placement.constraints.capabilities, imported)
+            imported = first_come(
+                self.graph, self.devices, self.placement.constraints.capabilities, imported
+            )
         source = None
         has_all_keys = set(imported.affinities) <= set(self.graph.key_index)
         if imported.model is not None and Path(imported.model).is_file() and not has_all_keys:
@@ -166,7 +178,11 @@ class Plan:
             except EditorError:
                 source = None  # then only names can match
         # OpenVINO's nodes for inputs and weights are not ops.
-        ignore = imported.helpers | frozenset(self.graph.tensor_names) if imported.helpers else imported.helpers
+        ignore = (
+            imported.helpers | frozenset(self.graph.tensor_names)
+            if imported.helpers
+            else imported.helpers
+        )
         matched = match(self.graph, self.devices, imported.affinities, source, ignore)
         constraints, pins, refused = self.placement.constraints, {}, []
         for key, label in matched.pins.items():
@@ -174,14 +190,19 @@ class Plan:
             if (constraints.able[op] & allowed).any():
                 pins[key] = label
             else:
-                refused.append(f"{key!r}: {label} cannot run it ({constraints.inability(op, int(allowed.argmax()))})")
+                refused.append(
+                    f"{key!r}: {label} cannot run it ({constraints.inability(op, int(allowed.argmax()))})"
+                )
         settings = replace(self.settings, pins={**self.pins, **pins})
-        plan = Plan(solve(self.graph, self.devices, settings, self.placement.constraints.capabilities))
+        plan = Plan(
+            solve(self.graph, self.devices, settings, self.placement.constraints.capabilities)
+        )
         problems = (*imported.problems, *matched.problems, *refused)
         return plan, ImportReport(imported.kind, len(pins), dict(matched.how), problems)
 
-    def import_profile(self, path: str | Path, device: str = "", machine: str = "",
-                       day: date | None = None) -> tuple[Plan, ProfileReport]:
+    def import_profile(
+        self, path: str | Path, device: str = "", machine: str = "", day: date | None = None
+    ) -> tuple[Plan, ProfileReport]:
         """Stores times of another machine as the profile of a device, in place of a former one.
 
         Args:
@@ -201,14 +222,21 @@ class Plan:
         from editor.imports.profile_files import read_times
 
         path = as_path(path, "a profile", PlanError)
-        device, machine = as_text(device, "device", PlanError), as_text(machine, "machine", PlanError)
+        device, machine = (
+            as_text(device, "device", PlanError),
+            as_text(machine, "machine", PlanError),
+        )
         if not isinstance(day, date | None):
             raise PlanError(f"day must be a date, not {shown(day)}")
         times = read_times(path)
-        chosen = device_of(self.devices, device or (times.measured.device if times.measured else ""), path.name)
+        chosen = device_of(
+            self.devices, device or (times.measured.device if times.measured else ""), path.name
+        )
         profile, report = figures_for(self.placement, chosen, times, machine, day or day_of(path))
         save_profile(self.graph, chosen, profile)
-        return Plan(solve(self.graph, self.devices, self.settings, self.placement.constraints.capabilities)), report
+        return Plan(
+            solve(self.graph, self.devices, self.settings, self.placement.constraints.capabilities)
+        ), report
 
     @property
     def _compiled(self) -> CompiledPlan:
@@ -251,12 +279,20 @@ class Plan:
         """
         return self._compiled.run(inputs)
 
-    def benchmark(self, seconds: float = 2.0, mode: str = "latency", requests: int = 4, threads: int = 0,
-                  inputs: Mapping[str, Value] | None = None) -> BenchmarkResult:
+    def benchmark(
+        self,
+        seconds: float = 2.0,
+        mode: str = "latency",
+        requests: int = 4,
+        threads: int = 0,
+        inputs: Mapping[str, Value] | None = None,
+    ) -> BenchmarkResult:
         """Benchmarks the plan and the unsplit model, interleaved, in this process."""
         from editor.execution.measure.benchmark import Benchmark
 
-        return Benchmark({self.graph.name: self.placement}, seconds, mode, requests, threads, inputs).run()[0]
+        return Benchmark(
+            {self.graph.name: self.placement}, seconds, mode, requests, threads, inputs
+        ).run()[0]
 
     def export(self, form: str, out_dir: str | Path, **options: str) -> list[Path]:
         """Writes the plan in a format; returns the paths.
@@ -272,8 +308,14 @@ class Plan:
                 take ``measured``: the JSON that `bench PLAN --json FILE` wrote of this plan.
         """
         folder = as_path(out_dir, "the folder of an export", ExportError)
-        plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in options.items()}
-        options = {name: as_text(value, f"the option {name} of an export", ExportError) for name, value in plain.items()}
+        plain = {
+            name: os.fspath(value) if isinstance(value, os.PathLike) else value
+            for name, value in options.items()
+        }
+        options = {
+            name: as_text(value, f"the option {name} of an export", ExportError)
+            for name, value in plain.items()
+        }
         if as_text(form, "the format of an export", ExportError) == "html" and "compare" in options:
             layouts = {"this plan": self.placement, **self._others(options["compare"])}
             from editor.exports.report import write_comparison
@@ -299,18 +341,29 @@ class Plan:
         """
         from editor.exports.kit import write_kit
 
-        return write_kit(self.placement, as_path(out_dir, "the folder of a kit", ExportError), self.stamp,
-                         as_text(device, "device", ExportError), as_text(runtime, "runtime", ExportError))
+        return write_kit(
+            self.placement,
+            as_path(out_dir, "the folder of a kit", ExportError),
+            self.stamp,
+            as_text(device, "device", ExportError),
+            as_text(runtime, "runtime", ExportError),
+        )
 
     def _others(self, compare: str) -> dict[str, Placement]:
         if compare == "tools":
             from editor.workspace.layouts import OF_OTHER_TOOLS, ready_made
 
-            return {one.name: one.placement for one in ready_made(self.placement, OF_OTHER_TOOLS) if one.placement is not None}
+            return {
+                one.name: one.placement
+                for one in ready_made(self.placement, OF_OTHER_TOOLS)
+                if one.placement is not None
+            }
         paths = [Path(part.strip()) for part in compare.split(",") if part.strip()]
         plans = [load_plan(path) for path in paths]
-        return {path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.placement
-                for path, plan in zip(paths, plans, strict=True)}
+        return {
+            path.stem if path.stem != "plan" else path.parent.name or path.stem: plan.placement
+            for path, plan in zip(paths, plans, strict=True)
+        }
 
     @property
     def stamp(self) -> str:
@@ -332,8 +385,14 @@ class Plan:
     def to_json(self, path: str | Path | None = None) -> str:
         """The text of ``plan.json``; ``path`` is the path of the file."""
         path = None if path is None else as_path(path, "a plan's file", ExportError)
-        totals = {"subgraphs": len(self.subgraphs), "bytes_moved": self.placement.division.bytes_moved}
-        document = plan_file.to_dict(self.placement, path) | {"totals": totals, "made_by": self.stamp}
+        totals = {
+            "subgraphs": len(self.subgraphs),
+            "bytes_moved": self.placement.division.bytes_moved,
+        }
+        document = plan_file.to_dict(self.placement, path) | {
+            "totals": totals,
+            "made_by": self.stamp,
+        }
         return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
     @property
@@ -343,8 +402,11 @@ class Plan:
         document["model"].pop("path")
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def at_sizes(self, sizes: Mapping[str, int | Sequence[int]] | Sequence[Mapping[str, int]],
-                 progress: Callable[[int, int, str], None] | None = None) -> list[AtSizes]:
+    def at_sizes(
+        self,
+        sizes: Mapping[str, int | Sequence[int]] | Sequence[Mapping[str, int]],
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> list[AtSizes]:
         """The same decisions at other sizes of the inputs, solved again; nothing is run.
 
         Args:
@@ -361,20 +423,35 @@ class Plan:
 
         def load(define: Mapping[str, int]) -> tuple[Graph, None]:
             return check_same(load_model(self.graph.path, define), self.graph.sha256), None
+
         return at_sizes(self.placement, sets, load, progress)
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
         from editor.execution.jobs.recipe import Recipe
 
-        return Recipe(str(self.graph.path.absolute()), self.graph.sha256, dict(self.graph.define),
-                      [dict(d.entry) for d in self.devices], self.settings, self.affinity)
+        return Recipe(
+            str(self.graph.path.absolute()),
+            self.graph.sha256,
+            dict(self.graph.define),
+            [dict(d.entry) for d in self.devices],
+            self.settings,
+            self.affinity,
+        )
 
 
-def partition(graph: Graph | str | Path, devices: Spec | Sequence[Device], policy: str = "priority",
-              pins: Mapping[str, str] | None = None, rules: Any = (), subgraphs: str = "minimal", *,
-              policy_options: Mapping[str, Any] | None = None, forced: frozenset[str] = frozenset(),
-              capabilities: Sequence[Capability] | None = None) -> Plan:
+def partition(
+    graph: Graph | str | Path,
+    devices: Spec | Sequence[Device],
+    policy: str = "priority",
+    pins: Mapping[str, str] | None = None,
+    rules: Any = (),
+    subgraphs: str = "minimal",
+    *,
+    policy_options: Mapping[str, Any] | None = None,
+    forced: frozenset[str] = frozenset(),
+    capabilities: Sequence[Capability] | None = None,
+) -> Plan:
     """Chooses a device for every op and forms the subgraphs.
 
     Args:
@@ -393,15 +470,29 @@ def partition(graph: Graph | str | Path, devices: Spec | Sequence[Device], polic
         UnboundSymbolError, DeviceTableError, PinError, UnsupportedOpError, EditorError.
     """
     graph = _with_sizes(graph if isinstance(graph, Graph) else load_model(graph))
-    is_table = isinstance(devices, Sequence) and len(devices) > 0 and all(isinstance(d, Device) for d in devices)
+    is_table = (
+        isinstance(devices, Sequence)
+        and len(devices) > 0
+        and all(isinstance(d, Device) for d in devices)
+    )
     table: Sequence[Device] = devices if is_table else load_devices(devices)  # type: ignore[assignment, arg-type]
     options = {} if policy_options is None else as_mapping(policy_options, "policy_options")
-    settings = Settings(as_text(policy, "policy"), options, {} if pins is None else as_mapping(pins, "pins", PinError), forced,
-                        as_text(subgraphs, "subgraphs"), parse_rules(rules))
+    settings = Settings(
+        as_text(policy, "policy"),
+        options,
+        {} if pins is None else as_mapping(pins, "pins", PinError),
+        forced,
+        as_text(subgraphs, "subgraphs"),
+        parse_rules(rules),
+    )
     if not isinstance(forced, Set):
         raise PinError(f"forced must be a set of keys, not {shown(forced)}")
-    if capabilities is not None and [type(one) for one in _sequence(capabilities)] != [Capability] * len(table):
-        raise EditorError(f"capabilities must be a list of one Capability for each device, not {shown(capabilities)}")
+    if capabilities is not None and [type(one) for one in _sequence(capabilities)] != [
+        Capability
+    ] * len(table):
+        raise EditorError(
+            f"capabilities must be a list of one Capability for each device, not {shown(capabilities)}"
+        )
     return Plan(solve(graph, table, settings, capabilities))
 
 
@@ -413,7 +504,10 @@ def _with_sizes(graph: Graph) -> Graph:
     if not graph.unbound:
         return graph
     sizes = proposed_sizes(graph)
-    warnings.warn(f"sizes assumed: {sizes_text(sizes)}; load_model(path, define={{...}}) changes them", stacklevel=3)
+    warnings.warn(
+        f"sizes assumed: {sizes_text(sizes)}; load_model(path, define={{...}}) changes them",
+        stacklevel=3,
+    )
     return load_model(graph.path, {**graph.define, **sizes})
 
 
@@ -440,19 +534,29 @@ def load_plan(path: str | Path) -> Plan:
     try:
         kept = placed_as(solved, affinity, "the plan's file has it there")
     except EditorError as error:
-        raise PlanError(f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}") from error
+        raise PlanError(
+            f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
+        ) from error
     free = kept.settings == settings
-    warnings.warn(f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
-                  f"the placement of the file is kept{'' if free else ', as pins'}", stacklevel=2)
+    warnings.warn(
+        f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
+        f"the placement of the file is kept{'' if free else ', as pins'}",
+        stacklevel=2,
+    )
     return Plan(kept)
 
 
-def with_costs_of_here(graph: Graph, devices: Sequence[Device], settings: Settings, path: Path) -> Settings:
+def with_costs_of_here(
+    graph: Graph, devices: Sequence[Device], settings: Settings, path: Path
+) -> Settings:
     """Settings of a plan's file; where they ask for measured costs that this machine lacks, with estimates and a warning."""
     try:
         if settings.policy_options.get("costs") == "measured":
             costs_of(graph, devices, "measured")
     except NoProfileError as error:
-        warnings.warn(f"{path}: its times are from a profile; {error}. Times are estimates until then", stacklevel=3)
+        warnings.warn(
+            f"{path}: its times are from a profile; {error}. Times are estimates until then",
+            stacklevel=3,
+        )
         return replace(settings, policy_options={**settings.policy_options, "costs": "estimate"})
     return settings

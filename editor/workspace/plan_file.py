@@ -25,19 +25,33 @@ def to_dict(placement: Placement, path: Path | None) -> dict[str, Any]:
     """The content of ``plan.json``; ``path`` is its path, None keeps the model's path absolute."""
     graph, settings = placement.graph, placement.settings
     document: dict[str, Any] = {
-        "format": FORMAT, "version": VERSION,
-        "model": {"path": _stored_path(graph.path, path), "name": graph.name, "sha256": graph.sha256,
-                  "define": dict(graph.define)},
+        "format": FORMAT,
+        "version": VERSION,
+        "model": {
+            "path": _stored_path(graph.path, path),
+            "name": graph.name,
+            "sha256": graph.sha256,
+            "define": dict(graph.define),
+        },
         "devices": [dict(d.entry) for d in placement.devices],
         "policy": {"name": settings.policy, "options": dict(settings.policy_options)},
         "subgraph_rule": settings.subgraphs,
         "rules": [rule.to_dict() for rule in settings.rules],
         "pins": dict(settings.pins),
         "affinities": placement.affinity,
-        "subgraphs": [{"id": s.id, "device": s.device, "ops": list(s.ops), "inputs": list(s.inputs),
-                       "outputs": list(s.outputs), "depends_on": list(s.depends_on),
-                       "memory": asdict(s.memory) | {"logical_devices": list(s.memory.logical_devices)}}
-                      for s in placement.subgraphs]}
+        "subgraphs": [
+            {
+                "id": s.id,
+                "device": s.device,
+                "ops": list(s.ops),
+                "inputs": list(s.inputs),
+                "outputs": list(s.outputs),
+                "depends_on": list(s.depends_on),
+                "memory": asdict(s.memory) | {"logical_devices": list(s.memory.logical_devices)},
+            }
+            for s in placement.subgraphs
+        ],
+    }
     if settings.forced:
         document["forced"] = sorted(settings.forced & settings.pins.keys())
     return document
@@ -50,15 +64,19 @@ def read(path: Path) -> dict[str, Any]:
         PlanError: with the path and what is wrong.
     """
     if path.suffix.lower() in (".onnx", ".onnxtxt") and path.is_file():
-        raise PlanError(f"{path}: a model, not a plan; make one with `python -m editor partition {path} --out DIR`")
+        raise PlanError(
+            f"{path}: a model, not a plan; make one with `python -m editor partition {path} --out DIR`"
+        )
     try:
         document = parse_json(read_text(path, PlanError))
     except ValueError as error:
         raise PlanError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise PlanError(f"{path}: not a plan of Hetero Editor (its \"format\" is not \"{FORMAT}\")")
+        raise PlanError(f'{path}: not a plan of Hetero Editor (its "format" is not "{FORMAT}")')
     if document.get("version") != VERSION:
-        raise PlanError(f"{path}: plan version {repr(document.get('version'))[:40]}; this program reads version {VERSION}")
+        raise PlanError(
+            f"{path}: plan version {repr(document.get('version'))[:40]}; this program reads version {VERSION}"
+        )
     missing = [key for key in _REQUIRED if key not in document]
     if missing:
         raise PlanError(f"{path}: the plan lacks {', '.join(missing)}")
@@ -72,8 +90,12 @@ def totals(path: Path) -> dict[str, int | None]:
         PlanError: it is no plan, or one of an older version of this program, which did not store them.
     """
     stored = read(path).get("totals")
-    if not isinstance(stored, dict) or not all(isinstance(stored.get(k), int) for k in ("subgraphs", "bytes_moved")):
-        raise PlanError(f"{path}: the plan does not say its totals; save it again with this version")
+    if not isinstance(stored, dict) or not all(
+        isinstance(stored.get(k), int) for k in ("subgraphs", "bytes_moved")
+    ):
+        raise PlanError(
+            f"{path}: the plan does not say its totals; save it again with this version"
+        )
     return {"subgraphs": stored["subgraphs"], "bytes_moved": stored["bytes_moved"]}
 
 
@@ -103,27 +125,41 @@ def parts(document: Mapping[str, Any], path: Path) -> tuple[Graph, tuple[Device,
         model_file = model_path(document, path)
         define = {str(k): int(v) for k, v in model.get("define", {}).items()}
         pins = {str(k): str(v) for k, v in document["pins"].items()}
-        settings = Settings(str(policy["name"]), dict(policy.get("options") or {}), pins,
-                            frozenset(map(str, document.get("forced", ()))),
-                            str(document.get("subgraph_rule", "minimal")),
-                            parse_rules(document.get("rules") or [], f"{path}, rules"))
+        settings = Settings(
+            str(policy["name"]),
+            dict(policy.get("options") or {}),
+            pins,
+            frozenset(map(str, document.get("forced", ()))),
+            str(document.get("subgraph_rule", "minimal")),
+            parse_rules(document.get("rules") or [], f"{path}, rules"),
+        )
         entries = [dict(entry) for entry in document["devices"]]
         if not isinstance(document["affinities"], Mapping):
             raise TypeError("affinities must map op keys to device names")
         digest = str(model.get("sha256", ""))
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError) as error:
-        raise PlanError(f"{path}: damaged plan ({type(error).__name__}: {str(error)[:200]})") from error
+        raise PlanError(
+            f"{path}: damaged plan ({type(error).__name__}: {str(error)[:200]})"
+        ) from error
     if file_state(model_file) is None:
-        raise PlanError(f"{path}: its model {model_file} is not there; put it back or edit \"path\" in the plan")
+        raise PlanError(
+            f'{path}: its model {model_file} is not there; put it back or edit "path" in the plan'
+        )
     try:
         graph = load_model(model_file, define)
     except ModelError as error:
         raise PlanError(f"{path}: its model cannot be opened: {error}") from error
     if digest and graph.sha256 != digest:
         gone = [key for key in pins if key not in graph.key_index]
-        lost = f"; {len(gone)} of its {len(pins)} pins name ops that are gone ({', '.join(gone[:3])})" if gone else ""
-        raise PlanError(f"{path}: the model {model_file} changed since the plan was made (sha256 "
-                        f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again")
+        lost = (
+            f"; {len(gone)} of its {len(pins)} pins name ops that are gone ({', '.join(gone[:3])})"
+            if gone
+            else ""
+        )
+        raise PlanError(
+            f"{path}: the model {model_file} changed since the plan was made (sha256 "
+            f"{graph.sha256[:12]}… instead of {digest[:12]}…){lost}; partition it again"
+        )
     return graph, load_devices(entries), settings
 
 
@@ -137,6 +173,8 @@ def _stored_path(model: Path, plan: Path | None) -> str:
     if plan is None:
         return str(model.absolute())
     try:
-        return os.path.relpath(model.absolute().parent.resolve() / model.name, plan.resolve().parent).replace(os.sep, "/")
+        return os.path.relpath(
+            model.absolute().parent.resolve() / model.name, plan.resolve().parent
+        ).replace(os.sep, "/")
     except ValueError:  # another drive
         return str(model.absolute())

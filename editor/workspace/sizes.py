@@ -86,12 +86,22 @@ def checked_sizes(sizes: object) -> list[dict[str, int]]:
         EditorError: it is no mapping of sizes, and no list of such.
     """
     if isinstance(sizes, Mapping):
-        lists = {name: each if isinstance(each, list | tuple) else [each] for name, each in as_mapping(sizes, "sizes").items()}
-        sets = combinations({name: [_checked(name, size) for size in each] for name, each in lists.items()})
+        lists = {
+            name: each if isinstance(each, list | tuple) else [each]
+            for name, each in as_mapping(sizes, "sizes").items()
+        }
+        sets = combinations(
+            {name: [_checked(name, size) for size in each] for name, each in lists.items()}
+        )
     elif isinstance(sizes, list | tuple):
-        sets = [{name: _checked(name, size) for name, size in as_mapping(each, "sizes").items()} for each in sizes]
+        sets = [
+            {name: _checked(name, size) for name, size in as_mapping(each, "sizes").items()}
+            for each in sizes
+        ]
     else:
-        raise EditorError(f"sizes must be a mapping of names to sizes, or a list of such, not {shown(sizes)}")
+        raise EditorError(
+            f"sizes must be a mapping of names to sizes, or a list of such, not {shown(sizes)}"
+        )
     return sets
 
 
@@ -104,8 +114,13 @@ def names_of(sizes: Iterable[Mapping[str, int]]) -> list[str]:
     return list(dict.fromkeys(name for each in sizes for name in each))
 
 
-def at_sizes(now: Placement, sizes: Sequence[Mapping[str, int]], load: Load, progress: Progress | None = None,
-             should_stop: Callable[[], bool] = bool) -> list[AtSizes]:
+def at_sizes(
+    now: Placement,
+    sizes: Sequence[Mapping[str, int]],
+    load: Load,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] = bool,
+) -> list[AtSizes]:
     """Solves the decisions of a placement at some sizes.
 
     Args:

@@ -15,8 +15,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, shape_inference, version_converter
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target
-from editor.devices.hardware import cpu_name
+from editor.devices.discovery import AvailableDevice, Target, cpu_name
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run
 
@@ -40,7 +39,11 @@ class Iree(LoadedModelRuntime):
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """``IREE``."""
-        return Target(self.name, _BACKEND, True, "CPU", f"{self.title}, {_BACKEND}") if name.lower() == self.name else None
+        return (
+            Target(self.name, _BACKEND, True, "CPU", f"{self.title}, {_BACKEND}")
+            if name.lower() == self.name
+            else None
+        )
 
     def is_tried(self, device: Device) -> bool:
         """Generating code takes up to a second an op."""
@@ -61,7 +64,9 @@ class Iree(LoadedModelRuntime):
             import iree.runtime as iree
 
             config = iree.Config("local-task")
-            module = iree.load_vm_module(iree.VmModule.copy_buffer(config.vm_instance, binary), config)
+            module = iree.load_vm_module(
+                iree.VmModule.copy_buffer(config.vm_instance, binary), config
+            )
             main = module[name]
 
             def run(inputs: list[Any]) -> Sequence[Any]:
@@ -69,7 +74,9 @@ class Iree(LoadedModelRuntime):
                 several = results if isinstance(results, tuple | list) else [results]
                 # A view of the device's memory would change in the next run.
                 return [np.array(value.to_host()) for value in several]
+
             return run
+
         return instance
 
 
@@ -81,7 +88,9 @@ def _imported(model: ModelProto) -> str:
     named = ModelProto()
     named.CopyFrom(model)
     named.graph.name = model.graph.name or "main"
-    opset = next((o.version for o in named.opset_import if o.domain in ("", "ai.onnx")), _OLDEST_OPSET)
+    opset = next(
+        (o.version for o in named.opset_import if o.domain in ("", "ai.onnx")), _OLDEST_OPSET
+    )
     if opset < _OLDEST_OPSET:
         named = version_converter.convert_version(named, _OLDEST_OPSET)
     named = shape_inference.infer_shapes(named)
@@ -96,7 +105,11 @@ def _compile(text: str, *flags: str) -> bytes:
     from iree.compiler import tools
 
     try:
-        return bytes(tools.compile_str(text, target_backends=[_BACKEND], input_type="onnx", extra_args=list(flags)))
+        return bytes(
+            tools.compile_str(
+                text, target_backends=[_BACKEND], input_type="onnx", extra_args=list(flags)
+            )
+        )
     except tools.CompilerToolError as error:
         raise RuntimeError(_cause(str(error))) from None
 
@@ -117,5 +130,8 @@ def _refuse_unknown_types(model: ModelProto) -> None:
     """Raises for inputs that cannot be passed as arrays."""
     for value in model.graph.input:
         kind = value.type.tensor_type.elem_type
-        if not value.type.HasField("tensor_type") or kind in (TensorProto.STRING, TensorProto.UNDEFINED):
+        if not value.type.HasField("tensor_type") or kind in (
+            TensorProto.STRING,
+            TensorProto.UNDEFINED,
+        ):
             raise NotImplementedError(f"{value.name} is no tensor of numbers")

@@ -19,8 +19,14 @@ from playwright.sync_api import BrowserContext, Error, Frame, Page, Route, expec
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-CHROMIUM = next((p for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-                 if (p := shutil.which(name))), None)
+CHROMIUM = next(
+    (
+        p
+        for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+        if (p := shutil.which(name))
+    ),
+    None,
+)
 """The shell, where there is one, needs a third less processor time than the whole browser."""
 _NO_OPTIMIZER = "--js-flags=--no-turbofan --no-maglev"
 """A page of a test does not live long enough for optimized code to pay: an eighth less processor time."""
@@ -47,8 +53,22 @@ class Server:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "app.py", "--no-token", *self.arguments, "--no-browser", "--port", str(self.port), "--workspace",
-             str(self.workspace)], cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+            [
+                sys.executable,
+                "app.py",
+                "--no-token",
+                *self.arguments,
+                "--no-browser",
+                "--port",
+                str(self.port),
+                "--workspace",
+                str(self.workspace),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
         assert self.process.stdout is not None
         self.said = self.process.stdout.readline()
         assert self.url in self.said
@@ -62,7 +82,9 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("workspace"), str(EXAMPLES / "models" / "mobilenetv2.onnx"))
+    made = Server(
+        tmp_path_factory.mktemp("workspace"), str(EXAMPLES / "models" / "mobilenetv2.onnx")
+    )
     made.start()
     yield made
     made.stop()
@@ -107,10 +129,21 @@ class Chromium:
             self.close()
         if self._context is None:
             playwright = self._stack.enter_context(sync_playwright())
-            self._context = self._stack.enter_context(playwright.chromium.launch_persistent_context(
-                self.profile, executable_path=CHROMIUM,
-                args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", _NO_OPTIMIZER],
-                accept_downloads=True, viewport={"width": 1280, "height": 720}, reduced_motion="reduce"))
+            self._context = self._stack.enter_context(
+                playwright.chromium.launch_persistent_context(
+                    self.profile,
+                    executable_path=CHROMIUM,
+                    args=[
+                        "--no-sandbox",
+                        "--disable-gpu",
+                        "--renderer-process-limit=1",
+                        _NO_OPTIMIZER,
+                    ],
+                    accept_downloads=True,
+                    viewport={"width": 1280, "height": 720},
+                    reduced_motion="reduce",
+                )
+            )
         return self._context
 
     def close(self) -> None:
@@ -127,7 +160,9 @@ def _answers(context: BrowserContext) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
+@pytest.fixture(
+    scope="module"
+)  # not longer: Playwright keeps an event loop running, in which asyncio.run refuses
 def chromium(profile: Path) -> Iterator[Chromium]:
     made = Chromium(profile)
     yield made
@@ -153,7 +188,10 @@ def browser(chromium: Chromium) -> Iterator[BrowserContext]:
         page.close()
     session = context.new_cdp_session(blank)
     for origin in origins:
-        session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb"})
+        session.send(
+            "Storage.clearDataForOrigin",
+            {"origin": origin, "storageTypes": "local_storage,indexeddb"},
+        )
     session.detach()
     context.clear_cookies()
     context.clear_permissions()
@@ -169,9 +207,22 @@ def page(browser: BrowserContext, server: Server, serve: Serve) -> Iterator[Page
     faults: list[str] = []
     made.on("pageerror", lambda error: faults.append(f"page error: {error} {error.stack}"))
     gone = "ERR_CONNECTION_REFUSED"  # the page asks once more after a test has ended its server
-    made.on("console", lambda m: faults.append(f"console: {m.text}") if m.type == "error" and gone not in m.text else None)
-    made.on("request", lambda r: faults.append(f"left the host: {r.url}")
-            if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", r.url) else None)
+    made.on(
+        "console",
+        lambda m: (
+            faults.append(f"console: {m.text}")
+            if m.type == "error" and gone not in m.text
+            else None
+        ),
+    )
+    made.on(
+        "request",
+        lambda r: (
+            faults.append(f"left the host: {r.url}")
+            if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", r.url)
+            else None
+        ),
+    )
     made.on("response", lambda r: faults.append(f"{r.status} {r.url}") if r.status >= 500 else None)
     yield made
     made.close()
@@ -184,7 +235,12 @@ def layered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     from conftest import write_layers
 
     folder = tmp_path_factory.mktemp("layered")
-    made = Server(folder / "workspace", str(write_layers(folder / "layered.onnx")), "--devices", "HETERO:GPU,CPU")
+    made = Server(
+        folder / "workspace",
+        str(write_layers(folder / "layered.onnx")),
+        "--devices",
+        "HETERO:GPU,CPU",
+    )
     made.start()
     yield made
     made.stop()
@@ -211,16 +267,20 @@ def fresh(page: Page, tmp_path: Path, server: Server) -> Page:
     import editor
     from editor.devices.table import load_devices, text_of_table
     from editor.placement.placement import Settings
-    from editor.workspace.decisions import first_decisions
     from editor.workspace.history import Store
+    from editor.workspace.solver import first_decisions
 
     model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
     model.doc_string = str(tmp_path)  # profiles are kept by the content of the file
     copy = tmp_path / "fresh.onnx"
     onnx.save(model, copy)
     graph, table = editor.load_model(copy), EXAMPLES / "devices" / "runtimes.yaml"
-    decisions = first_decisions(Settings(), [dict(d.entry) for d in load_devices(table)], text_of_table(table))
-    record = Store(str(server.workspace)).create(copy.name, str(copy), graph.sha256, graph.define, decisions)
+    decisions = first_decisions(
+        Settings(), [dict(d.entry) for d in load_devices(table)], text_of_table(table)
+    )
+    record = Store(str(server.workspace)).create(
+        copy.name, str(copy), graph.sha256, graph.define, decisions
+    )
     page.goto(f"{server.url}/d/{record.id}")
     ready(page)
     return page
@@ -277,16 +337,21 @@ def wait_for_figure(page: Page, name: str, value: int) -> None:
 
 def node_at(page: Page, number: int) -> tuple[float, float]:
     """Where the n-th op is on the screen, after bringing it there."""
-    x, y = page.evaluate("""async (i) => {
+    x, y = page.evaluate(
+        """async (i) => {
         const cy = window.heteroCy, node = cy.nodes('.op')[i];
         cy.stop(); cy.zoom(0.7); cy.center(node);
         await new Promise((r) => setTimeout(r, 80));
         const p = node.renderedPosition(), box = cy.container().getBoundingClientRect();
         return [p.x + box.left, p.y + box.top];
-    }""", number)
+    }""",
+        number,
+    )
     return float(x), float(y)
 
 
 def fills(page: Page) -> list[str]:
-    found: list[str] = page.evaluate("window.heteroCy.nodes('.op').map((n) => n.style('background-color'))")
+    found: list[str] = page.evaluate(
+        "window.heteroCy.nodes('.op').map((n) => n.style('background-color'))"
+    )
     return found

@@ -16,7 +16,9 @@ def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) ->
     page.mouse.click(x, y, button="right")
     menu = page.locator("#context-menu")
     expect(menu).to_be_visible()
-    expect(menu.get_by_role("menuitem")).to_contain_text(["Pin the selection to GPU", "Pin the selection to CPU"])
+    expect(menu.get_by_role("menuitem")).to_contain_text(
+        ["Pin the selection to GPU", "Pin the selection to CPU"]
+    )
     expect(menu).to_contain_text("Open the block")
     expect(menu).not_to_contain_text("Reset to automatic")
     page.keyboard.press("ArrowDown")
@@ -31,7 +33,9 @@ def test_a_right_click_offers_what_fits_the_block_and_paints_it(opened: Page) ->
     until(page, "heteroCy.nodes('.frame').length === 1")
 
 
-def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it(opened: Page) -> None:
+def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it(
+    opened: Page,
+) -> None:
     page = opened
     page.locator("#graph").click(position={"x": 12, "y": 300}, button="right")
     menu = page.locator("#context-menu")
@@ -44,7 +48,9 @@ def test_a_right_click_on_the_ground_offers_the_whole_graph_and_escape_closes_it
     expect(menu).to_be_hidden()
 
 
-def test_the_help_sheet_explains_words_scrolls_by_keyboard_and_gives_the_focus_back(opened: Page) -> None:
+def test_the_help_sheet_explains_words_scrolls_by_keyboard_and_gives_the_focus_back(
+    opened: Page,
+) -> None:
     page = opened
     page.set_viewport_size({"width": 720, "height": 450})
     page.focus("#undo" if page.locator("#undo").is_enabled() else "#export")
@@ -59,17 +65,28 @@ def test_the_help_sheet_explains_words_scrolls_by_keyboard_and_gives_the_focus_b
     page.keyboard.press("Escape")
     expect(sheet).to_be_hidden()
     assert page.evaluate("document.activeElement.id") == before
-    expect(page.locator("label", has_text="Policy").first).to_have_attribute("title", re.compile("automatic mode"))
+    expect(page.locator("label", has_text="Policy").first).to_have_attribute(
+        "title", re.compile("automatic mode")
+    )
 
 
 def test_the_help_sheet_has_every_key_of_the_table_and_no_key_does_two_things(opened: Page) -> None:
     page = opened
     page.keyboard.press("?")
     sheet = page.locator("#help")
-    for keys, words in (("T", "all ops of the same type"), ("Ctrl+K", "All commands"), ("Shift+C", "Close all blocks"),
-                        ("Arrow keys", "Along the edges"), ("Right click, Shift+F10", "Menu for the selection"),
-                        ("1", "paint with GPU")):
-        row = sheet.locator("tr").filter(has=page.locator("kbd", has_text=keys)).filter(has_text=words)
+    for keys, words in (
+        ("T", "all ops of the same type"),
+        ("Ctrl+K", "All commands"),
+        ("Shift+C", "Close all blocks"),
+        ("Arrow keys", "Along the edges"),
+        ("Right click, Shift+F10", "Menu for the selection"),
+        ("1", "paint with GPU"),
+    ):
+        row = (
+            sheet.locator("tr")
+            .filter(has=page.locator("kbd", has_text=keys))
+            .filter(has_text=words)
+        )
         expect(row).to_have_count(1)
     twice = page.evaluate("""() => {
         const keys = hetero.commands().flatMap((command) => command.keys || []);
@@ -119,7 +136,10 @@ def test_quick_strokes_that_overtake_each_other_are_applied_once_and_in_order(op
 
 def test_a_burst_of_strokes_loses_none(opened: Page) -> None:
     page = opened
-    act(page, "for (let op = 0; op < 8; op++) hetero.stroke({ do: 'paint', ops: [op], device: 1, force: false })")
+    act(
+        page,
+        "for (let op = 0; op < 8; op++) hetero.stroke({ do: 'paint', ops: [op], device: 1, force: false })",
+    )
     wait_for_figure(page, "pins", 8)
     act(page, "for (let k = 0; k < 8; k++) hetero.stroke({ do: 'undo' })")
     wait_for_figure(page, "pins", 0)
@@ -136,7 +156,9 @@ def test_keeping_a_plan_without_a_name_asks_for_the_name(opened: Page) -> None:
 def test_another_brush_takes_a_refusal_away(page: Page, server: Server) -> None:
     page.goto(server.url)
     ready(page)
-    gemm = page.evaluate("window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')")
+    gemm = page.evaluate(
+        "window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')"
+    )
     page.keyboard.press("1")
     page.mouse.click(*node_at(page, gemm))
     expect(page.locator("#notice")).to_contain_text("Paint anyway")
@@ -159,8 +181,12 @@ def test_a_policy_chosen_while_another_one_is_solved_is_the_one_that_stays(fresh
     expect(page.locator("#policy")).to_have_value("optimal:latency")
 
 
-def test_a_change_that_takes_long_says_so_and_can_be_cancelled(serve: Serve, page: Page, tmp_path: Path) -> None:
-    large = write_layers(tmp_path / "large.onnx", ("a", "b", "c"))  # 3,000 ops: seconds of search on three devices
+def test_a_change_that_takes_long_says_so_and_can_be_cancelled(
+    serve: Serve, page: Page, tmp_path: Path
+) -> None:
+    large = write_layers(
+        tmp_path / "large.onnx", ("a", "b", "c")
+    )  # 3,000 ops: seconds of search on three devices
     page.goto(serve(str(large), "--devices", "HETERO:NPU,GPU,CPU").url)
     ready(page)
     page.select_option("#policy", label="Optimal: throughput")
@@ -193,7 +219,8 @@ def test_drawing_rests_where_nothing_moves_and_goes_on_with_the_next_change(open
 
 
 def test_a_panel_that_grows_leaves_the_whole_graph_in_view_until_somebody_moves_it(
-        browser: BrowserContext, server: Server) -> None:
+    browser: BrowserContext, server: Server
+) -> None:
     """The first ops were behind the lists above the graph after a tab with a larger panel was opened."""
     page = browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 1000})

@@ -21,11 +21,13 @@ Tab = Callable[[str], Page]
 @pytest.fixture
 def tab(browser: BrowserContext) -> Tab:
     """Opens pages whose console may have errors: requests to a server that is gone are such."""
+
     def open_tab(url: str) -> Page:
         page = browser.new_page()
         page.goto(url)
         ready(page)
         return page
+
     return open_tab
 
 
@@ -65,7 +67,9 @@ def test_every_tab_sees_within_a_second_what_another_one_did(own_server: Server,
     until(first, "window.hetero.page.view.pin.filter((pin) => pin).length === 2", timeout=5000)
 
 
-def test_what_another_tab_undid_stays_in_the_history_as_a_branch(own_server: Server, tab: Tab) -> None:
+def test_what_another_tab_undid_stays_in_the_history_as_a_branch(
+    own_server: Server, tab: Tab
+) -> None:
     """The loss of the review: 152 ops pinned in one tab, undone in another, gone with the next stroke of the first."""
     first = tab(own_server.url)
     second = tab(first.url)
@@ -88,8 +92,11 @@ def test_what_another_tab_undid_stays_in_the_history_as_a_branch(own_server: Ser
 def test_an_undo_does_not_take_back_what_was_not_seen(own_server: Server, tab: Tab) -> None:
     first = tab(own_server.url)
     second = tab(first.url)
-    act(second, "window.stop; window.fetch = ((real) => (url, options) => "
-                "String(url).includes('_standing') ? new Promise(() => {}) : real(url, options))(window.fetch)")
+    act(
+        second,
+        "window.stop; window.fetch = ((real) => (url, options) => "
+        "String(url).includes('_standing') ? new Promise(() => {}) : real(url, options))(window.fetch)",
+    )
     second.wait_for_timeout(1500)  # a question that is under way may still be answered
     paint(first, 3)
     shows(first, 1)
@@ -116,7 +123,9 @@ def test_two_servers_on_one_workspace_lose_no_stroke(own_server: Server, tab: Ta
         other.stop()
 
 
-def test_a_killed_server_is_said_within_two_seconds_and_strokes_wait_for_it(own_server: Server, tab: Tab) -> None:
+def test_a_killed_server_is_said_within_two_seconds_and_strokes_wait_for_it(
+    own_server: Server, tab: Tab
+) -> None:
     page = tab(own_server.url)
     paint(page, 3)
     shows(page, 1)
@@ -168,7 +177,9 @@ def test_a_stopped_server_is_said_too(own_server: Server, tab: Tab) -> None:
     shows(page, 1)
 
 
-def test_a_locked_database_is_said_and_strokes_wait_until_it_is_free(own_server: Server, tab: Tab) -> None:
+def test_a_locked_database_is_said_and_strokes_wait_until_it_is_free(
+    own_server: Server, tab: Tab
+) -> None:
     page = tab(own_server.url)
     other = sqlite3.connect(own_server.workspace / "workspace.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -179,14 +190,20 @@ def test_a_locked_database_is_said_and_strokes_wait_until_it_is_free(own_server:
     other.execute("ROLLBACK")
     expect(page.locator("#connection")).to_be_hidden()
     shows(page, 2)
-    assert [row[0] for row in other.execute("SELECT number FROM revisions ORDER BY number")] == [0, 1, 2]
+    assert [row[0] for row in other.execute("SELECT number FROM revisions ORDER BY number")] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_database_that_cannot_be_written_is_said(own_server: Server, tab: Tab) -> None:
     """A trigger refuses, as a full disk or a read-only file does; reading works."""
     page = tab(own_server.url)
     other = sqlite3.connect(own_server.workspace / "workspace.db", isolation_level=None)
-    other.execute("CREATE TRIGGER full BEFORE INSERT ON revisions BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
+    other.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON revisions BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
     paint(page, 3)
     expect(page.locator("#connection")).to_contain_text("the disk is full. 1 change waits")
     other.execute("DROP TRIGGER full")
@@ -194,7 +211,9 @@ def test_a_database_that_cannot_be_written_is_said(own_server: Server, tab: Tab)
     shows(page, 1)
 
 
-def test_a_page_goes_on_after_a_restart_where_a_token_is_needed(tmp_path: Path, browser: BrowserContext) -> None:
+def test_a_page_goes_on_after_a_restart_where_a_token_is_needed(
+    tmp_path: Path, browser: BrowserContext
+) -> None:
     server = Server(tmp_path / "workspace", "--token", MODEL)
     server.start()
     try:

@@ -10,8 +10,13 @@ def test_tabs_are_walked_with_arrows_and_keep_what_they_showed(page: Page, serve
     page.goto(server.url)
     ready(page)
     page.get_by_role("tab", name="Fallbacks").focus()
-    for key, name in (("ArrowRight", "Subgraphs"), ("End", "Compare"), ("ArrowRight", "Fallbacks"), ("ArrowLeft", "Compare"),
-                      ("Home", "Fallbacks")):
+    for key, name in (
+        ("ArrowRight", "Subgraphs"),
+        ("End", "Compare"),
+        ("ArrowRight", "Fallbacks"),
+        ("ArrowLeft", "Compare"),
+        ("Home", "Fallbacks"),
+    ):
         page.keyboard.press(key)
         expect(page.get_by_role("tab", name=name)).to_be_focused()
         expect(page.get_by_role("tab", selected=True)).to_have_text(name)
@@ -35,7 +40,9 @@ def test_the_script_of_tables_comes_with_the_first_table(page: Page, server: Ser
     assert any("ag_grid" in url for url in asked)
 
 
-def test_a_menu_is_used_with_the_keyboard_and_gives_the_focus_back(page: Page, server: Server) -> None:
+def test_a_menu_is_used_with_the_keyboard_and_gives_the_focus_back(
+    page: Page, server: Server
+) -> None:
     page.goto(server.url)
     ready(page)
     page.locator("#export").focus()
@@ -96,7 +103,9 @@ def test_a_device_can_take_listed_ops_only(fresh: Page) -> None:
         expect(page.locator(".device-count").first).to_have_attribute("data-count", str(count))
 
 
-def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(browser: BrowserContext, server: Server) -> None:
+def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(
+    browser: BrowserContext, server: Server
+) -> None:
     page = browser.new_page()
     page.emulate_media(color_scheme="dark")
     page.goto(server.url)
@@ -113,7 +122,9 @@ def test_light_or_dark_is_remembered_and_follows_the_system_until_chosen(browser
     page.close()
 
 
-def test_after_the_mouse_chose_from_a_list_over_the_graph_keys_belong_to_the_graph(page: Page, server: Server) -> None:
+def test_after_the_mouse_chose_from_a_list_over_the_graph_keys_belong_to_the_graph(
+    page: Page, server: Server
+) -> None:
     page.goto(server.url)
     ready(page)
     page.locator("#colour-by").click()

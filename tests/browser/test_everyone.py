@@ -27,9 +27,15 @@ _OUT_OF_REACH = """() => {
 
 
 def serious(page: Page) -> list[tuple[str, str, str]]:
-    found = Axe().run(page, options={"resultTypes": ["violations"]})  # the rest would take as long again
-    return [(v["id"], str(n["target"]), n["html"][:120]) for v in found.response["violations"]
-            if v["impact"] in ("serious", "critical") for n in v["nodes"]]
+    found = Axe().run(
+        page, options={"resultTypes": ["violations"]}
+    )  # the rest would take as long again
+    return [
+        (v["id"], str(n["target"]), n["html"][:120])
+        for v in found.response["violations"]
+        if v["impact"] in ("serious", "critical")
+        for n in v["nodes"]
+    ]
 
 
 def test_no_dialog_menu_or_tab_has_barriers_that_axe_can_find(fresh: Page) -> None:
@@ -104,7 +110,10 @@ def test_at_200_percent_everything_can_be_reached(browser: BrowserContext, serve
     page.set_viewport_size({"width": 720, "height": 450})
     page.goto(f"{server.url}/open")
     page.wait_for_selector("#start")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 720 and page.evaluate(_OUT_OF_REACH) == []
+    assert (
+        page.evaluate("document.documentElement.scrollWidth") <= 720
+        and page.evaluate(_OUT_OF_REACH) == []
+    )
     page.fill("#path", str(EXAMPLES / "models" / "mobilenetv2.onnx"))
     page.fill("#devices-spec", "runtimes.yaml")
     page.click("#open-path")
@@ -127,7 +136,9 @@ def test_at_200_percent_everything_can_be_reached(browser: BrowserContext, serve
     page.close()
 
 
-def test_the_graph_gives_no_warning_and_the_wheel_zooms(browser: BrowserContext, server: Server) -> None:
+def test_the_graph_gives_no_warning_and_the_wheel_zooms(
+    browser: BrowserContext, server: Server
+) -> None:
     page = browser.new_page()
     said: list[str] = []
     page.on("console", lambda m: said.append(m.text) if m.type == "warning" else None)
@@ -167,14 +178,19 @@ def test_what_takes_longer_than_half_a_second_says_so(fresh: Page) -> None:
 
 
 @pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
-def test_who_wants_no_motion_sees_the_view_move_at_once(page: Page, server: Server, motion: str, moves: bool) -> None:
+def test_who_wants_no_motion_sees_the_view_move_at_once(
+    page: Page, server: Server, motion: str, moves: bool
+) -> None:
     page.emulate_media(reduced_motion=motion)  # type: ignore[arg-type]
     page.goto(server.url)
     ready(page)
-    act(page, """window.durations = [];
+    act(
+        page,
+        """window.durations = [];
         const cy = window.heteroCy, animate = cy.animate;
         cy.animate = (to, ...rest) => { window.durations.push(to.duration); return animate.call(cy, to, ...rest); };
-        cy.zoom(3);""")
+        cy.zoom(3);""",
+    )
     page.keyboard.press("f")
     until(page, "window.heteroCy.zoom() < 3 && !window.heteroCy.animated()")
     assert [duration > 0 for duration in page.evaluate("window.durations")] == [moves]

@@ -26,7 +26,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(st.data())
-def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(model: Path, data: st.DataObject) -> None:
+def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(
+    model: Path, data: st.DataObject
+) -> None:
     graph = editor.load_model(model)
     scopes = scopes_of(graph)
     document = _Drawn(graph)
@@ -37,15 +39,23 @@ def test_every_opened_block_has_a_frame_around_its_own_nodes_and_no_others(model
     nodes = [e for e in shown if "position" in e and e["classes"] != "frame"]
     found = [e for e in shown if e["classes"] == "frame"]
     assert len({e["data"]["id"] for e in shown}) == len(shown)
-    assert {e["data"]["scope"] for e in found} - set(first) == {n for n in around if len(scopes.scopes[n].ops) > 1}
+    assert {e["data"]["scope"] for e in found} - set(first) == {
+        n for n in around if len(scopes.scopes[n].ops) > 1
+    }
     for frame in found:
         number = frame["data"]["scope"]
         assert frame["data"]["label"].startswith(scopes.scopes[number].label)
         assert frame["data"]["op"] in scopes.scopes[number].ops
         for node in nodes:
             ops = ops_of(node["data"]["ops"]) if "ops" in node["data"] else [node["data"]["op"]]
-            dx = abs(node["position"]["x"] - frame["position"]["x"]) - (frame["data"]["w"] + NODE_WIDTH) / 2
-            dy = abs(node["position"]["y"] - frame["position"]["y"]) - (frame["data"]["h"] + NODE_HEIGHT) / 2
+            dx = (
+                abs(node["position"]["x"] - frame["position"]["x"])
+                - (frame["data"]["w"] + NODE_WIDTH) / 2
+            )
+            dy = (
+                abs(node["position"]["y"] - frame["position"]["y"])
+                - (frame["data"]["h"] + NODE_HEIGHT) / 2
+            )
             touches = dx < -0.2 and dy < -0.2
             assert touches == (ops[0] in scopes.scopes[number].ops)
 
@@ -98,7 +108,9 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     page.mouse.move(ground[0] + 40, ground[1] + 30, steps=4)
     page.mouse.up()
     moved = page.evaluate("heteroCy.pan()")
-    assert moved["x"] - before_drag["x"] > 20 and moved["y"] - before_drag["y"] > 10, "dragged by it as by the ground"
+    assert moved["x"] - before_drag["x"] > 20 and moved["y"] - before_drag["y"] > 10, (
+        "dragged by it as by the ground"
+    )
     ground = [ground[0] + moved["x"] - before_drag["x"], ground[1] + moved["y"] - before_drag["y"]]
     double_click(*ground)
     until(page, "heteroCy.nodes('.frame').length === 0")
@@ -106,7 +118,9 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
 
 
-def test_the_first_picture_has_the_frames_of_the_live_graph(browser: BrowserContext, tmp_path: Path, serve: Serve) -> None:
+def test_the_first_picture_has_the_frames_of_the_live_graph(
+    browser: BrowserContext, tmp_path: Path, serve: Serve
+) -> None:
     """Two towers of layers open as towers: each in its frame, in the picture that comes first and in the graph."""
     model = write_layers(tmp_path / "towers.onnx", ("encoder", "decoder"))
     server = serve(str(model), "--devices", "HETERO:GPU,CPU")
@@ -126,7 +140,10 @@ def test_the_first_picture_has_the_frames_of_the_live_graph(browser: BrowserCont
     })""")
     assert names == [each["label"] for each in live] and len(names) == 2
     for box, each in zip(boxes, live, strict=True):
-        assert all(abs(box[side] - each[side]) < 5 for side in ("x", "y", "width", "height")), (box, each)
+        assert all(abs(box[side] - each[side]) < 5 for side in ("x", "y", "width", "height")), (
+            box,
+            each,
+        )
 
 
 def test_a_reload_opens_the_same_blocks_at_the_same_place(opened: Page) -> None:
@@ -157,7 +174,9 @@ def test_escape_in_a_menu_leaves_the_selection(opened: Page) -> None:
     until(page, "heteroCy.$(':selected').length === 0")
 
 
-def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_on(opened: Page) -> None:
+def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_on(
+    opened: Page,
+) -> None:
     page = opened
     at = page.evaluate("""() => { const n = heteroCy.nodes('.group')[1], p = n.renderedPosition(),
         c = heteroCy.container().getBoundingClientRect(); return [p.x + c.left, p.y + c.top]; }""")
@@ -168,7 +187,10 @@ def test_with_a_brush_a_double_click_paints_and_a_key_opens_what_the_pointer_is_
     assert page.evaluate("heteroCy.nodes('.frame').length") == 0
     page.keyboard.press("e")
     until(page, "heteroCy.nodes('.frame').length === 1")
-    assert page.evaluate("heteroCy.nodes('.frame')[0].data('label')") == f"layers.1 (1 of {LAYERS} alike)"
+    assert (
+        page.evaluate("heteroCy.nodes('.frame')[0].data('label')")
+        == f"layers.1 (1 of {LAYERS} alike)"
+    )
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "25")
     page.keyboard.press("Control+z")
     expect(page.locator("[data-figure=pins]")).to_have_attribute("data-value", "0")
@@ -188,11 +210,14 @@ def test_what_is_looked_for_comes_into_view_out_of_closed_blocks(opened: Page) -
     page = opened
     page.fill("#find", "layers.31/left/Neg_5")
     page.keyboard.press("Enter")
-    until(page, """() => {
+    until(
+        page,
+        """() => {
         const n = heteroCy.nodes(':selected'), p = n.nonempty() && n.renderedPosition();
         return n.length === 1 && !n.hasClass('group') && heteroCy.nodes('.frame').length === 2
             && p.x > 0 && p.y > 0 && p.x < heteroCy.width() && p.y < heteroCy.height() && heteroCy.zoom() >= 0.4;
-    }""")
+    }""",
+    )
     expect(page.locator("#inspector")).to_contain_text("/model/layers.31/left/Neg_5")
 
 

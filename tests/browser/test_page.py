@@ -21,7 +21,11 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     ready(page)
     assert "/d/" in page.url
     assert len(fills(page)) == 100 and len(set(fills(page))) == 2
-    assert [b.get_attribute("data-count") for b in page.locator(".device-count").all()] == ["98", "2", "0"]
+    assert [b.get_attribute("data-count") for b in page.locator(".device-count").all()] == [
+        "98",
+        "2",
+        "0",
+    ]
     assert figure(page, "subgraphs") == 4
     page.click("role=tab[name=Subgraphs]")
     expect(page.locator("#subgraphs .ag-center-cols-container .ag-row")).to_have_count(4)
@@ -31,7 +35,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     inspector = page.locator("#inspector")
     expect(inspector.locator(".op-type")).to_have_text("Clip")
     expect(inspector).to_contain_text("First device in the table")
-    expect(inspector.locator(".verdicts .yes")).to_have_text([re.compile(r"^✓ [\d.]+ (µs|ms)$")] * 3)
+    expect(inspector.locator(".verdicts .yes")).to_have_text(
+        [re.compile(r"^✓ [\d.]+ (µs|ms)$")] * 3
+    )
     expect(inspector).to_contain_text("Times of this op alone estimate from shapes")
     expect(inspector).to_contain_text("1x32x112x112")
     expect(inspector).to_contain_text("1.606 MB")
@@ -87,7 +93,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.keyboard.press("Escape")
 
     # What a device cannot run is refused with the reason, and can be forced.
-    gemm = page.evaluate("window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')")
+    gemm = page.evaluate(
+        "window.heteroCy.nodes('.op').toArray().findIndex((n) => n.data('name') === 'Gemm')"
+    )
     page.keyboard.press("1")
     page.mouse.click(*node_at(page, gemm))
     expect(page.locator("#notice")).to_contain_text("excludes Gemm on OpenVINO")
@@ -131,10 +139,13 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.keyboard.press("Escape")
 
     # Export both DOT files, drawn SVG, and the plan.
-    for label, name in (("Affinities, DOT", "hetero_affinity_mobilenetv2.dot"),
-                        ("Subgraphs, DOT", "hetero_subgraphs_mobilenetv2.dot"),
-                        ("Affinities, SVG", "hetero_affinity_mobilenetv2.svg"), ("Plan, JSON", "plan.json"),
-                        ("Glow: partition log", "partition.log")):
+    for label, name in (
+        ("Affinities, DOT", "hetero_affinity_mobilenetv2.dot"),
+        ("Subgraphs, DOT", "hetero_subgraphs_mobilenetv2.dot"),
+        ("Affinities, SVG", "hetero_affinity_mobilenetv2.svg"),
+        ("Plan, JSON", "plan.json"),
+        ("Glow: partition log", "partition.log"),
+    ):
         page.click("#export")
         with page.expect_download() as download:
             page.click(f"text={label}")
@@ -145,6 +156,7 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     assert affinity.count('device="ONNX Runtime"') > 3
     assert "<svg" in (tmp_path / "hetero_affinity_mobilenetv2.svg").read_text()
     import editor
+
     assert len(editor.load_plan(tmp_path / "plan.json").pins) == 6
 
     # Benchmark to its end, watching it move.
@@ -157,7 +169,13 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     expect(page.locator("#bench-text")).to_contain_text("Done", timeout=90_000)
     cards = page.locator("#bench-cards")
     expect(cards).to_contain_text("within tolerance")
-    for text in ("This plan", "Unsplit on OpenVINO", "Unsplit on ONNX Runtime", "Unsplit on Interpreter", "p99"):
+    for text in (
+        "This plan",
+        "Unsplit on OpenVINO",
+        "Unsplit on ONNX Runtime",
+        "Unsplit on Interpreter",
+        "p99",
+    ):
         expect(cards).to_contain_text(text)
     subgraphs = figure(page, "subgraphs")
     expect(page.locator("#bench-chart .barlayer .trace")).to_have_count(subgraphs + 1)
@@ -178,7 +196,9 @@ def test_the_main_job(page: Page, server: Server, tmp_path: Path) -> None:
     page.click("#bench-start")
     expect(page.locator("#bench-text")).to_contain_text("Measuring", timeout=60_000)
     page.click("#bench-cancel")
-    expect(page.locator("#bench-text")).to_have_text("No new result. What stands here is the run before.")
+    expect(page.locator("#bench-text")).to_have_text(
+        "No new result. What stands here is the run before."
+    )
     expect(cards).to_contain_text("within tolerance")
 
     # Reload: nothing is lost.
@@ -215,10 +235,18 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: BrowserContext, tmp_path: 
 
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     keys = [k for i, k in enumerate(graph.op_keys) if not graph.op_is_constant[i]]
-    plan = editor.partition(graph, EXAMPLES / "devices" / "runtimes.yaml", policy="optimal", pins={keys[4]: "Interpreter"})
+    plan = editor.partition(
+        graph,
+        EXAMPLES / "devices" / "runtimes.yaml",
+        policy="optimal",
+        pins={keys[4]: "Interpreter"},
+    )
     path = plan.save(tmp_path / "plan.json")
-    for arguments, check in (((str(path),), "pins"), ((str(EXAMPLES / "models" / "resnet50.onnx"),), "sizes"),
-                             (("/nowhere.onnx",), "error")):
+    for arguments, check in (
+        ((str(path),), "pins"),
+        ((str(EXAMPLES / "models" / "resnet50.onnx"),), "sizes"),
+        (("/nowhere.onnx",), "error"),
+    ):
         server = Server(tmp_path / check, *arguments)
         server.start()
         page = browser.new_page()
@@ -226,7 +254,9 @@ def test_app_takes_a_plan_and_asks_for_sizes(browser: BrowserContext, tmp_path: 
             page.goto(server.url)
             if check == "pins":
                 ready(page)
-                assert figure(page, "pins") == 1 and page.input_value("#policy") == "optimal:latency"
+                assert (
+                    figure(page, "pins") == 1 and page.input_value("#policy") == "optimal:latency"
+                )
             elif check == "sizes":
                 ready(page)
                 expect(page.locator(".model-what")).to_contain_text("batch=1")
@@ -306,12 +336,19 @@ def test_start_page_examples_sizes_and_upload(page: Page, server: Server) -> Non
     expect(page.locator("#inspector .op-name")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
-@pytest.mark.parametrize(("file", "spec", "cause"), [
-    ("truncated.onnx", "HETERO:CPU", "cut short"), ("html_error_page.onnx", "HETERO:CPU", "HTML page"),
-    ("custom_op.onnx", "HETERO:CPU", "cannot run on any device"),
-    ("diamond_not_convex.onnx", "HETERO:CPU,Warp9", "unknown device or runtime"),
-    ("nowhere.onnx", "HETERO:CPU", "no such file")])
-def test_bad_input_is_a_message(page: Page, server: Server, file: str, spec: str, cause: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "spec", "cause"),
+    [
+        ("truncated.onnx", "HETERO:CPU", "cut short"),
+        ("html_error_page.onnx", "HETERO:CPU", "HTML page"),
+        ("custom_op.onnx", "HETERO:CPU", "cannot run on any device"),
+        ("diamond_not_convex.onnx", "HETERO:CPU,Warp9", "unknown device or runtime"),
+        ("nowhere.onnx", "HETERO:CPU", "no such file"),
+    ],
+)
+def test_bad_input_is_a_message(
+    page: Page, server: Server, file: str, spec: str, cause: str
+) -> None:
     page.goto(f"{server.url}/open")
     page.fill("#path", str(ODDITIES / file))
     page.fill("#devices-spec", spec)
@@ -340,20 +377,31 @@ def test_dark_is_dark(browser: BrowserContext, server: Server) -> None:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.goto(server.url)
         ready(page)
-        colours[scheme] = page.evaluate("getComputedStyle(document.querySelector('#header')).backgroundColor")
+        colours[scheme] = page.evaluate(
+            "getComputedStyle(document.querySelector('#header')).backgroundColor"
+        )
         edge = page.evaluate("window.heteroCy.edges()[0].style('line-color')")
         assert edge == {"light": "rgb(180,186,194)", "dark": "rgb(86,93,102)"}[scheme]
         page.close()
     assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(29, 32, 37)"}
 
 
-def test_sizes_that_the_model_cannot_have_are_asked_for_again(page: Page, server: Server, tmp_path: Path) -> None:
+def test_sizes_that_the_model_cannot_have_are_asked_for_again(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
     """The form was gone with the error, and who had typed sizes had to start over."""
     weights = numpy_helper.from_array(np.ones((5, 2), np.float32), "w")
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "m")], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "width"])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [weights])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "wide.onnx")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "m")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "width"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weights],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "wide.onnx",
+    )
     page.goto(f"{server.url}/open")
     page.fill("#path", str(tmp_path / "wide.onnx"))
     page.fill("#devices-spec", "HETERO:CPU")
@@ -375,16 +423,29 @@ def test_blocks_open_and_close_and_are_painted_in_every_layer(page: Page, server
     expect(page.locator("#symbols")).to_contain_text("sequence")
     page.click("#open-sizes")
     ready(page)
-    assert page.locator("#detail-mode").input_value() == "blocks", "a model of over 200 ops with module names"
+    assert page.locator("#detail-mode").input_value() == "blocks", (
+        "a model of over 200 ops with module names"
+    )
     few = page.evaluate("window.heteroCy.nodes('.op').length")
     page.select_option("#detail-mode", label="Every op")
-    until(page, "window.heteroCy.nodes('.op').length > 200 && window.heteroCy.nodes('.group').length === 0")
+    until(
+        page,
+        "window.heteroCy.nodes('.op').length > 200 && window.heteroCy.nodes('.group').length === 0",
+    )
     page.select_option("#detail-mode", label="Blocks")
-    until(page, f"window.heteroCy.nodes('.op').length === {few} && {few} < 50 && window.heteroCy.nodes('.group').length > 0")
-    page.evaluate("(() => { const n = window.heteroCy.nodes('.group').max((n) => hetero.opsOf(n).length).ele; n.select(); })()")
+    until(
+        page,
+        f"window.heteroCy.nodes('.op').length === {few} && {few} < 50 && window.heteroCy.nodes('.group').length > 0",
+    )
+    page.evaluate(
+        "(() => { const n = window.heteroCy.nodes('.group').max((n) => hetero.opsOf(n).length).ele; n.select(); })()"
+    )
     page.wait_for_timeout(200)
     page.keyboard.press("e")
-    until(page, f"window.heteroCy.nodes('.op').length > {few} && window.heteroCy.nodes(':selected').length > 1")
+    until(
+        page,
+        f"window.heteroCy.nodes('.op').length > {few} && window.heteroCy.nodes(':selected').length > 1",
+    )
     page.keyboard.press("c")
     until(page, f"window.heteroCy.nodes('.op').length == {few}")
     page.fill("#find", "op == Softmax")
@@ -425,7 +486,11 @@ def test_the_map_shows_paints_and_leads_to_an_op(page: Page, server: Server) -> 
     page.mouse.move(x + 60, y + 40, steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
-    until(page, "Number(document.querySelector('[data-figure=pins]').dataset.value) > 100", timeout=20_000)
+    until(
+        page,
+        "Number(document.querySelector('[data-figure=pins]').dataset.value) > 100",
+        timeout=20_000,
+    )
     page.keyboard.press("?")
     expect(page.locator("#help")).to_contain_text("one level deeper")
 
@@ -434,7 +499,10 @@ def test_bundles_for_other_tools_download(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.click("text=FCN-ResNet101, OpenCL first")
     ready(page)
-    for label, name in (("HTML report", "fcn-resnet101.html"), ("Glow: device table", "fcn-resnet101_glow.zip")):
+    for label, name in (
+        ("HTML report", "fcn-resnet101.html"),
+        ("Glow: device table", "fcn-resnet101_glow.zip"),
+    ):
         page.click("#export")
         with page.expect_download() as download:
             page.click(f"text={label}")
@@ -453,7 +521,9 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     expect(page.locator("#compare-table")).to_contain_text("the same plan as “as OpenVINO would”")
     page.click("[data-pane='three parts']")
     page.click("#layout-keep")
-    expect(page.locator("#layout-problem")).to_contain_text("There is a layout called “three parts” already.")
+    expect(page.locator("#layout-problem")).to_contain_text(
+        "There is a layout called “three parts” already."
+    )
     page.fill("#layout-name", "soon gone")
     page.click("#layout-keep")
     expect(page.locator("[data-layout-remove]")).to_have_count(2)
@@ -474,7 +544,9 @@ def test_layouts_are_kept_compared_and_used_and_hints_applied(page: Page, server
     expect(page.locator("#hints-result")).to_contain_text(re.compile("Apply|saves time"))
 
 
-def test_links_and_the_way_back_and_forward_change_the_page_and_its_address(fresh: Page, server: Server) -> None:
+def test_links_and_the_way_back_and_forward_change_the_page_and_its_address(
+    fresh: Page, server: Server
+) -> None:
     page, document = fresh, fresh.url.partition("#")[0]
     page.get_by_role("link", name="Hetero Editor").click()
     expect(page.locator("#start")).to_be_visible()
@@ -491,7 +563,9 @@ def test_links_and_the_way_back_and_forward_change_the_page_and_its_address(fres
     expect(page.locator("#start")).to_be_visible()
 
 
-def test_a_script_that_could_not_be_loaded_is_asked_for_again(browser: BrowserContext, fresh: Page) -> None:
+def test_a_script_that_could_not_be_loaded_is_asked_for_again(
+    browser: BrowserContext, fresh: Page
+) -> None:
     page = browser.new_page()
     asked: list[str] = []
 
@@ -501,6 +575,7 @@ def test_a_script_that_could_not_be_loaded_is_asked_for_again(browser: BrowserCo
             route.abort()
         else:
             route.continue_()
+
     page.route(re.compile("/dash_ag_grid/"), refuse_the_first)
     page.goto(fresh.url)
     expect(page.locator("#fallbacks")).not_to_be_empty()

@@ -37,7 +37,9 @@ def test_rules_are_added_ordered_counted_loaded_and_removed(fresh: Page, tmp_pat
     rows.nth(1).locator(".rule-nth").fill("first")
     rows.nth(1).locator(".rule-to").select_option("Interpreter")
     expect(rows.nth(1).locator(".rule-count")).to_have_text("1 match")
-    expect(page.locator(".device-count").nth(2)).to_have_attribute("data-count", "0")  # the first rule decides
+    expect(page.locator(".device-count").nth(2)).to_have_attribute(
+        "data-count", "0"
+    )  # the first rule decides
     rows.nth(1).locator("[data-rules=up]").click()
     expect(page.locator(".device-count").nth(2)).to_have_attribute("data-count", "1")
     rows.nth(1).locator(".rule-count button").click()
@@ -80,11 +82,15 @@ def test_who_went_into_a_rule_before_the_last_answer_came_types_there(fresh: Pag
     expect(row.locator(".rule-text")).to_have_value("Conv_1*")
 
 
-def test_affinities_of_other_tools_are_imported_with_what_was_left_out(fresh: Page, tmp_path: Path) -> None:
+def test_affinities_of_other_tools_are_imported_with_what_was_left_out(
+    fresh: Page, tmp_path: Path
+) -> None:
     page = fresh
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     keys = [k for i, k in enumerate(graph.op_keys) if not graph.op_is_constant[i]]
-    (tmp_path / "affinities.csv").write_text(f"op,device\n{keys[3]},ONNX Runtime\nnowhere,ONNX Runtime\n{keys[4]},TPU\n")
+    (tmp_path / "affinities.csv").write_text(
+        f"op,device\n{keys[3]},ONNX Runtime\nnowhere,ONNX Runtime\n{keys[4]},TPU\n"
+    )
     tab(page, "Rules")
     with page.expect_file_chooser() as chooser:
         page.click("text=Import affinities")
@@ -136,13 +142,21 @@ def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> 
     x, y = node_at(page, 3)
     page.mouse.move(x - 5, y - 5)
     page.mouse.move(x, y)
-    for text in ("Clip", "OpenVINO", "Interpreter", "estimate from shapes", "First device in the table"):
+    for text in (
+        "Clip",
+        "OpenVINO",
+        "Interpreter",
+        "estimate from shapes",
+        "First device in the table",
+    ):
         expect(page.locator("#hover")).to_contain_text(text)
     page.mouse.click(x, y)
     expect(page.locator("#inspector .op-type")).to_have_text("Clip")
     page.keyboard.press("Control+k")
     page.keyboard.type("pin selection onnx")
-    expect(page.locator("#palette li")).to_have_count(2)  # the command, and the search for these words
+    expect(page.locator("#palette li")).to_have_count(
+        2
+    )  # the command, and the search for these words
     page.keyboard.press("Enter")
     wait_for_figure(page, "pins", 1)
     page.click("text=Copy link")
@@ -157,7 +171,9 @@ def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> 
         assert download.value.suggested_filename == f"fresh.{form}"
         download.value.save_as(tmp_path / f"view.{form}")
     drawn = ET.parse(tmp_path / "view.svg").getroot()
-    assert any("ONNX Runtime" in (t.text or "") for t in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    assert any(
+        "ONNX Runtime" in (t.text or "") for t in drawn.iter("{http://www.w3.org/2000/svg}text")
+    )
     assert (tmp_path / "view.png").read_bytes().startswith(b"\x89PNG")
 
     page.goto("about:blank")
@@ -169,8 +185,12 @@ def test_palette_tooltip_pictures_link_and_copy(fresh: Page, tmp_path: Path) -> 
 def test_devices_are_dragged_and_panels_remember_their_size(fresh: Page) -> None:
     page = fresh
     before = fills(page)
-    page.locator(".device-row").nth(1).drag_to(page.locator(".device-row").first, target_position={"x": 30, "y": 4})
-    expect(page.locator(".device-row [data-device]").first).to_have_attribute("data-device", "ONNX Runtime")
+    page.locator(".device-row").nth(1).drag_to(
+        page.locator(".device-row").first, target_position={"x": 30, "y": 4}
+    )
+    expect(page.locator(".device-row [data-device]").first).to_have_attribute(
+        "data-device", "ONNX Runtime"
+    )
     until(page, "window.heteroCy.nodes('.op')[0].data('label').includes('ONNX')")
     assert fills(page) != before
     handle = page.locator(".resize-dock").bounding_box()
@@ -183,7 +203,12 @@ def test_devices_are_dragged_and_panels_remember_their_size(fresh: Page) -> None
     page.reload()
     ready(page)
     again = page.locator("#dock").bounding_box()
-    assert high and again and abs(high["height"] - again["height"]) < 2 and again["y"] < handle["y"] - 60
+    assert (
+        high
+        and again
+        and abs(high["height"] - again["height"]) < 2
+        and again["y"] < handle["y"] - 60
+    )
 
 
 def test_arrow_keys_walk_along_edges_and_space_paints(fresh: Page) -> None:
@@ -197,10 +222,17 @@ def test_arrow_keys_walk_along_edges_and_space_paints(fresh: Page) -> None:
         assert len(found) == 1
         return int(found[0])
 
-    page.locator("#graph").click(position={"x": 30, "y": 200})  # nothing: the keys belong to the graph
+    page.locator("#graph").click(
+        position={"x": 30, "y": 200}
+    )  # nothing: the keys belong to the graph
     start = press("ArrowDown")
     below = press("ArrowDown")
-    assert page.evaluate(f"window.heteroCy.edges('[source = \"op{start}\"][target = \"op{below}\"]').length") == 1
+    assert (
+        page.evaluate(
+            f'window.heteroCy.edges(\'[source = "op{start}"][target = "op{below}"]\').length'
+        )
+        == 1
+    )
     assert press("ArrowUp") == start
     page.keyboard.press("2")
     page.keyboard.press("Space")
@@ -230,7 +262,9 @@ def test_a_reload_comes_back_to_the_same_place(fresh: Page) -> None:
     page.wait_for_timeout(400)
     page.reload()
     ready(page)
-    assert page.evaluate("[heteroCy.zoom(), heteroCy.pan('x'), heteroCy.pan('y')]") == pytest.approx([0.9, -40, -2000], abs=1)
+    assert page.evaluate(
+        "[heteroCy.zoom(), heteroCy.pan('x'), heteroCy.pan('y')]"
+    ) == pytest.approx([0.9, -40, -2000], abs=1)
 
 
 def test_an_op_in_the_address_stays_where_it_was_after_a_reload(fresh: Page) -> None:
@@ -270,7 +304,9 @@ def test_a_benchmark_shows_its_timeline_and_joins_the_list(fresh: Page) -> None:
     where = """(() => { const cy = window.heteroCy, pan = cy.pan(), zoom = cy.zoom();
         return [Math.round((cy.width() / 2 - pan.x) / zoom), Math.round((cy.height() / 2 - pan.y) / zoom)]; })()"""
     places = []
-    for _ in range(3):  # what was found was lost now and then, and the graph moved by some pixels each time
+    for _ in range(
+        3
+    ):  # what was found was lost now and then, and the graph moved by some pixels each time
         page.reload()
         ready(page)
         expect(page.locator("#runs-table tbody tr")).to_have_count(1)
@@ -286,7 +322,9 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
     tab(page, "Subgraphs")
     page.locator("#subgraphs [row-id='0'] [col-id=device]").click()
     expect(page.locator("#inspector")).to_contain_text("Subgraph 0")
-    assert page.evaluate("heteroCy.nodes('.op:selected').length") == page.evaluate("heteroCy.nodes('.op').not('.dim').length")
+    assert page.evaluate("heteroCy.nodes('.op:selected').length") == page.evaluate(
+        "heteroCy.nodes('.op').not('.dim').length"
+    )
     expect(page.locator("#subgraphs .ag-row-selected")).to_have_count(1)
     page.locator("#graph").click(position={"x": 12, "y": 200})
     page.keyboard.press("Escape")
@@ -297,7 +335,9 @@ def test_a_row_selects_its_subgraph_and_escape_lets_go(fresh: Page) -> None:
 
 def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fresh: Page) -> None:
     page = fresh
-    tab(page, "Fallbacks")  # by estimates: whether a repaint saves time by a profile depends on the machine
+    tab(
+        page, "Fallbacks"
+    )  # by estimates: whether a repaint saves time by a profile depends on the machine
     page.click("#hints-start")
     hint = page.locator("[data-hint]").first
     expect(hint).to_be_enabled(timeout=30_000)
@@ -329,18 +369,30 @@ def test_figures_follow_a_profile_and_a_hint_can_be_applied_again_after_undo(fre
 
 def test_the_timeline_tells_a_device_that_is_here_from_one_that_is_not() -> None:
     model = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
-    adds = {key: "CPU" for key, kind in zip(model.op_keys, model.op_types, strict=True) if kind == "Add"}
+    adds = {
+        key: "CPU" for key, kind in zip(model.op_keys, model.op_types, strict=True) if kind == "Add"
+    }
     result = editor.partition(model, "HETERO:GPU,CPU", pins=adds).benchmark(seconds=0.1)
-    rows = [row for row in timeline(result, {}).children if "gantt-row" in getattr(row, "className", "")][:-1]
-    badges = {name.children: badge.children for _, name, badge in (row.children[0].children for row in rows)}
+    rows = [
+        row for row in timeline(result, {}).children if "gantt-row" in getattr(row, "className", "")
+    ][:-1]
+    badges = {
+        name.children: badge.children
+        for _, name, badge in (row.children[0].children for row in rows)
+    }
     assert badges == {"GPU": "estimate", "CPU": "estimate in part"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_barriers_that_axe_can_find(browser: BrowserContext, server: Server, scheme: str) -> None:
+def test_no_barriers_that_axe_can_find(
+    browser: BrowserContext, server: Server, scheme: str
+) -> None:
     # The scheme changes colours only.
     # Dialogs, menus and the search are looked at in test_everyone.
-    options = {"resultTypes": ["violations"], **({"runOnly": ["color-contrast"]} if scheme == "dark" else {})}
+    options = {
+        "resultTypes": ["violations"],
+        **({"runOnly": ["color-contrast"]} if scheme == "dark" else {}),
+    }
     page = browser.new_page()
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(f"{server.url}/open")
@@ -355,7 +407,11 @@ def test_no_barriers_that_axe_can_find(browser: BrowserContext, server: Server, 
     expect(page.locator("#inspector .op-type")).to_have_text("Clip")
     page.wait_for_selector("#rules-file input[aria-label]", state="attached")
     # The other tabs are looked at in the light scheme in test_everyone.
-    more = ("Subgraphs", "Transfers", "Benchmark", "Devices", "Rules", "Compare") if scheme == "dark" else ()
+    more = (
+        ("Subgraphs", "Transfers", "Benchmark", "Devices", "Rules", "Compare")
+        if scheme == "dark"
+        else ()
+    )
     for name in ("Fallbacks", *more):
         tab(page, name)
         if name == "Rules":
@@ -365,12 +421,20 @@ def test_no_barriers_that_axe_can_find(browser: BrowserContext, server: Server, 
         page.wait_for_timeout(300)
         found[name] = Axe().run(page, options=options)
     page.close()
-    faults = {what: [(v["id"], n["target"], n["html"][:120]) for v in result.response["violations"] for n in v["nodes"]]
-              for what, result in found.items()}
+    faults = {
+        what: [
+            (v["id"], n["target"], n["html"][:120])
+            for v in result.response["violations"]
+            for n in v["nodes"]
+        ]
+        for what, result in found.items()
+    }
     assert not any(faults.values()), json.dumps(faults, indent=1)
 
 
-def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: BrowserContext, tmp_path: Path) -> None:
+def test_a_comparison_opens_from_disk_without_a_server(
+    fresh: Page, browser: BrowserContext, tmp_path: Path
+) -> None:
     page = fresh
     tab(page, "Compare")
     for name in ("this plan", "least latency"):
@@ -380,8 +444,10 @@ def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: Bro
     assert download.value.suggested_filename == "fresh_comparison.html"
     download.value.save_as(tmp_path / "comparison.html")
     alone = browser.new_page()
-    browser.new_cdp_session(alone).send("Network.emulateNetworkConditions", {
-        "offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})
+    browser.new_cdp_session(alone).send(
+        "Network.emulateNetworkConditions",
+        {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0},
+    )
     faults: list[str] = []
     alone.on("pageerror", lambda error: faults.append(str(error)))
     alone.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
@@ -408,6 +474,10 @@ def test_a_comparison_opens_from_disk_without_a_server(fresh: Page, browser: Bro
 def test_pages_about_the_server_s_routes_are_off(path: str, server: Server) -> None:
     import urllib.request
 
-    with urllib.request.urlopen(server.url + path) as answer:  # Dash's own page for an unknown address
+    with urllib.request.urlopen(
+        server.url + path
+    ) as answer:  # Dash's own page for an unknown address
         page = answer.read().lower()
-    assert b"swagger-ui" not in page and b"redoc.standalone" not in page and b'"openapi":' not in page
+    assert (
+        b"swagger-ui" not in page and b"redoc.standalone" not in page and b'"openapi":' not in page
+    )

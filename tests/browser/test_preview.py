@@ -24,7 +24,9 @@ _LIVE = """() => heteroCy.nodes().map((n) => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_picture_is_what_the_live_graph_shows(browser: BrowserContext, server: Server, scheme: str) -> None:
+def test_the_picture_is_what_the_live_graph_shows(
+    browser: BrowserContext, server: Server, scheme: str
+) -> None:
     """Same nodes, places and colours, seen while the scripts have not even arrived."""
     first, page = browser.new_page(), browser.new_page()
     for each in (first, page):
@@ -36,7 +38,11 @@ def test_the_picture_is_what_the_live_graph_shows(browser: BrowserContext, serve
     page.wait_for_selector("#preview g[transform] text")
     picture = page.evaluate(_PICTURE)
     words = page.locator("#preview text").all_text_contents()
-    assert len(picture) > 100 and "Conv" in words and "mobilenetv2.onnx" in page.locator("#preview header").inner_text()
+    assert (
+        len(picture) > 100
+        and "Conv" in words
+        and "mobilenetv2.onnx" in page.locator("#preview header").inner_text()
+    )
     let_go()
     until(page, "!document.getElementById('preview')", timeout=30_000)
     live = page.evaluate(_LIVE)
@@ -50,8 +56,9 @@ def test_the_picture_is_what_the_live_graph_shows(browser: BrowserContext, serve
     assert {line for label in drawn for line in label.split("\n")} <= set(words)
 
 
-def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: BrowserContext, tmp_path: Path,
-                                                                           serve: Serve) -> None:
+def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(
+    browser: BrowserContext, tmp_path: Path, serve: Serve
+) -> None:
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(300)])
     made = serve(str(model), "--devices", "HETERO:GPU,CPU")
     page = browser.new_page()
@@ -63,13 +70,21 @@ def test_a_model_that_is_still_being_read_is_pictured_when_it_is_there(browser: 
     expect(page.locator("#preview")).to_have_count(0)
 
 
-def test_names_are_text_in_the_picture(browser: BrowserContext, tmp_path: Path, serve: Serve) -> None:
+def test_names_are_text_in_the_picture(
+    browser: BrowserContext, tmp_path: Path, serve: Serve
+) -> None:
     evil = "<img src=x onerror=alert(1)>"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("Relu", [evil], ["y"], evil)], evil, [value(evil, TensorProto.FLOAT, [2])],
-                              [value("y", TensorProto.FLOAT, [2])])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", [evil], ["y"], evil)],
+        evil,
+        [value(evil, TensorProto.FLOAT, [2])],
+        [value("y", TensorProto.FLOAT, [2])],
+    )
     path = tmp_path / "evil&amp;.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     made = serve(str(path), "--devices", "HETERO:CPU")
     page = browser.new_page()
     alerts: list[str] = []
@@ -89,8 +104,13 @@ def test_the_start_page_has_no_picture(page: Page, server: Server) -> None:
 
 def test_bends_lead_edges_around_nodes(page: Page, serve: Serve) -> None:
     """A long edge beside a chain runs clear of the chain's nodes."""
-    made = serve(str(EXAMPLES / "models" / "resnet50.onnx"), "--define", "batch=1",
-                  "--devices", "HETERO:GPU,CPU")
+    made = serve(
+        str(EXAMPLES / "models" / "resnet50.onnx"),
+        "--define",
+        "batch=1",
+        "--devices",
+        "HETERO:GPU,CPU",
+    )
     page.goto(made.url)
     ready(page)
     page.select_option("#detail-mode", label="Every op")
@@ -111,7 +131,9 @@ def test_static_files_are_compressed_once_and_stay_the_same(page: Page, server: 
     script = next(s for s in re.findall(r'src="([^"]+)"', html) if "dash_ag_grid" in s)
 
     def get(**headers: str) -> tuple[bytes, str | None]:
-        answer = urllib.request.urlopen(urllib.request.Request(server.url + script, headers=headers))
+        answer = urllib.request.urlopen(
+            urllib.request.Request(server.url + script, headers=headers)
+        )
         return answer.read(), answer.headers.get("content-encoding")
 
     packed = {get(**{"Accept-Encoding": "gzip"}) for _ in range(3)}
@@ -126,7 +148,10 @@ def test_the_page_is_asked_for_once_while_its_scripts_are_read(page: Page, serve
     page.on("request", lambda r: asked.append(r.url.removeprefix(server.url)))
     page.goto(server.url)
     ready(page)
-    pages, scripts = ([i for i, a in enumerate(asked) if re.match(name, a)] for name in (r"/_page\?", r"/_bundle/\w+\.js"))
+    pages, scripts = (
+        [i for i, a in enumerate(asked) if re.match(name, a)]
+        for name in (r"/_page\?", r"/_bundle/\w+\.js")
+    )
     assert [asked[i] for i in pages] == ["/_page?path=%2F"] and pages < scripts
 
 
@@ -134,7 +159,9 @@ def test_a_page_that_cannot_be_made_is_said(browser: BrowserContext, server: Ser
     page = browser.new_page()
     page.route(re.compile(r"/_page\?"), lambda route: route.fulfill(status=500))
     page.goto(server.url)
-    expect(page.locator("#page .empty")).to_contain_text("The server could not make this page (500)")
+    expect(page.locator("#page .empty")).to_contain_text(
+        "The server could not make this page (500)"
+    )
     page.unroute(re.compile(r"/_page\?"))
     page.route(re.compile(r"/_page\?"), lambda route: route.abort())
     page.goto(server.url)

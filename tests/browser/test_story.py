@@ -16,8 +16,9 @@ MOBILENET = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 def test_the_first_view_shows_the_first_change_of_device_and_what_fell_back(fresh: Page) -> None:
     page = fresh
     expect(page.locator("#ribbon-text")).to_contain_text("3 changes of device")
-    expect(page.locator("#ribbon-canvas")).to_have_attribute("aria-label", "The run in order: 4 subgraphs. "
-                                                             + page.locator("#ribbon-text").inner_text())
+    expect(page.locator("#ribbon-canvas")).to_have_attribute(
+        "aria-label", "The run in order: 4 subgraphs. " + page.locator("#ribbon-text").inner_text()
+    )
     op = page.evaluate("hetero.page.view.change")
     where = page.evaluate("(op) => heteroCy.getElementById(`op${op}`).renderedPosition()", op)
     box = page.locator("#graph").bounding_box()
@@ -26,11 +27,15 @@ def test_the_first_view_shows_the_first_change_of_device_and_what_fell_back(fres
     expect(rows).to_have_count(2)
     expect(rows.filter(has_text="Gemm")).to_contain_text("OpenVINO")
     rows.filter(has_text="Gemm").get_by_role("button", name="Select").click()
-    until(page, "document.activeElement === document.body")  # so that Space paints, and does not press the button again
+    until(
+        page, "document.activeElement === document.body"
+    )  # so that Space paints, and does not press the button again
     expect(page.locator("#inspector .op-type")).to_have_text("Gemm")
 
 
-def test_in_a_small_window_the_first_change_of_device_is_beside_the_buttons(page: Page, server: Server) -> None:
+def test_in_a_small_window_the_first_change_of_device_is_beside_the_buttons(
+    page: Page, server: Server
+) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     open_model(page, server, Path(MOBILENET), "runtimes.yaml")
     right = page.evaluate("""heteroCy.getElementById(`op${hetero.page.view.change}`).renderedBoundingBox().x2
@@ -41,9 +46,16 @@ def test_in_a_small_window_the_first_change_of_device_is_beside_the_buttons(page
 
 def test_brackets_step_from_one_change_of_device_to_the_next(fresh: Page) -> None:
     page = fresh
-    for key, op, change in (("]", "ReduceMean", 1), ("]", "Reshape", 2), ("]", "Gemm", 3), ("[", "Reshape", 2)):
+    for key, op, change in (
+        ("]", "ReduceMean", 1),
+        ("]", "Reshape", 2),
+        ("]", "Gemm", 3),
+        ("[", "Reshape", 2),
+    ):
         page.keyboard.press(key)
-        expect(page.locator("#mode-hint")).to_contain_text(f"Change {change} of 3: ")  # first: it goes away by itself
+        expect(page.locator("#mode-hint")).to_contain_text(
+            f"Change {change} of 3: "
+        )  # first: it goes away by itself
         expect(page.locator("#inspector .op-type")).to_have_text(op)
 
 
@@ -62,26 +74,40 @@ def test_the_ribbon_selects_what_is_clicked_and_dragged(fresh: Page) -> None:
 
 def test_a_fallback_becomes_a_rule(fresh: Page) -> None:
     page = fresh
-    page.locator("#fallbacks-table tbody tr").filter(has_text="Gemm").get_by_role("button", name="Rule").click()
+    page.locator("#fallbacks-table tbody tr").filter(has_text="Gemm").get_by_role(
+        "button", name="Rule"
+    ).click()
     until(page, "hetero.page.view.rules.rules.length === 1")
     rule = page.evaluate("hetero.page.view.rules.rules[0]")
     assert (rule["type"], rule["to"]) == ("Gemm", "ONNX Runtime")
 
 
-def test_where_all_ops_are_on_one_device_the_page_says_so(serve: Serve, browser: BrowserContext) -> None:
+def test_where_all_ops_are_on_one_device_the_page_says_so(
+    serve: Serve, browser: BrowserContext
+) -> None:
     server = serve(MOBILENET, "--devices", "HETERO:CPU")
     page = browser.new_page()
     page.goto(server.url)
     ready(page)
-    expect(page.locator("#ribbon-text")).to_have_text("All 100 ops run on CPU. Add a device to place ops on it.")
+    expect(page.locator("#ribbon-text")).to_have_text(
+        "All 100 ops run on CPU. Add a device to place ops on it."
+    )
     expect(page.locator("#fallbacks")).to_contain_text("There is only one device")
     page.select_option("#policy", "optimal:throughput")
     expect(page.locator("#notice")).to_contain_text("Every op stays on its device.")
 
 
-def test_weights_that_are_not_there_are_said_over_the_graph(serve: Serve, browser: BrowserContext, tmp_path: Path) -> None:
+def test_weights_that_are_not_there_are_said_over_the_graph(
+    serve: Serve, browser: BrowserContext, tmp_path: Path
+) -> None:
     """Only the end of the status bar said so, cut."""
-    onnx.save(onnx.load(MOBILENET), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=16)
+    onnx.save(
+        onnx.load(MOBILENET),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="w.bin",
+        size_threshold=16,
+    )
     (tmp_path / "w.bin").unlink()
     page = browser.new_page()
     page.goto(serve(str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU").url)
@@ -89,13 +115,17 @@ def test_weights_that_are_not_there_are_said_over_the_graph(serve: Serve, browse
     expect(page.locator("#notice")).to_contain_text("the weights in w.bin are not here")
 
 
-def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(fresh: Page) -> None:
+def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_beside_the_estimate(
+    fresh: Page,
+) -> None:
     page = fresh
     page.get_by_role("tab", name="Benchmark").click()
     page.check("#bench-memory")
     page.fill("#bench-seconds", "0.5")
     page.click("#bench-start")
-    expect(page.locator("#ribbon-text")).to_contain_text("measurement of the last benchmark", timeout=120_000)
+    expect(page.locator("#ribbon-text")).to_contain_text(
+        "measurement of the last benchmark", timeout=120_000
+    )
     card = page.locator("#bench-cards .card").filter(has_text="host memory")
     expect(card).to_contain_text("OpenVINO, ONNX Runtime): estimate ")
     expect(card).to_contain_text("of it constants 13.95 MB and tensors 6.623 MB; measured ")
@@ -114,19 +144,24 @@ def test_after_a_benchmark_the_ribbon_is_the_measured_run_and_its_memory_stands_
     expect(page.locator("#ribbon-text")).to_contain_text("measurement of the last benchmark")
 
 
-def test_memory_over_the_run_names_the_tensors_at_its_peak_and_follows_the_plan(fresh: Page) -> None:
+def test_memory_over_the_run_names_the_tensors_at_its_peak_and_follows_the_plan(
+    fresh: Page,
+) -> None:
     page = fresh
     page.get_by_role("tab", name="Memory").click()
     openvino = page.locator(".memory-device[data-device='OpenVINO']")
     expect(openvino).to_contain_text("at most 15.45 MB: constants 8.827 MB, tensors 6.623 MB")
     expect(openvino.get_by_role("img")).to_have_attribute(
-        "aria-label", "Memory of OpenVINO from the first op to the last: at most 15.45 MB")
+        "aria-label", "Memory of OpenVINO from the first op to the last: at most 15.45 MB"
+    )
     openvino.locator("summary").click()
     expect(openvino.locator("tbody tr").first).to_contain_text("4.817 MB")
     openvino.locator("tbody tr").first.get_by_role("button").last.click()
     expect(page.locator("#inspector .op-type")).to_have_text("Conv")
     page.evaluate("hetero.paint(hetero.page.view.ops.slice(0, 40), 1)")
-    expect(page.locator(".memory-device[data-device='ONNX Runtime']")).not_to_contain_text("at most 5.129 MB")
+    expect(page.locator(".memory-device[data-device='ONNX Runtime']")).not_to_contain_text(
+        "at most 5.129 MB"
+    )
     expect(openvino).not_to_contain_text("tensors 6.623 MB")
 
 
@@ -148,11 +183,16 @@ def test_results_appear_while_typing_and_shift_enter_selects_all(opened: Page) -
     page.keyboard.press("Shift+Enter")
     until(page, f"hetero.selectedOps().length === {count}")
     expect(page.locator("#search-box")).to_be_hidden()
-    until(page, """(() => { const box = heteroCy.nodes(':selected').renderedBoundingBox();
-        return box.x1 >= 0 && box.y1 >= 0 && box.x2 <= heteroCy.width() && box.y2 <= heteroCy.height(); })()""")
+    until(
+        page,
+        """(() => { const box = heteroCy.nodes(':selected').renderedBoundingBox();
+        return box.x1 >= 0 && box.y1 >= 0 && box.x2 <= heteroCy.width() && box.y2 <= heteroCy.height(); })()""",
+    )
 
 
-def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(page: Page, server: Server) -> None:
+def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(
+    page: Page, server: Server
+) -> None:
     """Stepping through a model left all of its blocks open."""
     page.goto(f"{server.url}/open")
     page.click("text=Whisper tiny, decoder")
@@ -164,8 +204,11 @@ def test_blocks_that_opened_to_show_an_op_close_when_the_next_is_shown(page: Pag
         before = page.evaluate("hetero.page.detail.open.join()")
         page.locator("#find").fill(text)
         page.keyboard.press("Enter")  # before the results are there
-        until(page, f"hetero.page.detail.open.join() !== '{before}' && heteroCy.nodes(':selected').length === 1"
-                    " && !heteroCy.nodes(':selected').hasClass('group')")
+        until(
+            page,
+            f"hetero.page.detail.open.join() !== '{before}' && heteroCy.nodes(':selected').length === 1"
+            " && !heteroCy.nodes(':selected').hasClass('group')",
+        )
         return set(page.evaluate("hetero.page.detail.open")) - first
 
     one, other = find("layer:0 fc1"), find("layer:2 fc1")
@@ -187,9 +230,13 @@ def test_a_filter_is_completed_and_an_unknown_field_is_named(opened: Page) -> No
     page.keyboard.type("> 1 and colour == red")
     note = page.locator("#search-note")
     expect(note).to_contain_text("there is no field 'colour'")
-    for text, said in (("op == Neg", "Enter: select all"), ("layer:2 left", "Enter: go · Shift+Enter: select all"),
-                       ("layer:2 mlp", "Nothing is called 'mlp' here"), ("layer:2 and op == Neg", "A filter has no layer:2"),
-                       ("op == Nowhere", "No op matches")):
+    for text, said in (
+        ("op == Neg", "Enter: select all"),
+        ("layer:2 left", "Enter: go · Shift+Enter: select all"),
+        ("layer:2 mlp", "Nothing is called 'mlp' here"),
+        ("layer:2 and op == Neg", "A filter has no layer:2"),
+        ("op == Nowhere", "No op matches"),
+    ):
         field.fill(text)
         expect(note).to_contain_text(said, ignore_case=True)
 
@@ -204,7 +251,9 @@ def test_alt_and_a_number_paint_what_was_found(opened: Page) -> None:
     wait_for_figure(page, "pins", 25)
 
 
-def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_are(opened: Page) -> None:
+def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_are(
+    opened: Page,
+) -> None:
     """Painted what was found for the letters before, or nothing."""
     page = opened
     page.locator("#find").click()
@@ -220,7 +269,9 @@ def test_keys_pressed_before_the_results_are_there_do_what_they_say_when_they_ar
     expect(page.locator("#inspector")).to_contain_text("25 ops selected")
 
 
-def test_a_device_of_the_list_selects_its_ops_and_pins_can_be_removed_one_by_one(fresh: Page) -> None:
+def test_a_device_of_the_list_selects_its_ops_and_pins_can_be_removed_one_by_one(
+    fresh: Page,
+) -> None:
     page = fresh
     page.click("[data-all-on='1']")
     until(page, "hetero.selectedOps().length === 2")
@@ -251,12 +302,12 @@ def test_panels_can_be_hidden_and_a_narrow_window_stays_usable(fresh: Page) -> N
     expect(item).to_be_in_viewport(ratio=1)
 
 
-
-
 def test_devices_are_chosen_from_what_is_here_and_from_presets(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/open")
     page.select_option("#devices-choice", label="NPU: edgetpu")
-    expect(page.locator("#devices-spec")).to_have_value("HETERO:NPU(edgetpu),CPU")  # what it refuses has to go somewhere
+    expect(page.locator("#devices-spec")).to_have_value(
+        "HETERO:NPU(edgetpu),CPU"
+    )  # what it refuses has to go somewhere
     page.select_option("#devices-choice", label="CPU")
     expect(page.locator("#devices-spec")).to_have_value("HETERO:NPU(edgetpu),CPU")
     page.fill("#path", MOBILENET)
@@ -292,14 +343,18 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     memory = forms.nth(0).get_by_label("Memory", exact=True)
     memory.fill("much")
     memory.press("Enter")
-    expect(page.locator("#device-problem")).to_contain_text("memory must be a size above 0 such as 8GiB")
+    expect(page.locator("#device-problem")).to_contain_text(
+        "memory must be a size above 0 such as 8GiB"
+    )
     page.locator("[data-row-device='1'] .raise").click()
     expect(forms.nth(0).locator("legend b")).to_have_text("ONNX Runtime")
     page.click("#undo")
     expect(forms.nth(0).locator("legend b")).to_have_text("OpenVINO")
     memory.fill("much")
     memory.press("Enter")
-    expect(page.locator("#device-problem")).to_contain_text("memory must be a size above 0 such as 8GiB")
+    expect(page.locator("#device-problem")).to_contain_text(
+        "memory must be a size above 0 such as 8GiB"
+    )
     page.evaluate("hetero.paint([0], 1)")
     wait_for_figure(page, "pins", 1)
     expect(memory).to_have_value("much")
@@ -309,7 +364,9 @@ def test_devices_are_edited_in_the_page_and_saved(fresh: Page) -> None:
     link.press("Enter")
     expect(page.locator("#history")).to_contain_text("devices: NPU: link latency 50us")
     expect(page.locator("#device-problem")).to_be_empty()
-    expect(page.locator("#device-refused")).to_have_text("Refused, and not in use: Memory of OpenVINO “much”.")
+    expect(page.locator("#device-refused")).to_have_text(
+        "Refused, and not in use: Memory of OpenVINO “much”."
+    )
     page.click("#device-restore")
     expect(memory).to_have_value("")
     expect(page.locator("#device-refused")).to_be_hidden()
@@ -351,7 +408,9 @@ def test_two_fields_that_are_finished_at_once_are_both_changed(fresh: Page) -> N
     """Each was a change of the whole table, and the second took the first back."""
     page = fresh
     page.click("role=tab[name=Devices]")
-    first, second = (page.locator(".device-form").nth(i).get_by_label("Memory", exact=True) for i in (0, 1))
+    first, second = (
+        page.locator(".device-form").nth(i).get_by_label("Memory", exact=True) for i in (0, 1)
+    )
     first.fill("3GB")
     second.fill("5GB")  # which finishes the first
     second.press("Enter")
@@ -368,9 +427,15 @@ def open_model(page: Page, server: Server, model: Path, devices: str) -> None:
     ready(page)
 
 
-def test_two_hundred_ops_in_a_row_are_read_at_once(page: Page, server: Server, tmp_path: Path) -> None:
+def test_two_hundred_ops_in_a_row_are_read_at_once(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
-    model = write_dag(tmp_path / "chain.onnx", [[i - 1] if i else [] for i in range(200)], ["Neg", "Sigmoid"] * 100)
+    model = write_dag(
+        tmp_path / "chain.onnx",
+        [[i - 1] if i else [] for i in range(200)],
+        ["Neg", "Sigmoid"] * 100,
+    )
     open_model(page, server, model, "HETERO:GPU,CPU")
     sizes = "heteroCy.nodes('.op').map((n) => parseFloat(n.style('font-size')) * heteroCy.zoom())"
     seen = """heteroCy.nodes('.op').every((n) => {
@@ -378,9 +443,14 @@ def test_two_hundred_ops_in_a_row_are_read_at_once(page: Page, server: Server, t
         return box.x1 >= 0 && box.y1 >= 0 && box.x2 <= heteroCy.width() && box.y2 <= heteroCy.height();
     })"""
     assert min(page.evaluate(sizes)) >= 8 and page.evaluate(seen), "as it opens"
-    assert page.evaluate("heteroCy.nodes('.op').map((n) => n.style('label'))")[:2] == ["① Neg", "① Sigmoid"]
+    assert page.evaluate("heteroCy.nodes('.op').map((n) => n.style('label'))")[:2] == [
+        "① Neg",
+        "① Sigmoid",
+    ]
     act(page, "heteroCy.zoom(2)")
-    assert page.evaluate("heteroCy.nodes('.op')[0].style('label')") == "Neg\nGPU · s0", "close by there is more room"
+    assert page.evaluate("heteroCy.nodes('.op')[0].style('label')") == "Neg\nGPU · s0", (
+        "close by there is more room"
+    )
     page.locator("#graph").hover()
     page.keyboard.press("f")
     until(page, f"Math.min(...{sizes}) >= 8 && {seen}")
@@ -390,7 +460,9 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
     page = fresh
     page.evaluate("hetero.paint(hetero.page.view.ops, 1)")
     wait_for_figure(page, "pins", 100)
-    expect(page.locator("#fallbacks")).to_contain_text("Nothing falls back")  # the picture is kept before this is sent
+    expect(page.locator("#fallbacks")).to_contain_text(
+        "Nothing falls back"
+    )  # the picture is kept before this is sent
     address = page.url
     page.goto(f"{server.url}/open")
     entry = page.locator(f".recent[href='{address.removeprefix(server.url).partition('#')[0]}']")
@@ -401,17 +473,30 @@ def test_recent_work_has_its_devices_and_a_picture_of_the_plan(fresh: Page, serv
     assert picture.evaluate("(image) => image.complete && image.naturalWidth") == 160
 
 
-def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(page: Page, serve: Serve) -> None:
+def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
+    page: Page, serve: Serve
+) -> None:
     """After four seconds, the block of the first op took the place of all that a row of Fallbacks had selected."""
-    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--define", "batch=1", "--define", "sequence=8",
-                 "--devices", "HETERO:NPU(edgetpu as int8),CPU")
+    made = serve(
+        str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"),
+        "--define",
+        "batch=1",
+        "--define",
+        "sequence=8",
+        "--devices",
+        "HETERO:NPU(edgetpu as int8),CPU",
+    )
     page.goto(made.url)
     ready(page)
-    expect(page.locator("#fallbacks")).to_contain_text("Were each where it was wanted, a run would take")
+    expect(page.locator("#fallbacks")).to_contain_text(
+        "Were each where it was wanted, a run would take"
+    )
     page.locator("#fallbacks-table").get_by_role("button", name="Select").first.click()
     until(page, "hetero.selectedOps().length > 1")
     count, pan = page.evaluate("[hetero.selectedOps().length, heteroCy.pan()]")
-    page.locator("#inspector [data-paint='0']").click()  # not before the inspector shows the selection
+    page.locator(
+        "#inspector [data-paint='0']"
+    ).click()  # not before the inspector shows the selection
     notice = page.locator("#notice")
     expect(notice).to_contain_text(f"{count} ops were not painted")
     expect(notice.locator("li a").first).to_have_attribute("href", re.compile("^https://"))
@@ -431,20 +516,34 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(page
 
 
 def test_a_block_of_which_only_a_part_is_selected_looks_different(page: Page, serve: Serve) -> None:
-    made = serve(str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "--devices", "HETERO:OpenVINO,CPU")
+    made = serve(
+        str(EXAMPLES / "models" / "fcn-resnet101.onnx"), "--devices", "HETERO:OpenVINO,CPU"
+    )
     page.goto(made.url)
     ready(page)
     first = page.evaluate("hetero.opsOf(heteroCy.nodes('.group')[0])[0]")
-    act(page, f"hetero.set('selection', {{ data: {{ ops: [{first}], select: true, count: true }} }})")
+    act(
+        page,
+        f"hetero.set('selection', {{ data: {{ ops: [{first}], select: true, count: true }} }})",
+    )
     until(page, "heteroCy.nodes('.group.part:selected').length === 1")
     expect(page.locator("#live")).to_contain_text("selected")
     act(page, "heteroCy.nodes('.group')[0].unselect(); heteroCy.nodes('.group')[0].select()")
     until(page, "heteroCy.nodes('.part').length === 0 && hetero.selectedOps().length > 1")
 
 
-def test_a_row_of_transfers_opens_the_block_that_the_tensor_comes_from(page: Page, serve: Serve) -> None:
-    made = serve(str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"), "--define", "batch=1", "--define", "sequence=8",
-                 "--devices", "HETERO:NPU(edgetpu as int8),CPU")
+def test_a_row_of_transfers_opens_the_block_that_the_tensor_comes_from(
+    page: Page, serve: Serve
+) -> None:
+    made = serve(
+        str(EXAMPLES / "models" / "whisper-tiny-decoder.onnx"),
+        "--define",
+        "batch=1",
+        "--define",
+        "sequence=8",
+        "--devices",
+        "HETERO:NPU(edgetpu as int8),CPU",
+    )
     page.goto(made.url)
     ready(page)
     closed = page.evaluate("heteroCy.nodes('.op').length")
@@ -454,4 +553,7 @@ def test_a_row_of_transfers_opens_the_block_that_the_tensor_comes_from(page: Pag
     tensor = page.evaluate("""() => { let found = null; hetero.gridApi('transfers').forEachNode((row) => {
         found ??= heteroCy.getElementById(`op${row.data.source_op}`).empty() ? row.rowIndex : null; }); return found; }""")
     page.locator(f"#transfers .ag-row[row-index='{tensor}'] .ag-cell").first.click()
-    until(page, f"heteroCy.nodes('.op').length > {closed} && heteroCy.nodes('.op:selected').length === 1")
+    until(
+        page,
+        f"heteroCy.nodes('.op').length > {closed} && heteroCy.nodes('.op:selected').length === 1",
+    )

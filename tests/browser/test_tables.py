@@ -28,7 +28,9 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page.get_by_label("Columns of the table").first.click()
     page.get_by_label("Depends on", exact=True).uncheck()
     page.keyboard.press("Escape")
-    edge = page.locator("#subgraphs .ag-header-cell[col-id=ops] .ag-header-cell-resize").bounding_box()
+    edge = page.locator(
+        "#subgraphs .ag-header-cell[col-id=ops] .ag-header-cell-resize"
+    ).bounding_box()
     assert edge
     page.mouse.move(edge["x"] + edge["width"] / 2, edge["y"] + 10)
     page.mouse.down()
@@ -44,7 +46,10 @@ def test_a_table_fits_its_columns_and_remembers_what_was_changed(fresh: Page) ->
     page.get_by_label("Columns of the table").first.click()
     page.get_by_role("button", name="As at first").click()
     page.wait_for_timeout(300)
-    assert len(subgraphs(page)) == 12 and page.evaluate("localStorage.getItem('hetero-editor-table-subgraphs')") is None
+    assert (
+        len(subgraphs(page)) == 12
+        and page.evaluate("localStorage.getItem('hetero-editor-table-subgraphs')") is None
+    )
 
 
 def test_a_device_lets_its_ops_stand_out_in_graph_ribbon_and_map(fresh: Page) -> None:

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from editor.devices.expressions import Expression
-from editor.graph.attribute_values import attribute_value
+from editor.graph.attributes import attribute_value
 
 
 class _Garbage:
@@ -28,7 +28,12 @@ def test_expressions_can_be_parsed_by_several_threads() -> None:
         for number in range(40):
             try:
                 _Garbage()
-                Expression(" and ".join(f"(op == a{thread}_{number}_{part} or not ((flops + 1) < 3))" for part in range(30)))
+                Expression(
+                    " and ".join(
+                        f"(op == a{thread}_{number}_{part} or not ((flops + 1) < 3))"
+                        for part in range(30)
+                    )
+                )
                 values = ", ".join(f"({thread}, {number}, {part})" for part in range(30))
                 assert len(attribute_value(f"[{values}]")) == 30
             except BaseException as error:  # noqa: BLE001  # it belongs to this test

@@ -8,13 +8,34 @@ from dataclasses import replace
 import pytest
 
 import editor
-from editor.devices.discovery import AvailableDevice, available_devices, names_here, set_available_devices, unusable_runtimes
+from editor.devices.discovery import (
+    AvailableDevice,
+    available_devices,
+    names_here,
+    set_available_devices,
+    unusable_runtimes,
+)
 
 CPU = AvailableDevice("CPU", "onnxruntime", "CPUExecutionProvider", "1.31.1", "AMD", "ONNX Runtime")
-QNN_CPU = AvailableDevice("QNN.CPU", "onnxruntime", "QNNExecutionProvider", "1.31.1", "", "ONNX Runtime", kind="CPU")
-QNN_NPU = AvailableDevice("QNN.NPU", "onnxruntime", "QNNExecutionProvider", "1.31.1", "Hexagon", "ONNX Runtime", None, "cpu",
-                          "Qualcomm", 1, kind="NPU")
-OPENVINO_NPU = AvailableDevice("OpenVINO.NPU", "openvino", "NPU", "2026.4.1", "Intel AI Boost", "OpenVINO")
+QNN_CPU = AvailableDevice(
+    "QNN.CPU", "onnxruntime", "QNNExecutionProvider", "1.31.1", "", "ONNX Runtime", kind="CPU"
+)
+QNN_NPU = AvailableDevice(
+    "QNN.NPU",
+    "onnxruntime",
+    "QNNExecutionProvider",
+    "1.31.1",
+    "Hexagon",
+    "ONNX Runtime",
+    None,
+    "cpu",
+    "Qualcomm",
+    1,
+    kind="NPU",
+)
+OPENVINO_NPU = AvailableDevice(
+    "OpenVINO.NPU", "openvino", "NPU", "2026.4.1", "Intel AI Boost", "OpenVINO"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +61,9 @@ def test_an_npu_of_openvino_comes_before_that_of_a_plugin() -> None:
 def test_the_devices_of_this_machine_are_those_that_hetero_alone_means() -> None:
     gpu = replace(CPU, name="CUDA", provider="CUDAExecutionProvider", memory_space="cuda")
     set_available_devices([CPU, gpu, replace(CPU, name="server/CPU", machine="server")])
-    assert names_here() == ["CUDA", "CPU"], "a device of another machine is not wanted by itself, and the CPU takes every op"
+    assert names_here() == ["CUDA", "CPU"], (
+        "a device of another machine is not wanted by itself, and the CPU takes every op"
+    )
 
 
 def test_without_any_an_npu_is_planned() -> None:

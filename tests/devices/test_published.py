@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.devices.device import Device
-from editor.devices.presets import preset_names
+from editor.devices.published import preset_names
 from editor.devices.table import parse_devices
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate
@@ -37,12 +37,22 @@ def constant(name: str, *shape: int, dtype: type = np.float32) -> onnx.TensorPro
     return numpy_helper.from_array(np.ones(shape, dtype), name)
 
 
-def saved(path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, list[int | str]], outputs: list[str],
-          constants: list[onnx.TensorProto]) -> Graph:
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in inputs.items()]
+def saved(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, list[int | str]],
+    outputs: list[str],
+    constants: list[onnx.TensorProto],
+) -> Graph:
+    values = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in inputs.items()
+    ]
     results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
-    model = helper.make_model(helper.make_graph(nodes, "g", values, results, constants), ir_version=10,
-                              opset_imports=[helper.make_opsetid("", 17)])
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", values, results, constants),
+        ir_version=10,
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
     onnx.save(model, path / "m.onnx")
     return editor.load_model(path / "m.onnx")
 
@@ -50,25 +60,38 @@ def saved(path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, list[int | 
 @pytest.fixture
 def convs(tmp_path: Path) -> Graph:
     """A plain Conv, a depthwise one with stride 2, and Softmax."""
-    return saved(tmp_path, [
-        helper.make_node("Conv", ["x", "w"], ["plain"]),
-        helper.make_node("Conv", ["plain", "d"], ["deep"], group=4, strides=[2, 2]),
-        helper.make_node("Softmax", ["deep"], ["y"], axis=1)],
-        {"x": [1, 3, 8, 8]}, ["y"], [constant("w", 4, 3, 3, 3), constant("d", 4, 1, 3, 3)])
+    return saved(
+        tmp_path,
+        [
+            helper.make_node("Conv", ["x", "w"], ["plain"]),
+            helper.make_node("Conv", ["plain", "d"], ["deep"], group=4, strides=[2, 2]),
+            helper.make_node("Softmax", ["deep"], ["y"], axis=1),
+        ],
+        {"x": [1, 3, 8, 8]},
+        ["y"],
+        [constant("w", 4, 3, 3, 3), constant("d", 4, 1, 3, 3)],
+    )
 
 
 def test_an_op_outside_the_list_is_refused_with_the_document(convs: Graph) -> None:
     assert reasons(convs, f"  supported: [Conv]\n  source: {URL}") == {
-        "plain": "", "deep": "", "y": f"Softmax is not in the published list ({URL})"}
+        "plain": "",
+        "deep": "",
+        "y": f"Softmax is not in the published list ({URL})",
+    }
 
 
 def test_a_condition_is_the_reason_where_it_does_not_hold(convs: Graph) -> None:
-    found = reasons(convs, '  supported: [Softmax, {op: Conv, where: "dtype == float32 and group == 1"}]')
+    found = reasons(
+        convs, '  supported: [Softmax, {op: Conv, where: "dtype == float32 and group == 1"}]'
+    )
     assert found == {"plain": "", "deep": "Conv: group == 1 is needed here", "y": ""}
 
 
 def test_a_reason_of_the_table_replaces_the_condition(convs: Graph) -> None:
-    found = reasons(convs, '  supported: [Softmax, {op: Conv, where: "group == 1", reason: no groups}]')
+    found = reasons(
+        convs, '  supported: [Softmax, {op: Conv, where: "group == 1", reason: no groups}]'
+    )
     assert found["deep"] == "Conv: no groups"
 
 
@@ -77,63 +100,99 @@ def test_two_entries_of_an_op_are_alternatives(convs: Graph) -> None:
     assert not any(reasons(convs, both).values())
 
 
-@pytest.mark.parametrize(("where", "holds"), [
-    ("kernel_shape == (3, 3)", True),  # not written in the node: the shape of the weights
-    ("dilations[0] == 1 and pads == (0, 0, 0, 0)", True),  # defaults of ONNX
-    ("strides in ((2, 2), (1, 2))", True), ("strides[0] <= 1", False), ("kernel_shape[2] == 3", False),
-    ("shape[1] == 4 and shape_b[0] == 4 and rank == 4", True), ("1 not in computed", True), ("0 not in computed", False),
-    ("out_shape[2] == 2 * shape[2]", False), ("out_shape[1] * 1 - 0 == group", True), ("auto_pad == NOTSET", True),
-    ("opset >= 17", True), ("group == out_shape[1]", True), ("shape[0] == group", False),
-])
-def test_conditions_see_attributes_with_defaults_and_shapes(convs: Graph, where: str, holds: bool) -> None:
-    found = reasons(convs, f'  supported: [Softmax, {{op: Conv, where: "group == 1"}}, {{op: Conv, where: "{where}"}}]')
+@pytest.mark.parametrize(
+    ("where", "holds"),
+    [
+        ("kernel_shape == (3, 3)", True),  # not written in the node: the shape of the weights
+        ("dilations[0] == 1 and pads == (0, 0, 0, 0)", True),  # defaults of ONNX
+        ("strides in ((2, 2), (1, 2))", True),
+        ("strides[0] <= 1", False),
+        ("kernel_shape[2] == 3", False),
+        ("shape[1] == 4 and shape_b[0] == 4 and rank == 4", True),
+        ("1 not in computed", True),
+        ("0 not in computed", False),
+        ("out_shape[2] == 2 * shape[2]", False),
+        ("out_shape[1] * 1 - 0 == group", True),
+        ("auto_pad == NOTSET", True),
+        ("opset >= 17", True),
+        ("group == out_shape[1]", True),
+        ("shape[0] == group", False),
+    ],
+)
+def test_conditions_see_attributes_with_defaults_and_shapes(
+    convs: Graph, where: str, holds: bool
+) -> None:
+    found = reasons(
+        convs,
+        f'  supported: [Softmax, {{op: Conv, where: "group == 1"}}, {{op: Conv, where: "{where}"}}]',
+    )
     assert (not found["deep"]) == holds
 
 
 def test_element_types_are_a_reason_and_an_assumption_lifts_it(convs: Graph) -> None:
     assert reasons(convs, "  dtypes: [int8, uint8]")["plain"] == (
-        "float32; this device takes int8 or uint8; “assumes: int8” plans the model as if it were converted")
+        "float32; this device takes int8 or uint8; “assumes: int8” plans the model as if it were converted"
+    )
     assert not any(reasons(convs, "  dtypes: [int8, uint8]\n  assumes: int8").values())
 
 
 def test_sizes_that_are_not_fixed_are_refused_where_they_must_be_static(tmp_path: Path) -> None:
-    graph = saved(tmp_path, [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Relu", ["x"], ["y"])],
-                  {"x": [2, 2]}, ["where", "y"], [])
+    graph = saved(
+        tmp_path,
+        [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Relu", ["x"], ["y"])],
+        {"x": [2, 2]},
+        ["where", "y"],
+        [],
+    )
     found = reasons(graph, "  static: true")
     assert "'where'" in found["where"] and "static sizes" in found["where"] and not found["y"]
 
 
 def test_the_float_ops_of_a_qdq_model_count_as_quantised(tmp_path: Path) -> None:
     scale, zero = constant("s"), numpy_helper.from_array(np.array(0, np.int8), "z")
-    graph = saved(tmp_path, [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
-        helper.make_node("Conv", ["a", "w"], ["c"]), helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["p"]),
-        helper.make_node("DequantizeLinear", ["p", "s", "z"], ["b"]),
-        helper.make_node("Softmax", ["b"], ["f"]), helper.make_node("Exp", ["f"], ["y"])],
-        {"x": [1, 3, 4, 4]}, ["y"], [scale, zero, constant("w", 3, 3, 1, 1)])
+    graph = saved(
+        tmp_path,
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+            helper.make_node("Conv", ["a", "w"], ["c"]),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("QuantizeLinear", ["r", "s", "z"], ["p"]),
+            helper.make_node("DequantizeLinear", ["p", "s", "z"], ["b"]),
+            helper.make_node("Softmax", ["b"], ["f"]),
+            helper.make_node("Exp", ["f"], ["y"]),
+        ],
+        {"x": [1, 3, 4, 4]},
+        ["y"],
+        [scale, zero, constant("w", 3, 3, 1, 1)],
+    )
     refused = {key for key, reason in reasons(graph, "  dtypes: int8").items() if reason}
     assert refused == {"y"}  # the Exp of a float value; all others read or make quantised values
 
 
-@pytest.mark.parametrize(("keys", "cause"), [
-    ("supported: [Convv]", "unknown op 'Convv'"),
-    ("supported: {op: Conv}", "supported must be a list"),
-    ("supported: [{op: Conv, were: x}]", "unknown key 'were'"),
-    ('supported: [{op: Conv, where: "grup == 1"}]', "'grup' is neither a field nor an attribute of Conv; did you mean 'group'"),
-    ('supported: [{op: Conv, where: "group =="}]', "condition is not valid"),
-    ('supported: [{op: Conv, where: "shape(1) == 1"}]', "condition is not valid at 'shape(1)'"),
-    ("supported: [{op: Conv, where: '" + "-" * 1900 + "1'}]", "nested too deeply"),
-    ("supported: [{op: Conv, where: 3}]", "must be texts"),
-    ("dtypes: [int9]", "unknown element type 'int9'; did you mean 'int8'"),
-    ("static: maybe", "static must be true or false"),
-    ("assumes: int4", "assumes must be one of int8"),
-    ("source: somewhere", "source must be the URL"),
-    ("published: last year", "published must be a date"),
-    ("preset: edgetpux", "unknown preset 'edgetpux'; did you mean 'edgetpu'"),
-    ("preset: ../runtimes", "unknown preset"),
-])
+@pytest.mark.parametrize(
+    ("keys", "cause"),
+    [
+        ("supported: [Convv]", "unknown op 'Convv'"),
+        ("supported: {op: Conv}", "supported must be a list"),
+        ("supported: [{op: Conv, were: x}]", "unknown key 'were'"),
+        (
+            'supported: [{op: Conv, where: "grup == 1"}]',
+            "'grup' is neither a field nor an attribute of Conv; did you mean 'group'",
+        ),
+        ('supported: [{op: Conv, where: "group =="}]', "condition is not valid"),
+        ('supported: [{op: Conv, where: "shape(1) == 1"}]', "condition is not valid at 'shape(1)'"),
+        ("supported: [{op: Conv, where: '" + "-" * 1900 + "1'}]", "nested too deeply"),
+        ("supported: [{op: Conv, where: 3}]", "must be texts"),
+        ("dtypes: [int9]", "unknown element type 'int9'; did you mean 'int8'"),
+        ("static: maybe", "static must be true or false"),
+        ("assumes: int4", "assumes must be one of int8"),
+        ("source: somewhere", "source must be the URL"),
+        ("published: last year", "published must be a date"),
+        ("preset: edgetpux", "unknown preset 'edgetpux'; did you mean 'edgetpu'"),
+        ("preset: ../runtimes", "unknown preset"),
+    ],
+)
 def test_bad_keys_are_messages_with_file_and_line(keys: str, cause: str) -> None:
     with pytest.raises(editor.EditorError, match=r"t\.yaml:1: ") as raised:
         planned(f"  {keys}")
@@ -150,7 +209,11 @@ def test_every_preset_loads_and_names_its_document_and_date(name: str) -> None:
 def test_keys_of_an_entry_override_its_preset() -> None:
     own = {"dtypes": ["float32"], "static": None, "memory": "8MiB"}
     (device,) = editor.load_devices([{"name": "N", "preset": "edgetpu", **own}])
-    assert device.published.dtypes == ("float32",) and not device.published.static and device.memory == 8 << 20
+    assert (
+        device.published.dtypes == ("float32",)
+        and not device.published.static
+        and device.memory == 8 << 20
+    )
     assert device.backend == "EdgeTPU" and device.published.supported
 
 
@@ -173,18 +236,29 @@ def test_as_if_int8_most_of_it_stays_and_the_rest_says_why(mobilenet: Graph) -> 
     plan = editor.partition(mobilenet, table)
     assert plan.placement.op_counts["CPU"] == 1 and plan.placement.op_counts["DLA"] == 99
     why = plan.placement.constraints.inability(mobilenet.op_types.index("ReduceMean"), 0)
-    assert why.startswith("ReduceMean is not in the published list (https://") and "as if int8" in plan.devices[0].description
+    assert (
+        why.startswith("ReduceMean is not in the published list (https://")
+        and "as if int8" in plan.devices[0].description
+    )
 
 
-def test_as_if_int8_counts_float_weights_activations_and_transfers_at_one_byte(convs: Graph) -> None:
+def test_as_if_int8_counts_float_weights_activations_and_transfers_at_one_byte(
+    convs: Graph,
+) -> None:
     table = [{"name": "NPU", "supported": ["Conv"]}, {"name": "CPU"}]
-    as_float, as_int8 = (editor.partition(convs, [{**table[0], **more}, table[1]]).placement
-                         for more in ({}, {"assumes": "int8"}))
+    as_float, as_int8 = (
+        editor.partition(convs, [{**table[0], **more}, table[1]]).placement
+        for more in ({}, {"assumes": "int8"})
+    )
     first, whole = as_int8.subgraphs[0].memory, as_float.subgraphs[0].memory
     assert first.constants * 4 == whole.constants and first.total * 4 == whole.total
-    assert as_int8.subgraphs[1].memory.total == as_float.subgraphs[1].memory.total  # the CPU computes in float32
+    assert (
+        as_int8.subgraphs[1].memory.total == as_float.subgraphs[1].memory.total
+    )  # the CPU computes in float32
     assert as_int8.division.bytes_moved * 4 == as_float.division.bytes_moved
-    assert {b.type_text for b in as_int8.division.transfers} == {"float32 as int8"}, "what the bytes are of"
+    assert {b.type_text for b in as_int8.division.transfers} == {"float32 as int8"}, (
+        "what the bytes are of"
+    )
     assert {b.type_text for b in as_float.division.transfers} == {"float32"}
     small_costs, large_costs = (estimate(convs, p.devices) for p in (as_int8, as_float))
     small, large = small_costs.enter[:, 0], large_costs.enter[:, 0]
@@ -192,7 +266,10 @@ def test_as_if_int8_counts_float_weights_activations_and_transfers_at_one_byte(c
 
 
 def test_weights_fit_a_limit_as_if_int8_that_they_exceed_as_float(convs: Graph) -> None:
-    table = [{"name": "NPU", "memory": "600B", "supported": ["Conv"]}, {"name": "CPU", "nonSupportedNodes": "Conv"}]
+    table = [
+        {"name": "NPU", "memory": "600B", "supported": ["Conv"]},
+        {"name": "CPU", "nonSupportedNodes": "Conv"},
+    ]
     with pytest.raises(editor.EditorError, match="does not fit"):
         editor.partition(convs, table, policy="memory")
     plan = editor.partition(convs, [{**table[0], "assumes": "int8"}, table[1]], policy="memory")
@@ -209,8 +286,16 @@ def test_a_plan_with_a_preset_is_saved_and_loaded(mobilenet: Graph, tmp_path: Pa
 
 def test_filters_of_the_page_know_element_types_shapes_and_attributes(convs: Graph) -> None:
     placement = editor.partition(convs, "HETERO:CPU").placement
-    keys = [[convs.op_keys[op] for op in matching(placement, text)] for text in (
-        "group > 1", "strides[0] == 2 and dtype == float32", "op in (Softmax, Relu)", "axis == 1", "shape[1] == 3")]
+    keys = [
+        [convs.op_keys[op] for op in matching(placement, text)]
+        for text in (
+            "group > 1",
+            "strides[0] == 2 and dtype == float32",
+            "op in (Softmax, Relu)",
+            "axis == 1",
+            "shape[1] == 3",
+        )
+    ]
     assert keys == [["deep"], ["deep"], ["y"], ["y"], ["plain"]]
 
 

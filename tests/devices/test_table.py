@@ -13,27 +13,39 @@ from editor.devices.table import parse_devices
 from editor.devices.vocabulary import op_name
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate, peaks_of
-from editor.quantities import parse_bytes, parse_bytes_per_second
+from editor.text import parse_bytes, parse_bytes_per_second
 
 
 @pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
-def test_a_runtime_that_is_named_is_taken_although_others_have_a_provider_of_that_name(runtime: str) -> None:
+def test_a_runtime_that_is_named_is_taken_although_others_have_a_provider_of_that_name(
+    runtime: str,
+) -> None:
     (device,) = editor.load_devices([{"name": "X", "backendName": runtime, "provider": "CPU"}])
     assert device.runtime == runtime and device.present
 
 
 def test_glow_files_load_unchanged() -> None:
     first, second = editor.load_devices(EXAMPLES / "devices" / "glow-opencl-first.yaml")
-    assert (first.name, first.backend, first.logical_id, first.non_supported) == ("Device2", "OpenCL", 1, ("ResizeBilinear",))
+    assert (first.name, first.backend, first.logical_id, first.non_supported) == (
+        "Device2",
+        "OpenCL",
+        1,
+        ("ResizeBilinear",),
+    )
     assert first.planned and not first.runtime
     assert (second.name, second.runtime, second.provider, second.logical_id) == (
-        "Device1", "onnxruntime", "CPUExecutionProvider", 0)
+        "Device1",
+        "onnxruntime",
+        "CPUExecutionProvider",
+        0,
+    )
     swapped = editor.load_devices(EXAMPLES / "devices" / "glow-cpu-first.yaml")
     assert [d.name for d in swapped] == ["Device1", "Device2"]
 
 
 def test_plain_mappings_load() -> None:
-    (device,) = parse_devices("""
+    (device,) = parse_devices(
+        """
 - name: GPU
   backendName: onnxruntime
   provider: CUDAExecutionProvider
@@ -44,7 +56,9 @@ def test_plain_mappings_load() -> None:
   peakCompute: 60e12
   peakDramBw: 4e12
   link: {bandwidth: 25e9, latency: 10e-6}
-""", "t.yaml")
+""",
+        "t.yaml",
+    )
     assert device.memory == 8 << 30
     assert (device.device, device.unit, device.codegen) == ("GPU", "1", "onnxruntime")
     assert device.properties == {"enable_profiling": "true"}
@@ -57,25 +71,64 @@ def test_hetero_strings_keep_their_order_and_absent_devices_are_planned() -> Non
     assert [d.name for d in editor.load_devices("hetero:cpu")] == ["cpu"]
 
 
-@pytest.mark.parametrize(("text", "line", "cause"), [
-    ("- name: A\n  backendName: CPU\n- name: A\n  backendName: CPU", 3, "two devices named 'A'"),
-    ("- name: A\n  backendName: CPU\n- name: B\n  backendName: Warp9", 3, "unknown device or runtime 'Warp9'"),
-    ("- name: A\n  backendName: hailo8", 1, "'hailo8' is a preset of a device: write NPU(hailo8), or preset: hailo8"),
-    ("- name: A\n  backendName: [CPU", 2, "not valid YAML"),
-    ("- name: A\n  backendNme: CPU", 1, "did you mean 'backendName'"),
-    ("a: 1", 1, "a device table is a list"),
-    ("- hello", 1, "a device is a mapping"),
-    ("- name: A\n  backendName: CPU\n  nonSupportedNodes: Convv", 1, "unknown op 'Convv'"),
-    ('- name: A\n  backendName: CPU\n  parameters: |\n    "nonSupportedNode" : "Conv"', 1, "did you mean"),
-    ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size above 0"),
-    ("- name: A\n  backendName: CPU\n  memory: 0", 1, "without one there is no limit"),
-    ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
-    ("- name: A\n  backendName: CPU\n  peakCompute: much", 1, "such as 1e13 or 10 TFLOPS, not 'much'"),
-    ("- name: A\n  backendName: GPU\n  link: fast", 1, "link must be a mapping such as {bandwidth: 12e9, latency: 1e-5}"),
-    ("- name: A\n  backendName: GPU\n  link: {bandwidth: fast}", 1, "bandwidth must be bytes/s above 0 such as 12e9"),
-    ("- name: A\n  backendName: GPU\n  link: {latency: -1}", 1, "latency must be seconds such as 1e-5 or 10us, not -1"),
-    ("- name: A\n  backendName: CPU\n  wireType: int4", 1, "wireType must be float16 or int8, not 'int4'"),
-])
+@pytest.mark.parametrize(
+    ("text", "line", "cause"),
+    [
+        (
+            "- name: A\n  backendName: CPU\n- name: A\n  backendName: CPU",
+            3,
+            "two devices named 'A'",
+        ),
+        (
+            "- name: A\n  backendName: CPU\n- name: B\n  backendName: Warp9",
+            3,
+            "unknown device or runtime 'Warp9'",
+        ),
+        (
+            "- name: A\n  backendName: hailo8",
+            1,
+            "'hailo8' is a preset of a device: write NPU(hailo8), or preset: hailo8",
+        ),
+        ("- name: A\n  backendName: [CPU", 2, "not valid YAML"),
+        ("- name: A\n  backendNme: CPU", 1, "did you mean 'backendName'"),
+        ("a: 1", 1, "a device table is a list"),
+        ("- hello", 1, "a device is a mapping"),
+        ("- name: A\n  backendName: CPU\n  nonSupportedNodes: Convv", 1, "unknown op 'Convv'"),
+        (
+            '- name: A\n  backendName: CPU\n  parameters: |\n    "nonSupportedNode" : "Conv"',
+            1,
+            "did you mean",
+        ),
+        ("- name: A\n  backendName: CPU\n  memory: lots", 1, "memory must be a size above 0"),
+        ("- name: A\n  backendName: CPU\n  memory: 0", 1, "without one there is no limit"),
+        ("- name: A\n  backendName: CPU\n  peakCompute: -3", 1, "above 0"),
+        (
+            "- name: A\n  backendName: CPU\n  peakCompute: much",
+            1,
+            "such as 1e13 or 10 TFLOPS, not 'much'",
+        ),
+        (
+            "- name: A\n  backendName: GPU\n  link: fast",
+            1,
+            "link must be a mapping such as {bandwidth: 12e9, latency: 1e-5}",
+        ),
+        (
+            "- name: A\n  backendName: GPU\n  link: {bandwidth: fast}",
+            1,
+            "bandwidth must be bytes/s above 0 such as 12e9",
+        ),
+        (
+            "- name: A\n  backendName: GPU\n  link: {latency: -1}",
+            1,
+            "latency must be seconds such as 1e-5 or 10us, not -1",
+        ),
+        (
+            "- name: A\n  backendName: CPU\n  wireType: int4",
+            1,
+            "wireType must be float16 or int8, not 'int4'",
+        ),
+    ],
+)
 def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError) as error:
         parse_devices(text, "table.yaml")
@@ -83,40 +136,68 @@ def test_errors_name_file_and_line(text: str, line: int, cause: str) -> None:
     assert f"table.yaml:{line}" in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "rate"), [
-    ("12 GB/s", 12e9), ("12GBps", 12e9), ("12 gb/s", 12e9), ("96 Gb/s", 12e9), ("96Gbps", 12e9), ("96 Gbit/s", 12e9),
-    ("96 GBIT/S", 12e9),
-    ("800mbps", 1e8), ("8 Gib/s", 2.0 ** 30), ("1 bit/s", 0.125), ("12 GX/s", None), ("b/s", None)])
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("12 GB/s", 12e9),
+        ("12GBps", 12e9),
+        ("12 gb/s", 12e9),
+        ("96 Gb/s", 12e9),
+        ("96Gbps", 12e9),
+        ("96 Gbit/s", 12e9),
+        ("96 GBIT/S", 12e9),
+        ("800mbps", 1e8),
+        ("8 Gib/s", 2.0**30),
+        ("1 bit/s", 0.125),
+        ("12 GX/s", None),
+        ("b/s", None),
+    ],
+)
 def test_bits_are_eighths_of_bytes(text: str, rate: float | None) -> None:
     assert parse_bytes_per_second(text) == rate
 
 
 def test_memory_is_in_bytes_however_it_is_written() -> None:
-    assert [parse_bytes(text) for text in ("16MB", "16Mb", "16mb", "16 M", "16 MiB", "16b")] == [16e6] * 4 + [16 * 2 ** 20, 16]
+    assert [parse_bytes(text) for text in ("16MB", "16Mb", "16mb", "16 M", "16 MiB", "16b")] == [
+        16e6
+    ] * 4 + [16 * 2**20, 16]
 
 
 def test_quantities_may_have_units() -> None:
     text = "- {name: N, backendName: NPU, memory: 8 MiB, peakCompute: 4 TOPS, peakDramBw: 30 GB/s, link: {latency: 50us}}"
     (device,) = parse_devices(text, "table.yaml")
     assert (device.memory, device.peak_compute, device.peak_dram_bw) == (8 << 20, 4e12, 3e10)
-    assert device.link is not None and device.link.bandwidth is None and device.link.latency == pytest.approx(5e-5)
+    assert (
+        device.link is not None
+        and device.link.bandwidth is None
+        and device.link.latency == pytest.approx(5e-5)
+    )
 
 
-def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(mobilenet: Graph) -> None:
+def test_the_figure_that_is_assumed_changes_nothing_when_it_is_written_down(
+    mobilenet: Graph,
+) -> None:
     def predicted(**entry: object) -> float:
         table = [{"name": "NPU", "nonSupportedNodes": "Add", **entry}, {"name": "CPU"}]
         placement = editor.partition(mobilenet, table).placement
         return placement.price(estimate(mobilenet, placement.devices)).total
+
     assumed = peaks_of(editor.load_devices("HETERO:NPU")[0])
     for part in ({"bandwidth": assumed.bandwidth}, {"latency": assumed.latency}):
         assert predicted(link=part) == predicted()
     assert predicted(link={"latency": 2 * assumed.latency}) > predicted()
 
 
-@pytest.mark.parametrize(("spec", "cause"), [
-    ("HETERO:GPU,Warp9", "unknown device or runtime 'Warp9'"), ("HETERO:", "names no device"),
-    ("HETERO:CPU,CPU", "two devices"), ("nowhere.yaml", "no such file"),
-    ("Interpreter,NPU(edgetpu)", "for devices write HETERO:Interpreter,NPU")])
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ("HETERO:GPU,Warp9", "unknown device or runtime 'Warp9'"),
+        ("HETERO:", "names no device"),
+        ("HETERO:CPU,CPU", "two devices"),
+        ("nowhere.yaml", "no such file"),
+        ("Interpreter,NPU(edgetpu)", "for devices write HETERO:Interpreter,NPU"),
+    ],
+)
 def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
     with pytest.raises(editor.DeviceTableError, match=cause):
         editor.load_devices(spec)
@@ -125,38 +206,69 @@ def test_invalid_specs_are_errors(spec: str, cause: str) -> None:
 def test_hetero_without_names_is_what_is_here_and_the_processor_comes_last() -> None:
     names = [device.name for device in editor.load_devices("HETERO")]
     assert names == names_here() and names[-1] == "CPU" and "OpenVINO.CPU" in names
-    assert "Interpreter" not in names, "it is much slower than the others, and runs no op that they do not"
+    assert "Interpreter" not in names, (
+        "it is much slower than the others, and runs no op that they do not"
+    )
 
 
 def test_this_machine_has_three_runtimes() -> None:
     found = {(d.runtime, d.provider) for d in editor.available_devices()}
-    assert {("onnxruntime", "CPUExecutionProvider"), ("openvino", "CPU"), ("interpreter", "")} <= found
+    assert {
+        ("onnxruntime", "CPUExecutionProvider"),
+        ("openvino", "CPU"),
+        ("interpreter", ""),
+    } <= found
 
 
-@pytest.mark.parametrize(("name", "op_type", "attributes", "expected"), [
-    ("ResizeBilinear", "Resize", (("mode", "linear"),), True),
-    ("ResizeBilinear", "Upsample", (("mode", "linear"),), True),
-    ("ResizeBilinear", "Resize", (("mode", "nearest"),), False),
-    ("ResizeBilinear", "ResizeBilinear", (), True),
-    ("ResizeNearest", "Resize", (), True),
-    ("AvgPool", "GlobalAveragePool", (), True),
-    ("FullyConnected", "Gemm", (), True),
-    ("nn.conv2d", "Conv", (("kernel_shape", "[3, 3]"),), True),
-    ("nn.conv3d", "Conv", (("kernel_shape", "[3, 3]"),), False),
-    ("conv", "Conv", (), True),
-    ("Reshape", "Flatten", (), False),
-])
-def test_op_names_of_other_tools_are_resolved(name: str, op_type: str, attributes: tuple[tuple[str, str], ...], expected: bool,
-                                              mobilenet: Graph) -> None:
+@pytest.mark.parametrize(
+    ("name", "op_type", "attributes", "expected"),
+    [
+        ("ResizeBilinear", "Resize", (("mode", "linear"),), True),
+        ("ResizeBilinear", "Upsample", (("mode", "linear"),), True),
+        ("ResizeBilinear", "Resize", (("mode", "nearest"),), False),
+        ("ResizeBilinear", "ResizeBilinear", (), True),
+        ("ResizeNearest", "Resize", (), True),
+        ("AvgPool", "GlobalAveragePool", (), True),
+        ("FullyConnected", "Gemm", (), True),
+        ("nn.conv2d", "Conv", (("kernel_shape", "[3, 3]"),), True),
+        ("nn.conv3d", "Conv", (("kernel_shape", "[3, 3]"),), False),
+        ("conv", "Conv", (), True),
+        ("Reshape", "Flatten", (), False),
+    ],
+)
+def test_op_names_of_other_tools_are_resolved(
+    name: str,
+    op_type: str,
+    attributes: tuple[tuple[str, str], ...],
+    expected: bool,
+    mobilenet: Graph,
+) -> None:
     meaning = op_name(name)
     assert meaning is not None
-    matches = op_type in meaning.types and (meaning.condition is None or meaning.condition(op_type, attributes))
+    matches = op_type in meaning.types and (
+        meaning.condition is None or meaning.condition(op_type, attributes)
+    )
     assert matches is expected
 
 
 def test_table_restrictions_apply_to_a_graph(mobilenet: Graph, tmp_path: Path) -> None:
-    plan = editor.partition(mobilenet, [{"name": "A", "backendName": "CPU", "supportedNodes": "Conv, Clip"},
-                                        {"name": "B", "backendName": "CPU", "supportedNodes": ""}])
-    placed = {mobilenet.op_types[op]: plan.affinity[mobilenet.op_keys[op]]
-              for op in range(len(mobilenet)) if not mobilenet.op_is_constant[op]}
-    assert placed == {"Conv": "A", "Clip": "A", "Add": "B", "ReduceMean": "B", "Reshape": "B", "Gemm": "B"}
+    plan = editor.partition(
+        mobilenet,
+        [
+            {"name": "A", "backendName": "CPU", "supportedNodes": "Conv, Clip"},
+            {"name": "B", "backendName": "CPU", "supportedNodes": ""},
+        ],
+    )
+    placed = {
+        mobilenet.op_types[op]: plan.affinity[mobilenet.op_keys[op]]
+        for op in range(len(mobilenet))
+        if not mobilenet.op_is_constant[op]
+    }
+    assert placed == {
+        "Conv": "A",
+        "Clip": "A",
+        "Add": "B",
+        "ReduceMean": "B",
+        "Reshape": "B",
+        "Gemm": "B",
+    }

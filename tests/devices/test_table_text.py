@@ -51,13 +51,16 @@ def test_a_new_key_comes_last_and_a_removed_one_goes() -> None:
     entries[1]["memory"] = "2GiB"
     del entries[0]["memory"]
     assert table_text(entries, TABLE) == TABLE.replace("  memory: 512MiB\n", "").replace(
-        "  backendName: CPU\n", "  backendName: CPU\n  memory: 2GiB\n")
+        "  backendName: CPU\n", "  backendName: CPU\n  memory: 2GiB\n"
+    )
 
 
 def test_comments_above_a_device_move_with_it_and_go_with_it() -> None:
     npu, cpu, spare = entries_of(TABLE)
     moved = table_text([cpu, npu, spare], TABLE)
-    assert moved.index("# Everything else.\n- name: CPU") < moved.index("# The accelerator.\n- name: NPU  # slot 2")
+    assert moved.index("# Everything else.\n- name: CPU") < moved.index(
+        "# The accelerator.\n- name: NPU  # slot 2"
+    )
     assert moved.startswith("---\n# The box in the lab, see the wiki.\n\n")
     without = table_text([npu, spare], TABLE)
     assert "Everything else" not in without and "# The accelerator.\n- name: NPU" in without
@@ -67,12 +70,23 @@ def test_a_new_device_is_added_and_a_renamed_one_written_anew() -> None:
     npu, cpu, spare = entries_of(TABLE)
     text = table_text([npu, cpu, spare, {"name": "GPU", "backendName": "GPU"}], TABLE)
     assert text == TABLE + "- name: GPU\n  backendName: GPU\n"
-    assert "- name: Renamed\n  backendName: Interpreter\n" in table_text([npu, cpu, {**spare, "name": "Renamed"}], TABLE)
+    assert "- name: Renamed\n  backendName: Interpreter\n" in table_text(
+        [npu, cpu, {**spare, "name": "Renamed"}], TABLE
+    )
 
 
-@pytest.mark.parametrize("original", ["", "HETERO:GPU,CPU", "[{name: A, backendName: CPU}]",
-                                      "- &x {name: A, backendName: CPU}\n- *x", "not: a list", "- [",
-                                      "- name: A\n  backendName: &b CPU\n- name: B\n  backendName: *b\n"])
+@pytest.mark.parametrize(
+    "original",
+    [
+        "",
+        "HETERO:GPU,CPU",
+        "[{name: A, backendName: CPU}]",
+        "- &x {name: A, backendName: CPU}\n- *x",
+        "not: a list",
+        "- [",
+        "- name: A\n  backendName: &b CPU\n- name: B\n  backendName: *b\n",
+    ],
+)
 def test_a_text_that_cannot_be_edited_is_written_anew(original: str) -> None:
     entries = [{"name": "B", "backendName": "CPU", "memory": "1GiB"}]
     assert load_yaml(table_text(entries, original))[1] == entries
@@ -84,13 +98,26 @@ def test_tables_of_the_examples_stay_as_they_are(path: Path) -> None:
     assert table_text([d.entry for d in load_devices(path)], text) == text
 
 
-VALUES = st.one_of(st.text(max_size=12), st.integers(), st.booleans(), st.lists(st.text(max_size=5), max_size=3),
-                   st.dictionaries(st.text(max_size=5), st.text(max_size=8), max_size=2))
+VALUES = st.one_of(
+    st.text(max_size=12),
+    st.integers(),
+    st.booleans(),
+    st.lists(st.text(max_size=5), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.text(max_size=8), max_size=2),
+)
 
 
-@given(st.permutations(range(3)), st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["memory", "properties", "x"]), VALUES),
-                                           max_size=4), st.integers(0, 3))
-def test_what_is_written_is_what_was_asked_for(order: list[int], changes: list[tuple[int, str, Any]], kept: int) -> None:
+@given(
+    st.permutations(range(3)),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["memory", "properties", "x"]), VALUES),
+        max_size=4,
+    ),
+    st.integers(0, 3),
+)
+def test_what_is_written_is_what_was_asked_for(
+    order: list[int], changes: list[tuple[int, str, Any]], kept: int
+) -> None:
     entries = copy.deepcopy(entries_of(TABLE))
     for index, key, value in changes:
         entries[index][key] = value

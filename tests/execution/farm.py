@@ -58,11 +58,20 @@ class Farm:
 
     def start(self, name: str, *options: str, path: Sequence[Path] = (ROOT,)) -> None:
         """Starts a worker with a folder of its own and waits until it is there; ``path`` is where it finds modules first."""
-        environment = {**os.environ, "XDG_CACHE_HOME": str(self.caches), "PYTHONPATH": os.pathsep.join(map(str, path))}
+        environment = {
+            **os.environ,
+            "XDG_CACHE_HOME": str(self.caches),
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
+        }
         environment.pop("HETERO_SCHEDULER", None)
         self.caches.mkdir(exist_ok=True)
-        process = subprocess.Popen([sys.executable, "-m", "editor", "worker", self.address, "--name", name, *options],
-                                   env=environment, stdout=subprocess.PIPE, start_new_session=True, cwd=self.caches)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "editor", "worker", self.address, "--name", name, *options],
+            env=environment,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            cwd=self.caches,
+        )
         assert process.stdout is not None and b"offers its devices" in process.stdout.readline()
         self.workers[name] = process
         directory.forget()
@@ -84,13 +93,19 @@ class Farm:
 
     def weights_of(self, name: str) -> int:
         """Files of weights that a worker keeps."""
-        return sum(path.suffix == "" for path in (self.caches / "hetero-editor" / "worker" / name).iterdir())
+        return sum(
+            path.suffix == ""
+            for path in (self.caches / "hetero-editor" / "worker" / name).iterdir()
+        )
 
 
 @contextlib.contextmanager
 def scheduler(port: int, *tls: str) -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", SCHEDULER, str(port), *tls], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCHEDULER, str(port), *tls],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     try:
         yield
@@ -105,7 +120,9 @@ def edge_and_server(caches: Path) -> Iterator[Farm]:
     farm = Farm(free_port(), caches)
     with scheduler(farm.port):
         try:
-            farm.start("edge", "--offer", "CPU,Interpreter", "--threads", "1", "--memory-limit", "2GiB")
+            farm.start(
+                "edge", "--offer", "CPU,Interpreter", "--threads", "1", "--memory-limit", "2GiB"
+            )
             farm.start("server", "--offer", "CPU")
             connection.use(Connection(farm.address))
             yield farm
@@ -120,18 +137,37 @@ def write_net(path: Path, seed: int = 0) -> Path:
     rng, nodes, weights = np.random.default_rng(seed), [], []
     before = "x"
     for i in range(LAYERS):
-        weights.append(numpy_helper.from_array(rng.standard_normal((SIZE, SIZE)).astype(np.float32) / SIZE, f"w{i}"))
-        nodes += [helper.make_node("MatMul", [before, f"w{i}"], [f"m{i}"]), helper.make_node("Relu", [f"m{i}"], [f"r{i}"])]
+        weights.append(
+            numpy_helper.from_array(
+                rng.standard_normal((SIZE, SIZE)).astype(np.float32) / SIZE, f"w{i}"
+            )
+        )
+        nodes += [
+            helper.make_node("MatMul", [before, f"w{i}"], [f"m{i}"]),
+            helper.make_node("Relu", [f"m{i}"], [f"r{i}"]),
+        ]
         before = f"r{i}"
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, [8, SIZE])],
-                              [value(before, TensorProto.FLOAT, [8, SIZE])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, [8, SIZE])],
+        [value(before, TensorProto.FLOAT, [8, SIZE])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
-def split(path: Path, devices: str | list[dict[str, str]] = TABLE, layer: int = 3, last: str = "server/CPU",
-          first: str = "edge/CPU") -> Plan:
+def split(
+    path: Path,
+    devices: str | list[dict[str, str]] = TABLE,
+    layer: int = 3,
+    last: str = "server/CPU",
+    first: str = "edge/CPU",
+) -> Plan:
     """The first layers on one device, the others on another."""
     graph = editor.load_model(path)
     pins = {key: first if op < 2 * layer else last for op, key in enumerate(graph.op_keys)}
@@ -152,15 +188,31 @@ def assert_same(plan: Plan) -> None:
 def slow_net(path: Path, rounds: int = 1_000_000) -> Path:
     """A loop; ONNX's interpreter needs many seconds for a million rounds, ONNX Runtime for a hundred million."""
     value = helper.make_tensor_value_info
-    body = helper.make_graph([helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Sin", ["state"], ["next"])],
-                             "body", [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, []),
-                                      value("state", TensorProto.FLOAT, [4])],
-                             [value("on", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [4])])
-    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
-             helper.make_node("Loop", ["count", "yes", "b"], ["y"], body=body)]
-    weights = [numpy_helper.from_array(np.array(rounds, np.int64), "count"),
-               numpy_helper.from_array(np.array(True), "yes")]
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["on"]),
+            helper.make_node("Sin", ["state"], ["next"]),
+        ],
+        "body",
+        [
+            value("i", TensorProto.INT64, []),
+            value("go", TensorProto.BOOL, []),
+            value("state", TensorProto.FLOAT, [4]),
+        ],
+        [value("on", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [4])],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Loop", ["count", "yes", "b"], ["y"], body=body),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array(rounds, np.int64), "count"),
+        numpy_helper.from_array(np.array(True), "yes"),
+    ]
     ends = [[value(name, TensorProto.FLOAT, [4])] for name in ("x", "y")]
     graph = helper.make_graph(nodes, "slow", *ends, weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path

@@ -28,16 +28,25 @@ def main() -> None:
         values = random_inputs(graph)
         try:
             if line not in compiled:
-                pins = {key: "edge/CPU" if op < int(count) else "server/CPU" for op, key in enumerate(graph.op_keys)}
-                compiled[line] = editor.partition(graph, "HETERO:edge/CPU,server/CPU", pins=pins).compile()
+                pins = {
+                    key: "edge/CPU" if op < int(count) else "server/CPU"
+                    for op, key in enumerate(graph.op_keys)
+                }
+                compiled[line] = editor.partition(
+                    graph, "HETERO:edge/CPU,server/CPU", pins=pins
+                ).compile()
             print("running", flush=True)
             found = compiled[line].run(values)
         except editor.EditorError as error:
             print(time.monotonic(), " ".join(str(error).split()), flush=True)
             continue
         expected = editor.partition(graph, "HETERO:CPU").run(values)
-        print("same" if all(np.allclose(found[name], value, 1e-4, 1e-6) for name, value in expected.items()) else "different",
-              flush=True)
+        print(
+            "same"
+            if all(np.allclose(found[name], value, 1e-4, 1e-6) for name, value in expected.items())
+            else "different",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

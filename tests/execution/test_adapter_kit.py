@@ -17,7 +17,11 @@ from editor.runtimes import registry
 from editor.runtimes.base import SubModel
 from editor.runtimes.loaded_model import LoadedModelRuntime, Run
 
-KERNELS: dict[str, Callable[..., Any]] = {"Relu": lambda x: np.maximum(x, 0), "Abs": np.abs, "Neg": np.negative}
+KERNELS: dict[str, Callable[..., Any]] = {
+    "Relu": lambda x: np.maximum(x, 0),
+    "Abs": np.abs,
+    "Neg": np.negative,
+}
 
 
 class Toy(LoadedModelRuntime):
@@ -42,6 +46,7 @@ class Toy(LoadedModelRuntime):
             for node in model.graph.node:
                 values[node.output[0]] = KERNELS[node.op_type](values[node.input[0]])
             return [values[name] for name in submodel.outputs]
+
         return lambda: run
 
 
@@ -60,6 +65,7 @@ class Careless(Toy):
                 value = KERNELS.get(node.op_type, np.tanh)(value)
             shared[:] = value
             return [shared]
+
         return lambda: run
 
 
@@ -75,7 +81,18 @@ def test_a_runtime_that_keeps_the_protocol_passes(monkeypatch: pytest.MonkeyPatc
     install(Toy(), monkeypatch)
     findings = list(check_runtime("toy", cases=60))
     assert not [f for f in findings if not f.ok]
-    checks = ["devices", "capability", "results", "clones", "threads", "values", "errors", "memory", "split", "exactness"]
+    checks = [
+        "devices",
+        "capability",
+        "results",
+        "clones",
+        "threads",
+        "values",
+        "errors",
+        "memory",
+        "split",
+        "exactness",
+    ]
     assert [f.check for f in findings] == checks
 
 
@@ -88,7 +105,9 @@ def test_what_a_runtime_breaks_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert "cases pass" in wrong["exactness"]
 
 
-def test_another_version_of_the_protocol_and_no_runtime_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_the_protocol_and_no_runtime_are_findings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runtime = Toy()
     runtime.api_version = 0
     install(runtime, monkeypatch)

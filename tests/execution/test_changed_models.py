@@ -50,7 +50,9 @@ def plan(request: pytest.FixtureRequest, tmp_path: Path) -> editor.Plan:
 
 
 @pytest.mark.parametrize("form", sorted(READS_THE_MODEL))
-def test_an_export_is_of_the_model_that_was_opened(form: str, plan: editor.Plan, tmp_path: Path) -> None:
+def test_an_export_is_of_the_model_that_was_opened(
+    form: str, plan: editor.Plan, tmp_path: Path
+) -> None:
     with pytest.raises(EditorError, match=r"m\.onnx"):
         plan.export(form, tmp_path / "out")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
@@ -72,11 +74,18 @@ def test_the_formats_that_read_the_model_are_known(tmp_path: Path) -> None:
 def test_runs_and_jobs_are_of_the_model_that_was_opened(plan: editor.Plan, tmp_path: Path) -> None:
     recipe, define = plan.recipe(), {}
     devices = [dict(d.entry) for d in plan.devices]
-    for work in (lambda: plan.run({"x": np.zeros(4, np.float32)}), lambda: plan.benchmark(seconds=0.1), plan.compile,
-                 lambda: tasks.benchmark(Silent(), {"plan": recipe}, 0.1, "latency", 1),
-                 lambda: tasks.profile(Silent(), recipe, 0.1), lambda: tasks.tune(Silent(), recipe, 0.1, "latency", 1),
-                 lambda: tasks.ask_capabilities(Silent(), str(plan.graph.path), plan.graph.sha256, define, devices),
-                 lambda: plan.at_sizes({"n": [1]})):
+    for work in (
+        lambda: plan.run({"x": np.zeros(4, np.float32)}),
+        lambda: plan.benchmark(seconds=0.1),
+        plan.compile,
+        lambda: tasks.benchmark(Silent(), {"plan": recipe}, 0.1, "latency", 1),
+        lambda: tasks.profile(Silent(), recipe, 0.1),
+        lambda: tasks.tune(Silent(), recipe, 0.1, "latency", 1),
+        lambda: tasks.ask_capabilities(
+            Silent(), str(plan.graph.path), plan.graph.sha256, define, devices
+        ),
+        lambda: plan.at_sizes({"n": [1]}),
+    ):
         with pytest.raises(EditorError, match=r"m\.onnx|no dimension"):
             work()
 
@@ -91,7 +100,9 @@ def test_how_it_changed_is_said(tmp_path: Path) -> None:
     made = editor.partition(editor.load_model(path), "HETERO:CPU")
     shutil.copy(path, tmp_path / "kept")
     write_dag(path, PREDECESSORS[:2])
-    with pytest.raises(EditorError, match="changed since it was opened .it had 4 ops, and has 2 now"):
+    with pytest.raises(
+        EditorError, match="changed since it was opened .it had 4 ops, and has 2 now"
+    ):
         made.export("onnxruntime", tmp_path / "out")
     shutil.copy(tmp_path / "kept", path)
     assert made.export("onnxruntime", tmp_path / "out"), "the same content again is the same model"

@@ -10,10 +10,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
+from editor.execution.compiled_plan import CompiledPlan
+from editor.execution.executor import compile_placement, compile_whole
 from editor.graph.graph import Graph
 
-TWINS = [{"name": name, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for name in "AB"]
+TWINS = [
+    {"name": name, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}
+    for name in "AB"
+]
 
 
 def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 40) -> Graph:
@@ -22,11 +26,15 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
     nodes, weights = [], []
 
     def op(kind: str, *inputs: str, **attributes: object) -> str:
-        nodes.append(helper.make_node(kind, list(inputs), [f"t{len(nodes)}"], f"t{len(nodes)}", **attributes))
+        nodes.append(
+            helper.make_node(kind, list(inputs), [f"t{len(nodes)}"], f"t{len(nodes)}", **attributes)
+        )
         return str(nodes[-1].output[0])
 
     def conv(x: str, into: int, out: int, side: int) -> str:
-        kernel = rng.standard_normal((out, into, side, side)).astype(np.float32) / (side * into ** 0.5)
+        kernel = rng.standard_normal((out, into, side, side)).astype(np.float32) / (
+            side * into**0.5
+        )
         weights.append(numpy_helper.from_array(kernel, f"w{len(weights)}"))
         return op("Conv", x, weights[-1].name, pads=[side // 2] * 4)
 
@@ -44,7 +52,12 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
         kind = rng.integers(0, 10)
         if kind == 0:
             squeezed = op("Relu", conv(x, 16, 16, 1))
-            x = op("Concat", op("Relu", conv(squeezed, 16, 8, 1)), op("Relu", conv(squeezed, 16, 8, 3)), axis=1)
+            x = op(
+                "Concat",
+                op("Relu", conv(squeezed, 16, 8, 1)),
+                op("Relu", conv(squeezed, 16, 8, 3)),
+                axis=1,
+            )
         elif kind == 1:
             x = op("Relu", op("Add", conv(op("Relu", conv(x, 16, 16, 3)), 16, 16, 1), x))
         elif kind == 2:
@@ -56,27 +69,62 @@ def branching_net(path: Path, seed: int, found_late: bool = False, side: int = 4
             scores = op("Softmax", op("MatMul", rows, op("Transpose", rows, perm=[0, 2, 1])))
             x = op("Reshape", op("Add", op("MatMul", scores, rows), rows), shape(1, 16, side, side))
         elif kind == 5:
-            x = op("Squeeze", op("Unsqueeze", op("Neg", op("Exp", op("Neg", op("Abs", x)))), shape(0)), shape(0))
+            x = op(
+                "Squeeze",
+                op("Unsqueeze", op("Neg", op("Exp", op("Neg", op("Abs", x)))), shape(0)),
+                shape(0),
+            )
         elif kind == 6:
-            turned = op("LayerNormalization", op("Transpose", x, perm=[0, 1, 3, 2]), floats(*[1] * side))
+            turned = op(
+                "LayerNormalization", op("Transpose", x, perm=[0, 1, 3, 2]), floats(*[1] * side)
+            )
             x = op("Transpose", turned, perm=[0, 1, 3, 2])
         elif kind == 7:
-            x = op("Sqrt", op("Add", op("Erf", op("Slice", op("Pad", x, shape(0, 0, 1, 1, 0, 0, 1, 1)), shape(1, 1),
-                                                  shape(side + 1, side + 1), shape(2, 3))), floats(2)))
-        elif kind == 8:  # written over, while a view of it is still needed; and a kernel of which nothing is known
+            x = op(
+                "Sqrt",
+                op(
+                    "Add",
+                    op(
+                        "Erf",
+                        op(
+                            "Slice",
+                            op("Pad", x, shape(0, 0, 1, 1, 0, 0, 1, 1)),
+                            shape(1, 1),
+                            shape(side + 1, side + 1),
+                            shape(2, 3),
+                        ),
+                    ),
+                    floats(2),
+                ),
+            )
+        elif (
+            kind == 8
+        ):  # written over, while a view of it is still needed; and a kernel of which nothing is known
             rows = op("Reshape", x, shape(1, 16, side * side))
             y = op("Relu", op("Add", x, op("Reshape", op("Sin", rows), shape(1, 16, side, side))))
-            x = op("Reshape", op("Sub", op("Reshape", y, shape(1, 16, side * side)), rows), shape(1, 16, side, side))
+            x = op(
+                "Reshape",
+                op("Sub", op("Reshape", y, shape(1, 16, side * side)), rows),
+                shape(1, 16, side, side),
+            )
         else:
             x = op("Mul", x, op("Tanh", op("Add", x, seen[int(rng.integers(0, len(seen)))])))
         seen.append(x)
     y = op("ReduceMean", x, axes=[2, 3], keepdims=0)
     if found_late:
-        y = op("ReduceSum", op("Cast", op("NonZero", op("Relu", seen[0])), to=TensorProto.FLOAT), keepdims=0)
-    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side]),
-            *(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in (x, y))]
+        y = op(
+            "ReduceSum",
+            op("Cast", op("NonZero", op("Relu", seen[0])), to=TensorProto.FLOAT),
+            keepdims=0,
+        )
+    info = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side]),
+        *(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in (x, y)),
+    ]
     graph = helper.make_graph(nodes, "branching", info[:1], info[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return editor.load_model(path)
 
 
@@ -99,7 +147,9 @@ def _is_right(graph: Graph, compiled: CompiledPlan) -> None:
 
 @pytest.mark.parametrize("side", [40, 12])
 @pytest.mark.parametrize("seed", range(20))
-def test_results_are_right_in_every_run_of_a_plan_and_of_its_clones(seed: int, side: int, tmp_path: Path) -> None:
+def test_results_are_right_in_every_run_of_a_plan_and_of_its_clones(
+    seed: int, side: int, tmp_path: Path
+) -> None:
     graph = branching_net(tmp_path / "branching.onnx", seed, side=side)
     for cut in range(4):
         compiled = _cut_at_random(graph, 4 * seed + cut)
@@ -123,7 +173,11 @@ def residual_net(path: Path, blocks: int, late: bool) -> Graph:
     def conv(x: str, into: int = 16) -> str:
         kernel = rng.standard_normal((16, into, 3, 3)).astype(np.float32) / 12
         weights.append(numpy_helper.from_array(kernel, f"w{len(weights)}"))
-        nodes.append(helper.make_node("Conv", [x, weights[-1].name], [f"c{len(nodes)}"], f"c{len(nodes)}", pads=[1] * 4))
+        nodes.append(
+            helper.make_node(
+                "Conv", [x, weights[-1].name], [f"c{len(nodes)}"], f"c{len(nodes)}", pads=[1] * 4
+            )
+        )
         return nodes[-1].output[0]
 
     def op(kind: str, *inputs: str) -> str:
@@ -134,10 +188,14 @@ def residual_net(path: Path, blocks: int, late: bool) -> Graph:
     for _ in range(blocks):
         x = op("Relu", op("Add", conv(op("Relu", conv(x))), x))
     x = conv(op("Add", x, first) if late else x)
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32]),
-            helper.make_tensor_value_info(x, TensorProto.FLOAT, [1, 16, 32, 32])]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32]),
+        helper.make_tensor_value_info(x, TensorProto.FLOAT, [1, 16, 32, 32]),
+    ]
     graph = helper.make_graph(nodes, "residual", ends[:1], ends[1:], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return editor.load_model(path)
 
 

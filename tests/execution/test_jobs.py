@@ -84,18 +84,28 @@ def test_opening_can_be_cancelled(service: JobService, tmp_path: Path) -> None:
         with pytest.raises(editor.JobError, match="cancelled"):
             opening.result(30)
     assert not state._opening and not state.store.recent(), "nothing is kept of it"
-    assert state.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", "the next model opens"
+    assert state.open(OpenRequest(MODEL, "HETERO:GPU,CPU")).graph.name == "mobilenetv2", (
+        "the next model opens"
+    )
 
 
-def test_two_measurements_take_turns_and_one_that_waits_can_be_cancelled(service: JobService) -> None:
+def test_two_measurements_take_turns_and_one_that_waits_can_be_cancelled(
+    service: JobService,
+) -> None:
     """They ran at the same time, and each slowed the other down fivefold."""
     recipe = editor.partition(editor.load_model(MODEL), "HETERO:CPU").recipe()
     first = service.submit(tasks.benchmark, {"first": recipe}, 4.0, "latency", 1)
     until = time.monotonic() + 60
     while not any(e["kind"] == "sample" for e in first.events) and time.monotonic() < until:
         time.sleep(0.02)
-    second, third = (service.submit(tasks.benchmark, {name: recipe}, 0.2, "latency", 1) for name in ("second", "third"))
-    while not any("waiting for another" in e.get("text", "") for e in second.events) and time.monotonic() < until:
+    second, third = (
+        service.submit(tasks.benchmark, {name: recipe}, 0.2, "latency", 1)
+        for name in ("second", "third")
+    )
+    while (
+        not any("waiting for another" in e.get("text", "") for e in second.events)
+        and time.monotonic() < until
+    ):
         time.sleep(0.02)
     assert not first.done and not any(e["kind"] == "sample" for e in second.events)
     third.cancel()
@@ -107,7 +117,9 @@ def test_two_measurements_take_turns_and_one_that_waits_can_be_cancelled(service
 def test_a_crash_is_reported_and_the_next_job_runs(service: JobService) -> None:
     with pytest.raises(editor.JobError, match="worker process died.*about to crash"):
         service.run(crash, timeout=60)
-    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
+    assert (
+        len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+    )  # a fresh worker takes long on a busy machine
 
 
 def test_any_running_job_can_be_cancelled(service: JobService) -> None:
@@ -119,7 +131,9 @@ def test_any_running_job_can_be_cancelled(service: JobService) -> None:
         job.cancel()  # takes 0.1 to 0.6 s; the limit only tells it from waiting for the 60 s of the job
         with pytest.raises(editor.JobError, match="cancelled"):
             job.result(10)
-    assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253  # a fresh worker takes long on a busy machine
+    assert (
+        len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
+    )  # a fresh worker takes long on a busy machine
 
 
 def test_a_worker_remains_after_several_cancellations(service: JobService) -> None:
@@ -132,10 +146,19 @@ def test_a_worker_remains_after_several_cancellations(service: JobService) -> No
     assert len(service.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
 
 
-def test_a_job_restarts_when_the_cancellation_of_another_loses_its_result(service: JobService) -> None:
-    for wait in (0.3, 0.4, 0.5, 0.6):  # so that one of them is being sent when the worker ends, about 0.6 s after the cancel
+def test_a_job_restarts_when_the_cancellation_of_another_loses_its_result(
+    service: JobService,
+) -> None:
+    for wait in (
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+    ):  # so that one of them is being sent when the worker ends, about 0.6 s after the cancel
         job = service.submit(hang)
-        service.run(tasks.load_graph, MODEL, {}, timeout=180)  # the other thread of the worker, which is up now
+        service.run(
+            tasks.load_graph, MODEL, {}, timeout=180
+        )  # the other thread of the worker, which is up now
         large = service.submit(much, wait)
         job.cancel()
         assert large.result(180).sum() == 12e6
@@ -163,7 +186,10 @@ def test_the_error_names_a_lost_scheduler_and_a_restarted_one_is_used() -> None:
         assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
         lost = here.submit(hang)
         time.sleep(1)
-    with pytest.raises(editor.JobError, match=f"lost the connection to the Dask scheduler at tcp://127.0.0.1:{port}"):
+    with pytest.raises(
+        editor.JobError,
+        match=f"lost the connection to the Dask scheduler at tcp://127.0.0.1:{port}",
+    ):
         lost.result(60)
     with scheduler(port):
         assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
@@ -173,13 +199,19 @@ def test_the_error_names_a_lost_scheduler_and_a_restarted_one_is_used() -> None:
 @contextlib.contextmanager
 def scheduler(port: int) -> Iterator[None]:
     """An external cluster, killed at the end."""
-    code = ("from distributed import LocalCluster\n"
-            "if __name__ == '__main__':\n"
-            f"    LocalCluster(n_workers=1, scheduler_port={port}, dashboard_address='127.0.0.1:0')\n"
-            "    print('up', flush=True)\n"
-            "    input()\n")
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"})
+    code = (
+        "from distributed import LocalCluster\n"
+        "if __name__ == '__main__':\n"
+        f"    LocalCluster(n_workers=1, scheduler_port={port}, dashboard_address='127.0.0.1:0')\n"
+        "    print('up', flush=True)\n"
+        "    input()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"},
+    )
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     yield
     process.kill()

@@ -37,15 +37,26 @@ def jobs(folder: Path) -> Iterator[JobService]:
 
 def _ports() -> set[int]:
     here = psutil.Process()
-    return {connection.laddr.port for process in (here, *here.children(recursive=True))
-            for connection in process.net_connections("inet") if connection.status == psutil.CONN_LISTEN}
+    return {
+        connection.laddr.port
+        for process in (here, *here.children(recursive=True))
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
-def test_whoever_has_no_credentials_or_others_cannot_connect(jobs: JobService, tmp_path: Path) -> None:
+def test_whoever_has_no_credentials_or_others_cannot_connect(
+    jobs: JobService, tmp_path: Path
+) -> None:
     address = jobs._client.scheduler.address
     assert address.startswith("tls://127.0.0.1:")
     certificate, key = map(str, write_credentials(tmp_path))
-    others = Security(tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key, require_encryption=True)
+    others = Security(
+        tls_ca_file=certificate,
+        tls_client_cert=certificate,
+        tls_client_key=key,
+        require_encryption=True,
+    )
     with pytest.raises(OSError, match="certificate does not match|Timed out"):
         JobClient(address, security=others, timeout=2, set_as_default=False)
     with pytest.raises((OSError, TypeError)):
@@ -58,10 +69,15 @@ def test_a_client_that_cannot_connect_leaves_nothing_for_the_garbage_collector_t
     before = {thread.ident for thread in threading.enumerate()}
     with pytest.raises(OSError) as failed:
         JobClient("tcp://127.0.0.1:1", timeout=1, set_as_default=False)
-    (client,) = (entry.frame.f_locals["self"] for entry in failed.traceback
-                 if entry.name == "start" and entry.path.name == "client.py" and "jobs" in entry.path.parts)
+    (client,) = (
+        entry.frame.f_locals["self"]
+        for entry in failed.traceback
+        if entry.name == "start" and entry.path.name == "client.py" and "jobs" in entry.path.parts
+    )
     assert client.status == "closed"
-    assert not [t.name for t in threading.enumerate() if t.ident not in before and t.name == "IO loop"]
+    assert not [
+        t.name for t in threading.enumerate() if t.ident not in before and t.name == "IO loop"
+    ]
 
 
 def test_every_port_wants_a_certificate_and_none_speaks_http(jobs: JobService) -> None:
@@ -81,7 +97,10 @@ def test_every_port_wants_a_certificate_and_none_speaks_http(jobs: JobService) -
 
 
 def _ask_without_certificate(context: ssl.SSLContext, port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as raw, context.wrap_socket(raw) as nobody:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as raw,
+        context.wrap_socket(raw) as nobody,
+    ):
         nobody.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         if not nobody.recv(100):
             raise ConnectionError("closed")
@@ -101,15 +120,23 @@ def test_a_closed_service_leaves_no_folder_and_no_process(tmp_path: Path) -> Non
     (private,) = tmp_path.iterdir()
     assert (private / "dask-scratch-space").is_dir()
     jobs.close()
-    left = {p: " ".join(p.cmdline()) for p in set(psutil.Process().children(recursive=True)) - before}
-    _, alive = psutil.wait_procs([p for p, command in left.items() if "resource_tracker" not in command], timeout=20)
+    left = {
+        p: " ".join(p.cmdline()) for p in set(psutil.Process().children(recursive=True)) - before
+    }
+    _, alive = psutil.wait_procs(
+        [p for p, command in left.items() if "resource_tracker" not in command], timeout=20
+    )
     assert not [left[p] for p in alive]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_next_start_removes_what_a_killed_process_left_and_nothing_of_a_living_one(tmp_path: Path) -> None:
-    code = ("import os, pathlib, signal, sys\nfrom editor.execution.jobs.credentials import PrivateFolder\n"
-            "made = PrivateFolder(pathlib.Path(sys.argv[1]))\nos.kill(os.getpid(), signal.SIGKILL)\n")
+def test_the_next_start_removes_what_a_killed_process_left_and_nothing_of_a_living_one(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import os, pathlib, signal, sys\nfrom editor.execution.jobs.credentials import PrivateFolder\n"
+        "made = PrivateFolder(pathlib.Path(sys.argv[1]))\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 1

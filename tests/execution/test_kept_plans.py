@@ -11,7 +11,7 @@ import pytest
 import editor
 from editor.execution.measure import benchmark as module
 from editor.execution.measure.benchmark import Benchmark
-from editor.execution.measure.kept_plans import KeptPlans
+from editor.execution.measure.turns import KeptPlans
 from editor.graph.graph import Graph
 from editor.workspace.plan import Plan
 
@@ -22,6 +22,7 @@ def counting(real: Callable[..., Any], name: str, done: list[str]) -> Callable[.
     def counted(*args: object, **kwargs: object) -> Any:
         done.append(name)
         return real(*args, **kwargs)
+
     return counted
 
 
@@ -40,7 +41,9 @@ def measure(plan: Plan, kept: KeptPlans, threads: int = 0, mode: str = "latency"
     return result.total.median
 
 
-def test_the_same_plan_is_compiled_once_and_another_one_anew(dag: Callable[..., Graph], compiled: list[str]) -> None:
+def test_the_same_plan_is_compiled_once_and_another_one_anew(
+    dag: Callable[..., Graph], compiled: list[str]
+) -> None:
     graph = dag([[], [0], [1], [2]])
     plan, kept = editor.partition(graph, TABLE, pins={"t1": "B"}), KeptPlans()
     assert measure(plan, kept) > 0 and compiled == ["compile_placement", "compile_whole"]
@@ -58,7 +61,9 @@ def test_the_same_plan_is_compiled_once_and_another_one_anew(dag: Callable[..., 
     assert compiled[5:] == ["compile_placement"], "only what the last benchmark used is kept"
 
 
-def test_a_changed_file_is_compiled_anew(dag: Callable[..., Graph], compiled: list[str], tmp_path: Path) -> None:
+def test_a_changed_file_is_compiled_anew(
+    dag: Callable[..., Graph], compiled: list[str], tmp_path: Path
+) -> None:
     kept = KeptPlans()
     measure(editor.partition(dag([[], [0]]), TABLE, pins={"t1": "B"}), kept)
     measure(editor.partition(dag([[], [0]], ["Neg", "Abs"]), TABLE, pins={"t1": "B"}), kept)

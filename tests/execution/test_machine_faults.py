@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 import editor
 from benchmarks.machines import PORT, WIRES, farm_over
 from benchmarks.wires import EDGE_ADDRESS, namespaces, why_not
-from editor.execution.executor import CompiledPlan
+from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.profile import profile_all
 from editor.runtimes.machines.directory import directory
@@ -59,10 +59,13 @@ def fails_soon(compiled: CompiledPlan, happens: Callable[[], None], message: str
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_machine_that_is_killed_or_stopped_ends_the_run_by_name_and_the_next_run_succeeds(
-        farm: Farm, tmp_path: Path, number: int) -> None:
+    farm: Farm, tmp_path: Path, number: int
+) -> None:
     farm.start("frail", "--offer", "CPU,Interpreter")
     table = "HETERO:edge/CPU,frail/Interpreter"
-    compiled = split(slow_net(tmp_path / "slow.onnx"), table, last="frail/Interpreter", layer=1).compile()
+    compiled = split(
+        slow_net(tmp_path / "slow.onnx"), table, last="frail/Interpreter", layer=1
+    ).compile()
     shorter = split(write_net(tmp_path / "net.onnx"), table, last="frail/Interpreter")
     before = shorter.compile()
     fails_soon(compiled, lambda: farm.signal("frail", number), "frail/Interpreter")
@@ -81,31 +84,55 @@ def hungry_net(path: Path, elements: int) -> Path:
     """Eight tensors of so many float32, one after the other, of which the last op needs all."""
     value = helper.make_tensor_value_info
     names = [f"wide{i}" for i in range(8)]
-    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
-             helper.make_node("Expand", ["b", "shape"], ["wide"]),
-             *(helper.make_node("Sin", [before], [after]) for before, after in zip(["wide", *names], names, strict=False)),
-             helper.make_node("Sum", names, ["all"]), helper.make_node("ReduceMax", ["all"], ["y"])]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Expand", ["b", "shape"], ["wide"]),
+        *(
+            helper.make_node("Sin", [before], [after])
+            for before, after in zip(["wide", *names], names, strict=False)
+        ),
+        helper.make_node("Sum", names, ["all"]),
+        helper.make_node("ReduceMax", ["all"], ["y"]),
+    ]
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [elements])
-    graph = helper.make_graph(nodes, "hungry", [value("x", TensorProto.FLOAT, [1])], [value("y", TensorProto.FLOAT, None)],
-                              [shape])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "hungry",
+        [value("x", TensorProto.FLOAT, [1])],
+        [value("y", TensorProto.FLOAT, None)],
+        [shape],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
-def test_a_worker_above_its_memory_limit_ends_the_run_by_name_and_is_back_for_the_next(farm: Farm, tmp_path: Path) -> None:
+def test_a_worker_above_its_memory_limit_ends_the_run_by_name_and_is_back_for_the_next(
+    farm: Farm, tmp_path: Path
+) -> None:
     farm.start("small", "--offer", "CPU", "--memory-limit", "700MiB")
     process = farm.process("small")
     net = hungry_net(tmp_path / "hungry.onnx", 100_000_000)
     hungry = split(net, "HETERO:edge/CPU,small/CPU", last="small/CPU", layer=1)
-    fails_soon(hungry.compile(), lambda: None, "small/CPU: (its worker ended|does not answer).*memory ran out")
+    fails_soon(
+        hungry.compile(),
+        lambda: None,
+        "small/CPU: (its worker ended|does not answer).*memory ran out",
+    )
     gone, alive = psutil.wait_procs([process], 30)
     assert gone and not alive, "Dask ends it"
     wait_for("small")
-    assert_same(split(write_net(tmp_path / "net.onnx"), "HETERO:edge/CPU,small/CPU", last="small/CPU"))
+    assert_same(
+        split(write_net(tmp_path / "net.onnx"), "HETERO:edge/CPU,small/CPU", last="small/CPU")
+    )
     farm.stop("small")
 
 
-def test_a_worker_whose_system_gives_no_more_memory_says_so_by_name_and_goes_on(farm: Farm, tmp_path: Path) -> None:
+def test_a_worker_whose_system_gives_no_more_memory_says_so_by_name_and_goes_on(
+    farm: Farm, tmp_path: Path
+) -> None:
     farm.start("small", "--offer", "CPU")
     process = farm.process("small")
     limit = process.memory_info().vms + (1 << 30)
@@ -113,7 +140,9 @@ def test_a_worker_whose_system_gives_no_more_memory_says_so_by_name_and_goes_on(
     net = hungry_net(tmp_path / "hungry.onnx", 1_000_000_000)
     hungry = split(net, "HETERO:edge/CPU,small/CPU", last="small/CPU", layer=1)
     fails_soon(hungry.compile(), lambda: None, r"(?s)small/CPU.*(memory|alloc)")
-    assert_same(split(write_net(tmp_path / "net.onnx"), "HETERO:edge/CPU,small/CPU", last="small/CPU"))
+    assert_same(
+        split(write_net(tmp_path / "net.onnx"), "HETERO:edge/CPU,small/CPU", last="small/CPU")
+    )
     farm.stop("small")
 
 
@@ -156,7 +185,11 @@ def test_a_worker_without_a_runtime_says_so(farm: Farm, tmp_path: Path) -> None:
 
 def test_a_worker_that_came_back_without_a_runtime_says_so(farm: Farm, tmp_path: Path) -> None:
     farm.start("thin", "--offer", "CPU,Interpreter")
-    plan = split(write_net(tmp_path / "net.onnx"), "HETERO:edge/CPU,thin/Interpreter", last="thin/Interpreter")
+    plan = split(
+        write_net(tmp_path / "net.onnx"),
+        "HETERO:edge/CPU,thin/Interpreter",
+        last="thin/Interpreter",
+    )
     compiled = plan.compile()
     farm.stop("thin")
     farm.start("thin", "--offer", "CPU")
@@ -166,7 +199,9 @@ def test_a_worker_that_came_back_without_a_runtime_says_so(farm: Farm, tmp_path:
 
 
 def test_a_worker_of_another_version_says_so(farm: Farm, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "editor", tmp_path / "editor", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "editor", tmp_path / "editor", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (tmp_path / "editor" / "version.py").write_text('"""Another version."""\n\nVERSION = "0.0.1"\n')
     farm.start("old", "--offer", "CPU", path=(tmp_path,))
     says = f"its worker has version 0.0.1 of the editor, this is {VERSION}"
@@ -181,24 +216,48 @@ def test_a_worker_of_another_version_says_so(farm: Farm, tmp_path: Path) -> None
 def wide_net(path: Path) -> Path:
     """A boundary of 4 MB: over 10 Mbit/s it takes more than three seconds."""
     value = helper.make_tensor_value_info
-    nodes = [helper.make_node("Expand", ["x", "shape"], ["wide"]), helper.make_node("ReduceMax", ["wide"], ["y"])]
+    nodes = [
+        helper.make_node("Expand", ["x", "shape"], ["wide"]),
+        helper.make_node("ReduceMax", ["wide"], ["y"]),
+    ]
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [BOUNDARY // 4])
-    graph = helper.make_graph(nodes, "wide", [value("x", TensorProto.FLOAT, [1])], [value("y", TensorProto.FLOAT, None)],
-                              [shape])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "wide",
+        [value("x", TensorProto.FLOAT, [1])],
+        [value("y", TensorProto.FLOAT, None)],
+        [shape],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
-def test_a_link_that_is_cut_in_a_run_ends_it_by_name_and_the_next_run_succeeds(tmp_path: Path) -> None:
+def test_a_link_that_is_cut_in_a_run_ends_it_by_name_and_the_next_run_succeeds(
+    tmp_path: Path,
+) -> None:
     """In network namespaces: while the server computes, and while a tensor is on its way."""
     if problem := why_not():
         pytest.skip(problem)
     computing = f"{slow_net(tmp_path / 'slow.onnx', 200_000_000)} 2"
-    sending, short = f"{wide_net(tmp_path / 'wide.onnx')} 1", f"{write_net(tmp_path / 'net.onnx')} 6"
+    sending, short = (
+        f"{wide_net(tmp_path / 'wide.onnx')} 1",
+        f"{write_net(tmp_path / 'net.onnx')} 6",
+    )
     with farm_over(WIRES["10m"], share=1.0) as farm:
         editor_there = subprocess.Popen(
-            farm.on_edge(sys.executable, str(Path(__file__).parent / "over_a_wire.py"), f"tcp://{EDGE_ADDRESS}:{PORT}"),
-            env=farm.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+            farm.on_edge(
+                sys.executable,
+                str(Path(__file__).parent / "over_a_wire.py"),
+                f"tcp://{EDGE_ADDRESS}:{PORT}",
+            ),
+            env=farm.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
         assert editor_there.stdin is not None and editor_there.stdout is not None
 
         def ask(line: str) -> str:

@@ -20,25 +20,42 @@ import editor
 from editor.devices.device import Device
 from editor.errors import JobError
 from editor.execution.compile.cut import Cutter
-from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
+from editor.execution.compiled_plan import CompiledPlan
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.jobs.service import Channel, JobService
-from editor.execution.measure.mismatch import first_differences, in_groups, summary, tensors_needed_by
+from editor.execution.measure.mismatch import (
+    compare,
+    first_differences,
+    in_groups,
+    precision_of,
+    summary,
+    tensors_needed_by,
+)
 from editor.execution.measure.profile import profile_all
-from editor.execution.measure.tolerances import compare, precision_of
 from editor.execution.measure.tune import Tuned, adoptable, candidates, tune
 from editor.graph.graph import Graph
-from editor.placement.device_profile import DeviceProfile, basis_of, costs_of, load_profile, ops_without_figure
+from editor.placement.device_profile import (
+    DeviceProfile,
+    basis_of,
+    costs_of,
+    load_profile,
+    ops_without_figure,
+)
 from editor.placement.kept import moved_ops
 from editor.placement.placement import Settings, solve
-from editor.runtimes.onnxruntime.lineage import lineage
+from editor.runtimes.onnxruntime.profiling import lineage
 from editor.runtimes.onnxruntime.values import to_ort
-from editor.runtimes.openvino.values import to_openvino
+from editor.runtimes.openvino.request import to_openvino
 from editor.runtimes.values import to_numpy
 
-BOX = [{"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
-       {"name": "OV", "backendName": "openvino", "provider": "CPU"}]
-TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+BOX = [
+    {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+    {"name": "OV", "backendName": "openvino", "provider": "CPU"},
+]
+TWINS = [
+    {"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,35 +65,65 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_clones_do_not_share_buffers(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
-    plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 13 % 2})
+    plan = editor.partition(
+        mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 13 % 2}
+    )
     first = compile_placement(plan.placement)
     inputs = [random_inputs(mobilenet, seed) for seed in range(4)]
     whole = compile_whole(mobilenet, plan.devices[0])
     expected = [whole.run(given) for given in inputs]
 
     def run(number: int, compiled: CompiledPlan) -> list[float]:
-        return [compare("", expected[number], compiled.run(inputs[number])).max_relative for _ in range(12)]
+        return [
+            compare("", expected[number], compiled.run(inputs[number])).max_relative
+            for _ in range(12)
+        ]
 
     with ThreadPoolExecutor(4) as pool:
         gaps = list(pool.map(run, range(4), [first, *(first.clone() for _ in range(3))]))
     assert np.max(gaps) < 1e-5, gaps
 
 
-def test_a_plan_on_a_stand_in_is_not_compared_and_its_transfers_are_those_of_the_plan(mobilenet: Graph) -> None:
-    adds = {mobilenet.op_keys[op]: "B" for op, kind in enumerate(mobilenet.op_types) if kind == "Add"}
-    planned = editor.partition(mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds)
+def test_a_plan_on_a_stand_in_is_not_compared_and_its_transfers_are_those_of_the_plan(
+    mobilenet: Graph,
+) -> None:
+    adds = {
+        mobilenet.op_keys[op]: "B" for op, kind in enumerate(mobilenet.op_types) if kind == "Add"
+    }
+    planned = editor.partition(
+        mobilenet, [TWINS[0], {"name": "B", "backendName": "GPU"}], pins=adds
+    )
     result = planned.benchmark(seconds=0.1)
-    assert "on stand-ins" in result.comparison_with_prediction and "%" not in result.comparison_with_prediction
+    assert (
+        "on stand-ins" in result.comparison_with_prediction
+        and "%" not in result.comparison_with_prediction
+    )
     assert not result.surprise, "how fast a stand-in is says nothing of the device"
     assert result.estimated
     at = {s.id: s.device for s in planned.placement.subgraphs}
-    crossing = {(b.tensor, b.source, t) for b in planned.placement.division.boundaries for t in b.targets
-                if at[t] != at[b.source]}
+    crossing = {
+        (b.tensor, b.source, t)
+        for b in planned.placement.division.boundaries
+        for t in b.targets
+        if at[t] != at[b.source]
+    }
     assert {(t.tensor, t.source, t.target) for t in result.transfers} == crossing
 
 
-@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bfloat16", "float8_e4m3fn",
-                                  "float8_e5m2", "float8_e8m0fnu"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "int4",
+        "uint4",
+        "int2",
+        "uint2",
+        "float4_e2m1fn",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e8m0fnu",
+    ],
+)
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 3), (0, 4)])
 def test_unusual_types_pass_through_every_runtime(kind: str, shape: tuple[int, ...]) -> None:
     dtype = np.dtype(getattr(ml_dtypes, kind))
@@ -99,7 +146,9 @@ def test_strings_pass_through_openvino() -> None:
 
 
 def test_openvino_accepts_read_only_arrays() -> None:
-    value = np.broadcast_to(np.float32(3), (2, 2))  # the interpreter hands on views of its constants
+    value = np.broadcast_to(
+        np.float32(3), (2, 2)
+    )  # the interpreter hands on views of its constants
     assert (to_numpy(to_openvino(value)) == 3).all()
     fixed = np.arange(4, dtype=np.float32)
     fixed.flags.writeable = False
@@ -113,18 +162,26 @@ def test_every_kernel_has_its_ops_and_no_op_has_two_kernels(name: str, tmp_path:
     submodel = Cutter.open(graph).whole()
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    onnxruntime.InferenceSession(submodel.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(
+        submodel.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     kernels = lineage(graph, onnx.load(tmp_path / "optimized.onnx", load_external_data=False))
     ops = [op for k in kernels for op in k.ops]
     assert len(ops) == len(set(ops))
-    computing = [op for op in range(len(graph)) if graph.op_types[op] in ("Conv", "MatMul", "Gemm", "Softmax")
-                 and not graph.op_is_constant[op]]
+    computing = [
+        op
+        for op in range(len(graph))
+        if graph.op_types[op] in ("Conv", "MatMul", "Gemm", "Softmax")
+        and not graph.op_is_constant[op]
+    ]
     assert set(computing) <= set(ops), [graph.display_name(op) for op in set(computing) - set(ops)]
 
 
 def test_cutting_changes_no_result(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
-    plan = editor.partition(mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 7 % 2})
+    plan = editor.partition(
+        mobilenet, TWINS, pins={k: "B" for i, k in enumerate(keys) if i // 7 % 2}
+    )
     inputs = random_inputs(mobilenet)
     whole = compile_whole(mobilenet, plan.devices[0]).run(inputs)
     for as_cut in (False, True):
@@ -133,7 +190,12 @@ def test_cutting_changes_no_result(mobilenet: Graph) -> None:
             found = compiled.run(inputs)
             assert compare("whole", whole, found).max_relative < 1e-5
         other = {name: value * 2 for name, value in inputs.items()}
-        assert compare("", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)).max_relative < 1e-5
+        assert (
+            compare(
+                "", compile_whole(mobilenet, plan.devices[0]).run(other), compiled.run(other)
+            ).max_relative
+            < 1e-5
+        )
 
 
 def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
@@ -144,10 +206,18 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
     for profile in found.values():
         assert not isinstance(profile, str), profile
         assert profile.total == pytest.approx(sum(profile.seconds.values()))
-        assert set(profile.seconds) == {k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]}
+        assert set(profile.seconds) == {
+            k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]
+        }
         assert 0 < len(profile.kernels) <= len(profile.seconds)
-    assignment = editor.partition(mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"}).placement.assignment
-    assert assignment.objective is not None and assignment.bound is not None and not assignment.estimated
+    assignment = editor.partition(
+        mobilenet, BOX, policy="optimal", policy_options={"costs": "measured"}
+    ).placement.assignment
+    assert (
+        assignment.objective is not None
+        and assignment.bound is not None
+        and not assignment.estimated
+    )
     singles = [p.total + p.launch_seconds for p in found.values() if not isinstance(p, str)]
     assert assignment.bound <= assignment.objective <= min(singles) * (1 + 1e-9)
     assert "(measured)" in assignment.because(int(mobilenet.order[-1]))
@@ -156,16 +226,33 @@ def test_a_profile_adds_up_and_feeds_optimal(mobilenet: Graph) -> None:
 def test_what_computes_an_output_has_its_time(tmp_path: Path) -> None:
     """OpenVINO calls it after the output's tensor, fused with what follows or not: it had 0 s, and every plan took it."""
     rng = np.random.default_rng(0)
-    weights = [onnx.numpy_helper.from_array(rng.standard_normal((512, 512)).astype(np.float32), n) for n in ("w", "v")]
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal((512, 512)).astype(np.float32), n)
+        for n in ("w", "v")
+    ]
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        [node("Neg", ["x"], ["a"], "before"), node("MatMul", ["a", "w"], ["alone"], "plain"),
-         node("MatMul", ["a", "v"], ["b"], "fused"), node("Relu", ["b"], ["end"], "relu")], "outputs",
+        [
+            node("Neg", ["x"], ["a"], "before"),
+            node("MatMul", ["a", "w"], ["alone"], "plain"),
+            node("MatMul", ["a", "v"], ["b"], "fused"),
+            node("Relu", ["b"], ["end"], "relu"),
+        ],
+        "outputs",
         [value("x", onnx.TensorProto.FLOAT, [256, 512])],
-        [value("alone", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)], weights)
+        [value("alone", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)],
+        weights,
+    )
     path = tmp_path / "outputs.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path)
-    for name, profile in profile_all(editor.load_model(path), editor.load_devices(BOX), 0.3).items():
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9
+        ),
+        path,
+    )
+    for name, profile in profile_all(
+        editor.load_model(path), editor.load_devices(BOX), 0.3
+    ).items():
         assert not isinstance(profile, str), profile
         assert profile.seconds["alone"] > 0.1 * profile.total, name
         assert profile.seconds["b"] + profile.seconds["end"] > 0.1 * profile.total, name
@@ -175,15 +262,30 @@ def test_ops_that_openvino_decomposes_keep_their_time(tmp_path: Path) -> None:
     """Its importer makes transposes and a GRUSequence of a GRU, under names of its own; their time is the GRU's."""
     rng = np.random.default_rng(0)
     shapes = {"w": (1, 576, 192), "r": (1, 576, 192), "b": (1, 1152)}
-    weights = [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32) / 14, n) for n, s in shapes.items()]
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32) / 14, n)
+        for n, s in shapes.items()
+    ]
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        [node("Neg", ["x"], ["a"], "before"), node("GRU", ["a", "w", "r", "b"], ["y", "last"], "gru", hidden_size=192),
-         node("Neg", ["y"], ["out"], "after"), node("Abs", ["last"], ["end"], "end")], "recurrent",
+        [
+            node("Neg", ["x"], ["a"], "before"),
+            node("GRU", ["a", "w", "r", "b"], ["y", "last"], "gru", hidden_size=192),
+            node("Neg", ["y"], ["out"], "after"),
+            node("Abs", ["last"], ["end"], "end"),
+        ],
+        "recurrent",
         [value("x", onnx.TensorProto.FLOAT, [64, 1, 192])],
-        [value("out", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)], weights)
+        [value("out", onnx.TensorProto.FLOAT, None), value("end", onnx.TensorProto.FLOAT, None)],
+        weights,
+    )
     path = tmp_path / "recurrent.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path)
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9
+        ),
+        path,
+    )
     model = editor.load_model(path)
     gru = model.op_keys[list(model.op_types).index("GRU")]
     for name, profile in profile_all(model, editor.load_devices(BOX), 0.3).items():
@@ -194,7 +296,9 @@ def test_ops_that_openvino_decomposes_keep_their_time(tmp_path: Path) -> None:
 def test_a_model_whose_inputs_cannot_be_generated_is_not_profiled() -> None:
     graph = editor.load_model(ODDITIES / "sequence_input.onnx")
     found = profile_all(graph, editor.load_devices(BOX), 0.1)
-    assert set(found) == {"ORT", "OV"} and all("cannot generate a value" in str(reason) for reason in found.values())
+    assert set(found) == {"ORT", "OV"} and all(
+        "cannot generate a value" in str(reason) for reason in found.values()
+    )
 
 
 def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> None:
@@ -210,20 +314,35 @@ def test_tuning_returns_the_fastest_plan_with_every_pin(mobilenet: Graph) -> Non
     assert best.predicted is not None and best.difference is not None
     assert best.predicted_basis is not None and best.predicted_basis.kind == "estimate"
     # A stand-in's time is no reason to take its plan, where a real run is not seen to be slower.
-    stand_in, real = replace(best, plan="stand-in", estimated=True), replace(best, plan="real", estimated=False)
+    stand_in, real = (
+        replace(best, plan="stand-in", estimated=True),
+        replace(best, plan="real", estimated=False),
+    )
     assert Tuned((stand_in, real), {}).best == "real"
-    assert Tuned((stand_in,), {}).proposal == "Proposed: “stand-in” (an estimate: it ran on a stand-in)."
+    assert (
+        Tuned((stand_in,), {}).proposal
+        == "Proposed: “stand-in” (an estimate: it ran on a stand-in)."
+    )
     slow = replace(real, total=replace(real.total, median=10.0, low=9.9, high=10.1))
     assert Tuned((stand_in, slow), {}).best == "stand-in"
 
 
 def test_a_difference_is_traced_to_the_subgraph_that_causes_it(mobilenet: Graph) -> None:
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
-    table = [BOX[0], {"name": "ROUGH", "backendName": "openvino", "provider": "CPU",
-                      "properties": {"INFERENCE_PRECISION_HINT": "f16"}},
-             {"name": "LATER", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"}]
+    table = [
+        BOX[0],
+        {
+            "name": "ROUGH",
+            "backendName": "openvino",
+            "provider": "CPU",
+            "properties": {"INFERENCE_PRECISION_HINT": "f16"},
+        },
+        {"name": "LATER", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},
+    ]
     half = len(keys) // 2
-    pins = {k: "ORT" if i < half else "ROUGH" if i < half + 10 else "LATER" for i, k in enumerate(keys)}
+    pins = {
+        k: "ORT" if i < half else "ROUGH" if i < half + 10 else "LATER" for i, k in enumerate(keys)
+    }
     plan = editor.partition(mobilenet, table, pins=pins)
     rough = next(s.id for s in plan.subgraphs if s.device == "ROUGH")
     assert precision_of(plan.devices) == "f16"
@@ -231,8 +350,13 @@ def test_a_difference_is_traced_to_the_subgraph_that_causes_it(mobilenet: Graph)
     made = plan.subgraphs[rough].outputs[0]
     kept = compile_placement(plan.placement, as_cut=True).capture(inputs, [made])
     assert list(kept) == [made]
-    exact = dict(zip((whole := Cutter.open(mobilenet).whole([made])).outputs,
-                     _run(whole, inputs, plan.devices[0]), strict=True))
+    exact = dict(
+        zip(
+            (whole := Cutter.open(mobilenet).whole([made])).outputs,
+            _run(whole, inputs, plan.devices[0]),
+            strict=True,
+        )
+    )
     if compare("", {made: exact[made]}, {made: kept[made]}).within_tolerance:
         pytest.skip("this CPU computes f16 in float32")
     (found,) = first_differences(plan.placement, inputs, plan.devices[0], ["logits"]).values()
@@ -262,19 +386,46 @@ def branches(tmp_path: Path) -> Graph:
 
 
 def test_each_wrong_output_names_its_first_difference(branches: Graph) -> None:
-    rough = {"backendName": "openvino", "provider": "CPU", "properties": {"INFERENCE_PRECISION_HINT": "bf16"}}
+    rough = {
+        "backendName": "openvino",
+        "provider": "CPU",
+        "properties": {"INFERENCE_PRECISION_HINT": "bf16"},
+    }
     table = [BOX[0], {"name": "REF", "backendName": "Interpreter"}, {"name": "ROUGH", **rough}]
-    plan = editor.partition(branches, table, pins={"a": "ORT", "b": "ROUGH", "c": "REF", "left": "ORT", "d": "ROUGH",
-                                                  "right": "REF", "fine": "ORT", "e": "ROUGH", "count": "REF"})
+    plan = editor.partition(
+        branches,
+        table,
+        pins={
+            "a": "ORT",
+            "b": "ROUGH",
+            "c": "REF",
+            "left": "ORT",
+            "d": "ROUGH",
+            "right": "REF",
+            "fine": "ORT",
+            "e": "ROUGH",
+            "count": "REF",
+        },
+    )
     inputs = random_inputs(branches)
     found = first_differences(plan.placement, inputs, plan.devices[0], ["left", "right", "fine"])
     if not found:
         pytest.skip("this CPU computes bf16 in float32")
-    assert {o: (f.tensor, f.device) for o, f in found.items()} == {"left": ("b", "ROUGH"), "right": ("d", "ROUGH")}
+    assert {o: (f.tensor, f.device) for o, f in found.items()} == {
+        "left": ("b", "ROUGH"),
+        "right": ("d", "ROUGH"),
+    }
     assert "output 'left'" in summary(found) and "output 'right'" in summary(found)
     for limit in (1, 512, 1100):  # one tensor at a time, one, two
-        assert first_differences(plan.placement, inputs, plan.devices[0], ["left", "right"], limit=limit) == found
-    result = plan.benchmark(seconds=0.05, inputs=inputs)  # there bf16 is worth 5 %, but whole numbers must be the same
+        assert (
+            first_differences(
+                plan.placement, inputs, plan.devices[0], ["left", "right"], limit=limit
+            )
+            == found
+        )
+    result = plan.benchmark(
+        seconds=0.05, inputs=inputs
+    )  # there bf16 is worth 5 %, but whole numbers must be the same
     assert result.difference is not None and not result.difference.within_tolerance
     told = {o.name: o.first for o in result.difference.outputs}
     assert "first seen in 'count'" in told.pop("count") and not any(told.values())
@@ -299,6 +450,7 @@ def _run(part: object, inputs: dict[str, object], device: object) -> list[object
 
 def _sleep(channel: Channel) -> None:
     import time
+
     time.sleep(60)
 
 
@@ -315,14 +467,35 @@ def test_backend_cases_pass_split(tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    names = ["test_sequence_insert_at_front", "test_loop13_seq", "test_if_opt", "test_mish_expanded",
-             "test_affine_grid_2d_expanded", "test_layer_normalization_2d_axis1_expanded_ver18", "test_scan9_sum",
-             "test_string_concat", "test_range_float_type_positive_delta_expanded"]
+    names = [
+        "test_sequence_insert_at_front",
+        "test_loop13_seq",
+        "test_if_opt",
+        "test_mish_expanded",
+        "test_affine_grid_2d_expanded",
+        "test_layer_normalization_2d_axis1_expanded_ver18",
+        "test_scan9_sum",
+        "test_string_concat",
+        "test_range_float_type_positive_delta_expanded",
+    ]
     root = ROOT
     for mode in ("each", "mixed"):
         out = tmp_path / f"{mode}.json"
-        subprocess.run([sys.executable, "benchmarks/conformance.py", "--mode", mode, "--json", str(out), "--only", *names],
-                       cwd=root, check=True, capture_output=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "benchmarks/conformance.py",
+                "--mode",
+                mode,
+                "--json",
+                str(out),
+                "--only",
+                *names,
+            ],
+            cwd=root,
+            check=True,
+            capture_output=True,
+        )
         results = json.loads(out.read_text())
         assert set(results) == set(names)
         verdicts = {name: r["verdict"] for name, r in results.items()}
@@ -350,12 +523,19 @@ def test_models_with_external_weights_are_cut(mobilenet: Graph, tmp_path: Path) 
 
 def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobilenet: Graph) -> None:
     """A profile of a device that may not run Gemm; then it may; then it may not run Clip, and is profiled again."""
+
     def table(excluded: str) -> tuple[Device, ...]:
-        return editor.load_devices([{"name": "OpenVINO", "backendName": "openvino", "nonSupportedNodes": excluded},
-                                    {"name": "CPU", "backendName": "onnxruntime"}])
+        return editor.load_devices(
+            [
+                {"name": "OpenVINO", "backendName": "openvino", "nonSupportedNodes": excluded},
+                {"name": "CPU", "backendName": "onnxruntime"},
+            ]
+        )
 
     def keys(kind: str) -> set[str]:
-        return {key for key, op in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if op == kind}
+        return {
+            key for key, op in zip(mobilenet.op_keys, mobilenet.op_types, strict=True) if op == kind
+        }
 
     def profiled(excluded: str) -> DeviceProfile:
         found = profile_all(mobilenet, table(excluded), 0.2)["OpenVINO"]
@@ -365,10 +545,18 @@ def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobile
     first = profiled("Gemm")
     gemm = {mobilenet.op_keys[op] for op in ops_without_figure(mobilenet, table("")[0], first)}
     assert gemm == keys("Gemm")
-    basis = {excluded: basis_of(costs_of(mobilenet, table(excluded), "measured"), "measured", [0]) for excluded in ("Gemm", "")}
-    assert [str(each) for each in basis.values()] == ["prediction from profile", "estimate in part from profile"]
+    basis = {
+        excluded: basis_of(costs_of(mobilenet, table(excluded), "measured"), "measured", [0])
+        for excluded in ("Gemm", "")
+    }
+    assert [str(each) for each in basis.values()] == [
+        "prediction from profile",
+        "estimate in part from profile",
+    ]
     second = profiled("Clip")
-    assert not ops_without_figure(mobilenet, table("")[0], second), "what was measured before is kept"
+    assert not ops_without_figure(mobilenet, table("")[0], second), (
+        "what was measured before is kept"
+    )
     stored = load_profile(mobilenet, table("")[0])
     assert stored is not None and stored == second and stored.earlier == len(keys("Clip"))
     assert all(stored.seconds[key] == first.seconds[key] for key in keys("Clip"))
@@ -379,8 +567,10 @@ def test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost(mobile
 
 def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Graph) -> None:
     """A search of 15 s was stored with the plan: each stroke and each load took as long."""
-    table = [{"name": name, "backendName": "NPU", "peakCompute": peak, "nonSupportedNodes": refused}
-             for name, peak, refused in (("A", 1e13, "Clip"), ("B", 1e12, "Gemm"), ("C", 1e11, ""))]
+    table = [
+        {"name": name, "backendName": "NPU", "peakCompute": peak, "nonSupportedNodes": refused}
+        for name, peak, refused in (("A", 1e13, "Clip"), ("B", 1e12, "Gemm"), ("C", 1e11, ""))
+    ]
     present = editor.partition(mobilenet, table).placement
     measured = candidates(present, "estimate", search=0.3)
     assert any("search" in plan.settings.policy_options for plan in measured.values())
@@ -389,10 +579,14 @@ def test_a_tuned_plan_is_adopted_without_the_search_that_found_it(mobilenet: Gra
         assert "search" not in settings.policy_options, name
         again = solve(mobilenet, present.devices, settings)
         assert not moved_ops(again, plan.affinity), "what was measured is what is adopted"
-    far = solve(mobilenet, present.devices, Settings(policy_options={"first": "C"}))  # as a long search may have found it
+    far = solve(
+        mobilenet, present.devices, Settings(policy_options={"first": "C"})
+    )  # as a long search may have found it
     far = replace(far, settings=Settings("optimal", {"search": 9}))
     settings = adoptable(far)
-    assert not moved_ops(solve(mobilenet, present.devices, settings), far.affinity) and settings.pins
+    assert (
+        not moved_ops(solve(mobilenet, present.devices, settings), far.affinity) and settings.pins
+    )
 
 
 class _Failing(CompiledPlan):
@@ -402,8 +596,10 @@ class _Failing(CompiledPlan):
         raise RuntimeError("driver lost the device")
 
 
-def test_the_cause_of_a_failure_in_a_thread_is_not_hidden(mobilenet: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cause_of_a_failure_in_a_thread_is_not_hidden(
+    mobilenet: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = editor.partition(mobilenet, "HETERO:CPU,openvino", pins={"logits": "openvino"})
-    monkeypatch.setattr("editor.execution.executor.CompiledPlan", _Failing)
+    monkeypatch.setattr("editor.execution.compiled_plan.CompiledPlan", _Failing)
     with pytest.raises(RuntimeError, match="driver lost the device"):
         plan.benchmark(0.2, "throughput", 2)

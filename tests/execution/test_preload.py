@@ -51,13 +51,23 @@ def test_sizes_that_a_model_leaves_open_are_assumed_where_that_is_wanted(tmp_pat
     left = editor.load_model(model).unbound
     early = ModelPreloader(str(model), {left[0]: 2}, REAL, assume_sizes=True)
     graph = early.graph(str(model), {left[0]: 2}, 60)
-    assert graph is not None and not graph.unbound and graph.define[left[0]] == 2 and set(graph.define) == set(left)
+    assert (
+        graph is not None
+        and not graph.unbound
+        and graph.define[left[0]] == 2
+        and set(graph.define) == set(left)
+    )
     devices = [dict(d.entry) for d in editor.load_devices(REAL)]
     assert early.capabilities(graph, devices, 60) is not None
-    assert early.capabilities(editor.load_model(model, {**graph.define, left[0]: 1}), devices, 60) is None, "other sizes"
+    assert (
+        early.capabilities(editor.load_model(model, {**graph.define, left[0]: 1}), devices, 60)
+        is None
+    ), "other sizes"
     jobs = JobService()
     try:
-        opened = AppState(Store(str(tmp_path)), jobs, None, EXAMPLES).open(OpenRequest(str(model), REAL, assume_sizes=True))
+        opened = AppState(Store(str(tmp_path)), jobs, None, EXAMPLES).open(
+            OpenRequest(str(model), REAL, assume_sizes=True)
+        )
         assert set(opened.graph.define) == set(left), "by a job, where nothing was read before"
     finally:
         jobs.close()
@@ -75,7 +85,9 @@ def test_errors_of_the_loader_keep_their_type(tmp_path: Path) -> None:
 def test_loading_stops_at_the_time_limit(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "never.onnx")
     early = ModelPreloader(str(tmp_path / "never.onnx"), {}, REAL)
-    with pytest.raises(editor.JobError, match=r"gave up after 0 s \(last step: reading the model\)"):
+    with pytest.raises(
+        editor.JobError, match=r"gave up after 0 s \(last step: reading the model\)"
+    ):
         early.graph(str(tmp_path / "never.onnx"), {}, 0.2)
     early._process.join(10)
     assert not early._process.is_alive()
@@ -97,7 +109,13 @@ def test_preloading_can_be_cancelled(tmp_path: Path) -> None:
     model = write_dag(tmp_path / "long.onnx", [[i - 1] if i else [] for i in range(20_000)])
     request = OpenRequest(str(model), [{"name": "CPU", "backendName": "CPU"}])
     jobs = JobService()
-    state = AppState(Store(str(tmp_path)), jobs, request, EXAMPLES, ModelPreloader(request.path, {}, request.devices))
+    state = AppState(
+        Store(str(tmp_path)),
+        jobs,
+        request,
+        EXAMPLES,
+        ModelPreloader(request.path, {}, request.devices),
+    )
     try:
         state.begin()
         time.sleep(0.1)

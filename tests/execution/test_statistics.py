@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editor.execution.measure.figures import Spread
-from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, median_interval, uneven
+from editor.execution.measure.statistics import (
+    MachineWatch,
+    drift,
+    is_settled,
+    is_warm,
+    median_interval,
+    uneven,
+)
 from editor.kinds import Kind, basis_of_costs, kind_of_run, verdict
 
 
@@ -29,7 +36,9 @@ def test_the_interval_contains_the_median_in_95_of_100_samples(size: int, shape:
     assert inside / trials >= 0.94
 
 
-@pytest.mark.parametrize(("count", "lowest"), [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6)])
+@pytest.mark.parametrize(
+    ("count", "lowest"), [(6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6)]
+)
 def test_the_ranks_of_the_interval_are_those_of_the_tables(count: int, lowest: int) -> None:
     assert median_interval(range(1, count + 1)) == (lowest, count + 1 - lowest)
 
@@ -38,14 +47,19 @@ def test_the_ranks_of_the_interval_are_those_of_the_tables(count: int, lowest: i
 def test_the_interval_has_95_percent_and_no_direction(count: int) -> None:
     low, high = median_interval(range(1, count + 1))
     assert median_interval([-value for value in range(1, count + 1)]) == (-high, -low)
-    outside = 2 * sum(math.comb(count, below) for below in range(int(low)))  # of 2^n ways to lie above or below the median
-    assert outside <= 0.05 * 2 ** count
+    outside = 2 * sum(
+        math.comb(count, below) for below in range(int(low))
+    )  # of 2^n ways to lie above or below the median
+    assert outside <= 0.05 * 2**count
 
 
 @given(st.lists(st.floats(1e-6, 10), min_size=1, max_size=60))
 def test_the_interval_holds_the_median_of_the_sample(seconds: list[float]) -> None:
     spread = Spread.of(seconds)
-    assert spread.min <= spread.low <= spread.median <= spread.high <= spread.max and spread.margin >= 0
+    assert (
+        spread.min <= spread.low <= spread.median <= spread.high <= spread.max
+        and spread.margin >= 0
+    )
     assert spread.count == len(seconds)
 
 
@@ -95,7 +109,9 @@ def test_a_processor_whose_speed_changes_is_said() -> None:
     rng = np.random.default_rng(0)
     quiet = 1e-4 * (1 + 0.03 * rng.standard_normal(40))
     assert not uneven(quiet.tolist()) and not uneven([1e-4, 2e-4])
-    assert uneven(np.where(np.arange(40) % 4, quiet, 2 * quiet).tolist()).startswith("the processor was 2.")
+    assert uneven(np.where(np.arange(40) % 4, quiet, 2 * quiet).tolist()).startswith(
+        "the processor was 2."
+    )
     watch = MachineWatch()
     for _ in range(20):
         watch.look()
@@ -123,4 +139,7 @@ def test_every_number_is_one_of_three_kinds() -> None:
     assert str(basis_of_costs(estimated=True, profiled=False)) == "estimate from shapes"
     assert str(basis_of_costs(estimated=True, profiled=True)) == "estimate in part from profile"
     assert basis_of_costs(estimated=False, profiled=True).kind is Kind.PREDICTION
-    assert kind_of_run(on_stand_in=True) is Kind.ESTIMATE and kind_of_run(on_stand_in=False) is Kind.MEASUREMENT
+    assert (
+        kind_of_run(on_stand_in=True) is Kind.ESTIMATE
+        and kind_of_run(on_stand_in=False) is Kind.MEASUREMENT
+    )

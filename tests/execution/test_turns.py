@@ -12,7 +12,9 @@ from editor.execution.measure.turns import TURN_SECONDS, Turn
 
 
 @given(st.floats(1e-6, 20), st.floats(1e-3, TURN_SECONDS))
-def test_a_turn_has_a_run_that_counts_and_is_no_longer_than_two_runs_or_its_time(run: float, seconds: float) -> None:
+def test_a_turn_has_a_run_that_counts_and_is_no_longer_than_two_runs_or_its_time(
+    run: float, seconds: float
+) -> None:
     turn = Turn.of(run, seconds)
     assert turn.counted >= 1 and turn.uncounted <= turn.counted
     runs = turn.counted + turn.uncounted
@@ -37,7 +39,9 @@ def test_runs_of_a_turn_are_alike_and_the_interval_knows_it() -> None:
         low, high = median_interval(runs)
         naive += low <= 0 <= high
     assert inside / trials >= 0.94
-    assert naive / trials < 0.7, "taken as independent, they would give an interval that is far too narrow"
+    assert naive / trials < 0.7, (
+        "taken as independent, they would give an interval that is far too narrow"
+    )
 
 
 def test_medians_of_turns() -> None:

@@ -20,13 +20,34 @@ EVIL = ['=HYPERLINK("http://evil.example")', "+1+1", "-2+3", "@SUM(A1)", "\tx", 
 
 def test_no_cell_is_a_formula_and_the_import_finds_the_ops(tmp_path: Path) -> None:
     """Names of ops went into the cells as they were."""
-    nodes = [helper.make_node("Neg", [EVIL[i - 1] if i else "x"], [key], key) for i, key in enumerate(EVIL)]
+    nodes = [
+        helper.make_node("Neg", [EVIL[i - 1] if i else "x"], [key], key)
+        for i, key in enumerate(EVIL)
+    ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "evil", [value("x", TensorProto.FLOAT, [2])], [value(EVIL[-1], TensorProto.FLOAT, [2])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "evil.onnx")
-    (path,) = editor.partition(editor.load_model(tmp_path / "evil.onnx"), "HETERO:CPU").export("csv", tmp_path / "out")
-    cells = [cell for row in csv.reader(line for line in path.open() if not line.startswith("#")) for cell in row]
-    assert not [cell for cell in cells if cell[:1] in "=+-@\t\r" and cell and not cell.lstrip("+-").isdigit()]
+    graph = helper.make_graph(
+        nodes,
+        "evil",
+        [value("x", TensorProto.FLOAT, [2])],
+        [value(EVIL[-1], TensorProto.FLOAT, [2])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "evil.onnx",
+    )
+    (path,) = editor.partition(editor.load_model(tmp_path / "evil.onnx"), "HETERO:CPU").export(
+        "csv", tmp_path / "out"
+    )
+    cells = [
+        cell
+        for row in csv.reader(line for line in path.open() if not line.startswith("#"))
+        for cell in row
+    ]
+    assert not [
+        cell
+        for cell in cells
+        if cell[:1] in "=+-@\t\r" and cell and not cell.lstrip("+-").isdigit()
+    ]
     assert set(read_affinities(path).affinities) == set(EVIL)
 
 

@@ -14,8 +14,7 @@ import pytest
 from conftest import EXAMPLES, ODDITIES, ROOT
 
 import editor
-from editor.exports.dot import affinity_dot, dag_dot, subgraphs_dot
-from editor.exports.render import render
+from editor.exports.dot import affinity_dot, dag_dot, render, subgraphs_dot
 from editor.graph.graph import Graph
 from editor.runtimes.base import Capability
 from editor.workspace.plan import Plan
@@ -45,12 +44,18 @@ def striped(graph: Graph) -> Plan:
     """Alternately on two devices in stripes, at most a hundred of them."""
     keys = [graph.op_keys[op] for op in graph.order.tolist() if not graph.op_is_constant[op]]
     width = max(2, len(keys) // 100)
-    return editor.partition(graph, TABLE, capabilities=[Capability.everything(graph)] * 2,
-                            pins={key: TABLE[1]["name"] for i, key in enumerate(keys) if i // width % 2})
+    return editor.partition(
+        graph,
+        TABLE,
+        capabilities=[Capability.everything(graph)] * 2,
+        pins={key: TABLE[1]["name"] for i, key in enumerate(keys) if i // width % 2},
+    )
 
 
 def told(program: str, *arguments: str, text: str) -> str:
-    done = subprocess.run([program, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [program, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0 and not done.stderr, f"{program}: {done.stderr[:500]}"
     return done.stdout
 
@@ -62,8 +67,11 @@ def check(path: Path, folder: Path) -> None:
     plan = striped(graph)
     part = plan.placement.division.subgraph_of_op
     nodes = int((part >= 0).sum()) + len(graph.inputs) + len(graph.outputs) + len(TABLE)
-    texts = {"affinity": affinity_dot(plan.placement), "subgraphs": subgraphs_dot(plan.placement),
-             "dag": dag_dot(plan.placement)}
+    texts = {
+        "affinity": affinity_dot(plan.placement),
+        "subgraphs": subgraphs_dot(plan.placement),
+        "dag": dag_dot(plan.placement),
+    }
     for name, text in texts.items():
         told("nop", text=text)
         expected = len(plan.subgraphs) if name == "dag" else nodes

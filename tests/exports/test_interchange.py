@@ -25,7 +25,7 @@ from painted import TWINS, painted
 import editor
 from editor.execution.executor import compile_whole
 from editor.execution.inputs import random_inputs
-from editor.execution.measure.tolerances import compare
+from editor.execution.measure.mismatch import compare
 from editor.exports.glow import conflicts
 from editor.exports.registry import FORMATS
 from editor.graph.graph import Graph
@@ -34,8 +34,10 @@ from editor.placement.device_profile import costs_of
 from editor.runtimes.base import Capability
 from editor.version import VERSION
 
-CPU_AUTO = [{"name": "CPU", "backendName": "openvino", "provider": "CPU"},
-            {"name": "AUTO", "backendName": "openvino", "provider": "AUTO"}]
+CPU_AUTO = [
+    {"name": "CPU", "backendName": "openvino", "provider": "CPU"},
+    {"name": "AUTO", "backendName": "openvino", "provider": "AUTO"},
+]
 
 
 def module(path: Path) -> ModuleType:
@@ -47,7 +49,9 @@ def module(path: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("form", [f for f in FORMATS if f != "tvm"] + ["tvm"])
-def test_exports_are_deterministic_and_state_their_origin(mobilenet: Graph, tmp_path: Path, form: str) -> None:
+def test_exports_are_deterministic_and_state_their_origin(
+    mobilenet: Graph, tmp_path: Path, form: str
+) -> None:
     plan = painted(mobilenet, TWINS)
     files = [sorted(p for p in plan.export(form, tmp_path / run)) for run in ("one", "two")]
     assert files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]
@@ -58,41 +62,74 @@ def test_exports_are_deterministic_and_state_their_origin(mobilenet: Graph, tmp_
             text = path.read_bytes()
             assert plan.sha256.encode() in text and VERSION.encode() in text, path.name
     if "partition.log" in {p.name for p in files[0]}:
-        log, beside = tmp_path / "one" / "partition.log", json.loads((tmp_path / "one" / "partition.log.json").read_text())
-        assert beside["sha256"] == hashlib.sha256(log.read_bytes()).hexdigest() and plan.sha256 in beside["made_by"]
+        log, beside = (
+            tmp_path / "one" / "partition.log",
+            json.loads((tmp_path / "one" / "partition.log.json").read_text()),
+        )
+        assert (
+            beside["sha256"] == hashlib.sha256(log.read_bytes()).hexdigest()
+            and plan.sha256 in beside["made_by"]
+        )
 
 
 def test_exports_do_not_depend_on_the_order_of_sets(mobilenet: Graph, tmp_path: Path) -> None:
     path = painted(mobilenet, TWINS).save(tmp_path / "plan.json")
-    script = ("import sys, editor; from editor.exports.registry import FORMATS\n"
-              "plan = editor.load_plan(sys.argv[1])\n"
-              "for form in (*FORMATS, 'plan'): plan.export(form, sys.argv[2] + '/' + form)")
+    script = (
+        "import sys, editor; from editor.exports.registry import FORMATS\n"
+        "plan = editor.load_plan(sys.argv[1])\n"
+        "for form in (*FORMATS, 'plan'): plan.export(form, sys.argv[2] + '/' + form)"
+    )
     for seed in ("1", "2"):
-        subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path / "out")], check=True, cwd=EXAMPLES.parent,
-                       env={**os.environ, "PYTHONHASHSEED": seed})
+        subprocess.run(
+            [sys.executable, "-c", script, str(path), str(tmp_path / "out")],
+            check=True,
+            cwd=EXAMPLES.parent,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
         (tmp_path / "out").rename(tmp_path / seed)
     files = [sorted(p for p in (tmp_path / seed).rglob("*") if p.is_file()) for seed in ("1", "2")]
     assert len(files[0]) == len(files[1]) > len(FORMATS)
     for a, b in zip(*files, strict=True):
-        assert a.relative_to(tmp_path / "1") == b.relative_to(tmp_path / "2") and a.read_bytes() == b.read_bytes(), a.name
+        assert (
+            a.relative_to(tmp_path / "1") == b.relative_to(tmp_path / "2")
+            and a.read_bytes() == b.read_bytes()
+        ), a.name
 
 
 @pytest.fixture
 def with_weights(tmp_path: Path) -> Graph:
     """Two products whose weights lie in a file beside the model."""
     (tmp_path / "model").mkdir()
-    weights = [onnx.numpy_helper.from_array(np.full((64, 64), i + 1, np.float32), f"w{i}") for i in range(2)]
-    nodes = [onnx.helper.make_node("MatMul", ["x" if i == 0 else "t0", f"w{i}"], [f"t{i}"], f"n{i}") for i in range(2)]
-    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64]) for n in ("x", "t1")]
-    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:], weights), ir_version=10,
-                                   opset_imports=[onnx.helper.make_opsetid("", 17)])
-    onnx.save(model, tmp_path / "model" / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    weights = [
+        onnx.numpy_helper.from_array(np.full((64, 64), i + 1, np.float32), f"w{i}")
+        for i in range(2)
+    ]
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x" if i == 0 else "t0", f"w{i}"], [f"t{i}"], f"n{i}")
+        for i in range(2)
+    ]
+    values = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64]) for n in ("x", "t1")
+    ]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(nodes, "g", values[:1], values[1:], weights),
+        ir_version=10,
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+    )
+    onnx.save(
+        model,
+        tmp_path / "model" / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=0,
+    )
     return editor.load_model(tmp_path / "model" / "m.onnx")
 
 
 @pytest.mark.parametrize("form", ["onnxruntime", "openvino", "onnx", "tvm", "split"])
-def test_external_weights_of_an_export_are_replaced_completely(form: str, with_weights: Graph, tmp_path: Path,
-                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_weights_of_an_export_are_replaced_completely(
+    form: str, with_weights: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As every export is: written under another name, then renamed."""
     monkeypatch.setattr("editor.exports.split._MAX_FILE_BYTES", 0)
     plan = editor.partition(with_weights, TWINS, pins={"t1": "B"})
@@ -104,8 +141,12 @@ def test_external_weights_of_an_export_are_replaced_completely(form: str, with_w
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(open(out / name, "rb")) for name in names]
         written = plan.export(form, out)
-        assert all(reader.read() == b"old" for reader in readers)  # who had it open still has all of it
-    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in written)  # nothing temporary is left
+        assert all(
+            reader.read() == b"old" for reader in readers
+        )  # who had it open still has all of it
+    assert sorted(p.name for p in out.iterdir()) == sorted(
+        p.name for p in written
+    )  # nothing temporary is left
     models = [p for p in written if p.suffix == ".onnx"]
     assert len(models) == (2 if form == "split" else 1)
     for path in models:
@@ -126,15 +167,25 @@ def test_an_export_never_replaces_the_model(with_weights: Graph) -> None:
         plan.export("csv", with_weights.path.parent, colour="red")
 
 
-def test_openvino_accepts_the_affinities_and_computes_the_same(mobilenet: Graph, tmp_path: Path) -> None:
+def test_openvino_accepts_the_affinities_and_computes_the_same(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     plan = painted(mobilenet, CPU_AUTO)
     plan.export("openvino", tmp_path)
     script = module(tmp_path / "mobilenetv2_openvino.py")
     model, sidecar = script.annotated()
     assert sidecar["device"] == "HETERO:CPU,AUTO"
-    given = {name: op.get_rt_info()["affinity"].astype(str) for op in model.get_ordered_ops() for o in op.outputs()
-             for name in o.get_names()}
-    checked = [key for key in mobilenet.op_keys if key in given and not mobilenet.op_is_constant[mobilenet.key_index[key]]]
+    given = {
+        name: op.get_rt_info()["affinity"].astype(str)
+        for op in model.get_ordered_ops()
+        for o in op.outputs()
+        for name in o.get_names()
+    }
+    checked = [
+        key
+        for key in mobilenet.op_keys
+        if key in given and not mobilenet.op_is_constant[mobilenet.key_index[key]]
+    ]
     assert len(checked) > 90 and all(given[key] == plan.affinity[key] for key in checked)
     home = Path.cwd()
     os.chdir(tmp_path)
@@ -150,35 +201,51 @@ def test_openvino_accepts_the_affinities_and_computes_the_same(mobilenet: Graph,
         request.set_tensor(port, openvino.Tensor(np.ascontiguousarray(value)))
     request.infer()
     expected = compile_whole(mobilenet, editor.load_devices(TWINS)[0]).run(inputs)
-    assert compare("", expected, {"logits": np.array(request.get_output_tensor(0).data)}).within_tolerance
+    assert compare(
+        "", expected, {"logits": np.array(request.get_output_tensor(0).data)}
+    ).within_tolerance
     dump = next(tmp_path.glob("hetero_affinity_*.dot"))
-    back, report = editor.partition(mobilenet, CPU_AUTO, capabilities=plan.placement.constraints.capabilities
-                                    ).import_affinities(dump)
+    back, report = editor.partition(
+        mobilenet, CPU_AUTO, capabilities=plan.placement.constraints.capabilities
+    ).import_affinities(dump)
     assert report.kind == "DOT of OpenVINO" and report.pinned > 60
     assert all(back.affinity[key] == plan.affinity[key] for key in back.pins)
 
 
-def test_onnx_device_configurations_are_valid_and_can_be_imported(mobilenet: Graph, tmp_path: Path) -> None:
+def test_onnx_device_configurations_are_valid_and_can_be_imported(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     plan = painted(mobilenet, TWINS)
     path = plan.export("onnx", tmp_path)[0]
     onnx.checker.check_model(str(path), full_check=True)
     model = onnx.load(path)
-    assert list(model.configuration[0].device) == ["A", "B"] and model.configuration[0].num_devices == 2
-    stages = {n.device_configurations[0].pipeline_stage for n in model.graph.node if n.device_configurations}
+    assert (
+        list(model.configuration[0].device) == ["A", "B"]
+        and model.configuration[0].num_devices == 2
+    )
+    stages = {
+        n.device_configurations[0].pipeline_stage
+        for n in model.graph.node
+        if n.device_configurations
+    }
     assert stages == {s.id for s in plan.subgraphs}
     back, report = editor.partition(mobilenet, TWINS).import_affinities(path)
     assert back.affinity == plan.affinity and not report.problems
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "fcn-resnet101"])
-def test_glow_tables_give_the_same_affinities_or_state_the_conflict(name: str, tmp_path: Path) -> None:
+def test_glow_tables_give_the_same_affinities_or_state_the_conflict(
+    name: str, tmp_path: Path
+) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx")
     plan = editor.partition(graph, EXAMPLES / "devices" / "glow-opencl-first.yaml")
     plan.export("glow", tmp_path)
     assert not conflicts(plan.placement)
     again = editor.partition(graph, tmp_path / f"{name}_glow_devices.yaml")
     assert again.affinity == plan.affinity
-    assert (tmp_path / "partition.log").read_text() == (again.export("log", tmp_path / "again")[0]).read_text()
+    assert (tmp_path / "partition.log").read_text() == (
+        again.export("log", tmp_path / "again")[0]
+    ).read_text()
     split = painted(graph, TWINS)
     split.export("glow", tmp_path / "split")
     assert conflicts(split.placement)
@@ -200,7 +267,9 @@ def test_exported_glow_tables_can_be_imported(name: str, tmp_path: Path) -> None
     back, report = bare.import_affinities(table)
     assert report.kind == "Glow device table" and not report.problems
     assert back.affinity == plan.affinity and report.how["key"] == report.pinned > 50
-    renamed = editor.partition(graph, "HETERO:CPU,OpenCL").import_affinities(table)[0]  # found by backend
+    renamed = editor.partition(graph, "HETERO:CPU,OpenCL").import_affinities(table)[
+        0
+    ]  # found by backend
     backend = {d.name: d.backend for d in plan.devices}
     assert renamed.affinity == {key: backend[name] for key, name in plan.affinity.items()}
 
@@ -222,9 +291,15 @@ def test_each_unusable_entry_of_a_glow_table_is_reported(mobilenet: Graph, tmp_p
 """)
     plan, report = editor.partition(mobilenet, TWINS).import_affinities(table)
     problems = "\n".join(report.problems)
-    assert "device 2: needs a name" in problems and "'Mars': unknown device 'Mars' (choose one of: A, B)" in problems
+    assert (
+        "device 2: needs a name" in problems
+        and "'Mars': unknown device 'Mars' (choose one of: A, B)" in problems
+    )
     assert "'b': nonSupportedNodes: unknown op 'Warp9'" in problems
-    assert "'logits': no device of the table may run it (Gemm; asked: B, A)" in problems and len(report.problems) == 4
+    assert (
+        "'logits': no device of the table may run it (Gemm; asked: B, A)" in problems
+        and len(report.problems) == 4
+    )
     for op, key in enumerate(mobilenet.op_keys):
         if not mobilenet.op_is_constant[op] and key != "logits":
             assert plan.affinity[key] == ("A" if mobilenet.op_types[op] == "Clip" else "B")
@@ -237,23 +312,35 @@ def test_each_unusable_entry_of_a_glow_table_is_reported(mobilenet: Graph, tmp_p
 def test_custom_ops_have_a_name_in_a_glow_table(tmp_path: Path) -> None:
     graph = editor.load_model(ODDITIES / "custom_op.onnx")
     everything = [Capability.everything(graph)] * 2
-    plan = editor.partition(graph, TWINS, capabilities=everything, pins={
-        key: "B" for op, key in enumerate(graph.op_keys) if "::" in graph.type_label(op)})
+    plan = editor.partition(
+        graph,
+        TWINS,
+        capabilities=everything,
+        pins={key: "B" for op, key in enumerate(graph.op_keys) if "::" in graph.type_label(op)},
+    )
     assert set(plan.affinity.values()) == {"A", "B"}
     plan.export("glow", tmp_path)
     back, report = editor.partition(graph, TWINS, capabilities=everything).import_affinities(
-        tmp_path / "custom_op_glow_devices.yaml")
+        tmp_path / "custom_op_glow_devices.yaml"
+    )
     assert back.affinity == plan.affinity and not report.problems
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2", "whisper-tiny-decoder"])
 def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
-    graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", {"batch": 1, "sequence": 8} if "whisper" in name else {})
+    graph = editor.load_model(
+        EXAMPLES / "models" / f"{name}.onnx",
+        {"batch": 1, "sequence": 8} if "whisper" in name else {},
+    )
     plan = painted(graph, TWINS, 30, 70)
     plan.export("split", tmp_path)
     inputs = random_inputs(graph)
     np.savez(tmp_path / "in.npz", **inputs)
-    subprocess.run([sys.executable, "-I", str(tmp_path / "run.py"), "in.npz", "out.npz"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [sys.executable, "-I", str(tmp_path / "run.py"), "in.npz", "out.npz"],
+        cwd=tmp_path,
+        check=True,
+    )
     assert len((tmp_path / "run.py").read_text().splitlines()) <= 120
     with np.load(tmp_path / "out.npz") as file:
         found = {n: file[n] for n in file.files}
@@ -264,12 +351,24 @@ def test_split_models_run_without_the_editor(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mobilenetv2.onnx", "oddity"])
 def test_the_script_of_a_split_is_right_in_every_run(name: str, tmp_path: Path) -> None:
-    """Its outputs keep their memory from run to run; results of earlier runs must not change, nor shapes that depend on data."""
+    """Its outputs keep their memory: results of earlier runs must not change, nor shapes that depend on data."""
     if name == "oddity":
-        nodes = [onnx.helper.make_node("NonZero", ["x"], ["found"]), onnx.helper.make_node("Neg", ["found"], ["y"])]
-        ends = [onnx.helper.make_tensor_value_info("x", 1, [8]), onnx.helper.make_tensor_value_info("y", 7, None)]
-        onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
-                                         opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+        nodes = [
+            onnx.helper.make_node("NonZero", ["x"], ["found"]),
+            onnx.helper.make_node("Neg", ["found"], ["y"]),
+        ]
+        ends = [
+            onnx.helper.make_tensor_value_info("x", 1, [8]),
+            onnx.helper.make_tensor_value_info("y", 7, None),
+        ]
+        onnx.save(
+            onnx.helper.make_model(
+                onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]),
+                ir_version=8,
+                opset_imports=[onnx.helper.make_opsetid("", 17)],
+            ),
+            tmp_path / "m.onnx",
+        )
         graph = editor.load_model(tmp_path / "m.onnx")
         inputs = [{"x": np.array([1.0] * n + [0.0] * (8 - n), np.float32)} for n in (3, 8, 0, 1)]
     else:
@@ -289,18 +388,30 @@ def test_the_script_of_a_split_is_right_in_every_run(name: str, tmp_path: Path) 
 
 def test_tables_and_reports(mobilenet: Graph, tmp_path: Path) -> None:
     plan = painted(mobilenet, TWINS)
-    rows = list(csv.DictReader(line for line in plan.export("csv", tmp_path)[0].read_text().splitlines() if line[0] != "#"))
-    assert {r["op"]: r["device"] for r in rows} == {k: d for k, d in plan.affinity.items()
-                                                    if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+    rows = list(
+        csv.DictReader(
+            line
+            for line in plan.export("csv", tmp_path)[0].read_text().splitlines()
+            if line[0] != "#"
+        )
+    )
+    assert {r["op"]: r["device"] for r in rows} == {
+        k: d
+        for k, d in plan.affinity.items()
+        if not mobilenet.op_is_constant[mobilenet.key_index[k]]
+    }
     costs = costs_of(mobilenet, plan.devices, "estimate")
     placed = plan.placement.placed_ops
     assert sum(float(r["seconds"]) for r in rows) == pytest.approx(
-        costs.op[placed, plan.placement.assignment.device[placed]].sum(), rel=1e-3)
+        costs.op[placed, plan.placement.assignment.device[placed]].sum(), rel=1e-3
+    )
     assert {r["kind"] for r in rows} == {"estimate"}
     report = json.loads(plan.export("json", tmp_path)[0].read_text())
     assert report["totals"]["subgraphs"] == len(plan.subgraphs) == 3
     assert "| 0 | A |" in plan.export("md", tmp_path)[0].read_text()
-    back, found = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "mobilenetv2_ops.csv")
+    back, found = editor.partition(mobilenet, TWINS).import_affinities(
+        tmp_path / "mobilenetv2_ops.csv"
+    )
     assert back.affinity == plan.affinity and found.how["key"] == len(rows)
 
 
@@ -308,9 +419,11 @@ def test_hostile_names_cannot_inject_markup_into_the_page(tmp_path: Path) -> Non
     graph = editor.load_model(ODDITIES / "nasty_names.onnx")
     plan = editor.partition(graph, TWINS)
     page = plan.export("html", tmp_path)[0].read_text()
-    data = page[page.index('id="data">') + 10:]
-    body = data[:data.index("</script>")]
-    assert len(json.loads(body)["key"]) == sum(1 for op in range(len(graph)) if not graph.op_is_constant[op])
+    data = page[page.index('id="data">') + 10 :]
+    body = data[: data.index("</script>")]
+    assert len(json.loads(body)["key"]) == sum(
+        1 for op in range(len(graph)) if not graph.op_is_constant[op]
+    )
     assert page.count("<script") == 2 and "http://" not in page and "https://" not in page
     assert "srcdoc=" in plan._repr_html_()
 
@@ -320,11 +433,15 @@ def test_the_standalone_page_opens_from_disk(mobilenet: Graph, tmp_path: Path) -
 
     path = painted(mobilenet, TWINS).export("html", tmp_path)[0]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         page = browser.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda e: problems.append(str(e)))
-        page.on("request", lambda r: problems.append(r.url) if not r.url.startswith("file:") else None)
+        page.on(
+            "request", lambda r: problems.append(r.url) if not r.url.startswith("file:") else None
+        )
         page.goto(path.as_uri())
         assert "100 ops · 3 subgraphs" in page.inner_text("header")
         box = page.locator("canvas").bounding_box()
@@ -353,58 +470,123 @@ def test_a_plan_of_another_model_is_matched_by_structure(mobilenet: Graph, tmp_p
     other = editor.load_model(tmp_path / "renamed.onnx")
     back, report = editor.partition(other, TWINS).import_affinities(tmp_path / "plan.json")
     assert report.how["structure"] > 90 and not report.problems
-    renamed = {k.removeprefix("renamed/"): d for k, d in back.affinity.items() if not other.op_is_constant[other.key_index[k]]}
-    assert renamed == {k: d for k, d in plan.affinity.items() if not mobilenet.op_is_constant[mobilenet.key_index[k]]}
+    renamed = {
+        k.removeprefix("renamed/"): d
+        for k, d in back.affinity.items()
+        if not other.op_is_constant[other.key_index[k]]
+    }
+    assert renamed == {
+        k: d
+        for k, d in plan.affinity.items()
+        if not mobilenet.op_is_constant[mobilenet.key_index[k]]
+    }
 
 
 def test_imports_report_unusable_entries(mobilenet: Graph, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"logits": "B", "nowhere": "B", "hardtanh": "MARS", "getitem": 7}))
+    (tmp_path / "a.json").write_text(
+        json.dumps({"logits": "B", "nowhere": "B", "hardtanh": "MARS", "getitem": 7})
+    )
     plan, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "a.json")
     assert plan.pins == {"logits": "B"}
     text = "\n".join(report.problems)
-    assert "'nowhere': no such op" in text and "unknown device 'MARS'" in text and "'getitem': 7" in text
+    assert (
+        "'nowhere': no such op" in text
+        and "unknown device 'MARS'" in text
+        and "'getitem': 7" in text
+    )
     (tmp_path / "b.csv").write_text("op,device\nlogits,B\nlogits,A\n,A\n")
     _, report = editor.partition(mobilenet, TWINS).import_affinities(tmp_path / "b.csv")
     assert [p.split(":")[0] for p in report.problems] == ["line 3", "line 4"]
-    for name, content in (("c.json", "[1]"), ("d.dot", "digraph {}"), ("e.onnx", "no"), ("f.txt", ""), ("g.csv", "")):
+    for name, content in (
+        ("c.json", "[1]"),
+        ("d.dot", "digraph {}"),
+        ("e.onnx", "no"),
+        ("f.txt", ""),
+        ("g.csv", ""),
+    ):
         (tmp_path / name).write_text(content)
         with pytest.raises(editor.PlanError, match=name):
             read_affinities(tmp_path / name)
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})])
-def test_results_of_query_model_are_imported_without_noise(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("mobilenetv2", {}), ("whisper-tiny-decoder", {"batch": 1, "sequence": 8})]
+)
+def test_results_of_query_model_are_imported_without_noise(
+    name: str, sizes: dict[str, int], tmp_path: Path
+) -> None:
     graph = editor.load_model(EXAMPLES / "models" / f"{name}.onnx", sizes)
     core = openvino.Core()
-    (tmp_path / "q.json").write_text(json.dumps(core.query_model(core.read_model(graph.path), "CPU") | {"my op": "CPU"}))
+    (tmp_path / "q.json").write_text(
+        json.dumps(core.query_model(core.read_model(graph.path), "CPU") | {"my op": "CPU"})
+    )
     table = [{"name": "INTERPRETER", "backendName": "Interpreter"}, CPU_AUTO[0]]
     plan, report = editor.partition(graph, table).import_affinities(tmp_path / "q.json")
-    assert report.kind == "query_model of OpenVINO" and report.pinned == (~graph.op_is_constant).sum()
+    assert (
+        report.kind == "query_model of OpenVINO" and report.pinned == (~graph.op_is_constant).sum()
+    )
     assert set(plan.affinity.values()) == {"CPU"} and report.problems == ("'my op': no such op",)
 
 
 def test_op_names_that_look_generated_by_openvino_are_matched(tmp_path: Path) -> None:
-    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in ("x", "z")]
-    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"), onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg")]
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", values[:1], values[1:]), ir_version=8,
-                                     opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    labels = [("x", "A"), ("Relu_1", "B"), ("block/neg", "B"), ("Constant_7", "A"), ("block/neg/sink_port_0", "A")]
-    (tmp_path / "d.dot").write_text("digraph {\n" + "".join(
-        f'n{i} [label="{name}\\ndevice={device}"]\n' for i, (name, device) in enumerate(labels)) + "}\n")
-    plan, report = editor.partition(editor.load_model(tmp_path / "m.onnx"), TWINS).import_affinities(tmp_path / "d.dot")
+    values = [
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in ("x", "z")
+    ]
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["y"], "Relu_1"),
+        onnx.helper.make_node("Neg", ["y"], ["z"], "block/neg"),
+    ]
+    onnx.save(
+        onnx.helper.make_model(
+            onnx.helper.make_graph(nodes, "g", values[:1], values[1:]),
+            ir_version=8,
+            opset_imports=[onnx.helper.make_opsetid("", 17)],
+        ),
+        tmp_path / "m.onnx",
+    )
+    labels = [
+        ("x", "A"),
+        ("Relu_1", "B"),
+        ("block/neg", "B"),
+        ("Constant_7", "A"),
+        ("block/neg/sink_port_0", "A"),
+    ]
+    (tmp_path / "d.dot").write_text(
+        "digraph {\n"
+        + "".join(
+            f'n{i} [label="{name}\\ndevice={device}"]\n' for i, (name, device) in enumerate(labels)
+        )
+        + "}\n"
+    )
+    plan, report = editor.partition(
+        editor.load_model(tmp_path / "m.onnx"), TWINS
+    ).import_affinities(tmp_path / "d.dot")
     assert plan.pins == {"y": "B", "z": "B"} and not report.problems
 
 
-def test_two_devices_with_one_openvino_name_can_be_imported(mobilenet: Graph, tmp_path: Path) -> None:
+def test_two_devices_with_one_openvino_name_can_be_imported(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     plan = painted(mobilenet, [CPU_AUTO[0], {"name": "ORT", "backendName": "CPU"}])
     plan.export("openvino", tmp_path)
-    back, report = editor.partition(mobilenet, plan.devices).import_affinities(tmp_path / "mobilenetv2.affinities.json")
+    back, report = editor.partition(mobilenet, plan.devices).import_affinities(
+        tmp_path / "mobilenetv2.affinities.json"
+    )
     assert back.affinity == plan.affinity and not report.problems
 
 
-@pytest.mark.parametrize(("form", "file"), [("json", "mobilenetv2_report.json"), ("split", "manifest.json"),
-                                            ("dot", "DAG.dot"), ("onnxruntime", "mobilenetv2_session.json")])
-def test_exports_without_devices_of_ops_are_not_imported(form: str, file: str, mobilenet: Graph, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "file"),
+    [
+        ("json", "mobilenetv2_report.json"),
+        ("split", "manifest.json"),
+        ("dot", "DAG.dot"),
+        ("onnxruntime", "mobilenetv2_session.json"),
+    ],
+)
+def test_exports_without_devices_of_ops_are_not_imported(
+    form: str, file: str, mobilenet: Graph, tmp_path: Path
+) -> None:
     plan = editor.partition(mobilenet, TWINS)
     plan.export(form, tmp_path)
     with pytest.raises(editor.PlanError, match=r"import \S+"):
@@ -413,7 +595,16 @@ def test_exports_without_devices_of_ops_are_not_imported(form: str, file: str, m
 
 def test_the_graph_of_subgraphs_is_rendered(mobilenet: Graph, tmp_path: Path) -> None:
     painted(mobilenet, TWINS).save(tmp_path / "plan.json")
-    done = run("export", str(tmp_path / "plan.json"), "--to", "dot", "--out", str(tmp_path), "--render", "svg,png,pdf")
+    done = run(
+        "export",
+        str(tmp_path / "plan.json"),
+        "--to",
+        "dot",
+        "--out",
+        str(tmp_path),
+        "--render",
+        "svg,png,pdf",
+    )
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "DAG.dot").read_text()
     assert text.count("subgraph ") >= 3 and "s0 -> s1" in text and "s1 -> s2" in text

@@ -24,9 +24,15 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import editor
 from editor.errors import EditorError
-from editor.exports.kit_groups import MOST_PIECES, groups_of, pieces_of
+from editor.exports.kit import MOST_PIECES, groups_of, pieces_of
 from editor.kinds import Kind
-from editor.placement.device_profile import DeviceProfile, basis_of, costs_of, load_profile, save_profile
+from editor.placement.device_profile import (
+    DeviceProfile,
+    basis_of,
+    costs_of,
+    load_profile,
+    save_profile,
+)
 from editor.workspace.plan import Plan
 
 NPU = [{"name": "NPU", "backendName": "NPU"}, {"name": "CPU", "backendName": "CPU"}]
@@ -45,7 +51,9 @@ def no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(model: Path, devices: list[dict[str, str]] = NPU) -> Plan:
-    return editor.partition(editor.load_model(model, {"batch": 1} if model.stem == "resnet50" else {}), devices)
+    return editor.partition(
+        editor.load_model(model, {"batch": 1} if model.stem == "resnet50" else {}), devices
+    )
 
 
 def kit_of(plan: Plan, folder: Path, **options: str) -> dict[str, Any]:
@@ -69,8 +77,14 @@ def bare(folder: Path, runtime: str) -> Path:
 def started(kit: Path, packages: Path, *arguments: str) -> subprocess.Popen[str]:
     """The kit, started on a machine that has only these packages."""
     python = Path(sys.executable).resolve()  # not that of the virtual environment
-    return subprocess.Popen([python, "-I", "-S", "-c", START, packages, kit / "run.py", *arguments], text=True, cwd="/",
-                            env={"PATH": os.environ["PATH"]}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(
+        [python, "-I", "-S", "-c", START, packages, kit / "run.py", *arguments],
+        text=True,
+        cwd="/",
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def run(kit: Path, packages: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
@@ -84,15 +98,25 @@ def test_a_kit_has_every_op_of_the_device_in_one_group(tmp_path: Path) -> None:
     plan = plan_of(EXAMPLES / "models" / "resnet50.onnx")
     kit = kit_of(plan, tmp_path)
     keys = [key for group in kit["groups"] for key in group["ops"].values()]
-    assert sorted(keys) == sorted(k for op, k in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[op])
-    assert kit["device"] == "NPU" and len(kit["wholes"]) == 1 and len(kit["wholes"][0]["ops"]) == len(keys)
+    assert sorted(keys) == sorted(
+        k for op, k in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[op]
+    )
+    assert (
+        kit["device"] == "NPU"
+        and len(kit["wholes"]) == 1
+        and len(kit["wholes"][0]["ops"]) == len(keys)
+    )
     used = {group["model"] for group in kit["groups"]}
-    assert len(used) < len(kit["groups"]) < len(keys)  # repeated blocks are measured once, activations with their convolution
+    assert (
+        len(used) < len(kit["groups"]) < len(keys)
+    )  # repeated blocks are measured once, activations with their convolution
 
 
 def test_all_models_of_a_kit_share_one_file_of_weights(tmp_path: Path) -> None:
     kit_of(plan_of(EXAMPLES / "models" / "resnet50.onnx"), tmp_path)
-    files = [path for path in tmp_path.iterdir() if path.suffix not in (".onnx", ".json", ".py", ".md")]
+    files = [
+        path for path in tmp_path.iterdir() if path.suffix not in (".onnx", ".json", ".py", ".md")
+    ]
     assert [path.name for path in files] == ["weights.bin"]
     places: dict[str, tuple[int, int]] = {}
     for path in tmp_path.glob("*.onnx"):
@@ -143,11 +167,15 @@ def test_a_group_computes_what_the_model_computes(tmp_path: Path) -> None:
 
 def test_groups_are_chains_that_wait_for_nothing_of_their_own(tmp_path: Path) -> None:
     """A diamond: one branch may join its begin only where nothing else reads that."""
-    path = write_dag(tmp_path / "m.onnx", [[], [0], [0], [1, 2], [3]], ["Neg", "Relu", "Relu", "Sum", "Relu"])
+    path = write_dag(
+        tmp_path / "m.onnx", [[], [0], [0], [1, 2], [3]], ["Neg", "Relu", "Relu", "Sum", "Relu"]
+    )
     plan = editor.partition(editor.load_model(path), NPU)
     groups = groups_of(plan.placement, plan.devices[0])
     assert [list(s.ops) for s in groups.subgraphs if s.device == "NPU"] in (
-        [["t0"], ["t1"], ["t2", "t3", "t4"]], [["t0"], ["t2"], ["t1", "t3", "t4"]])
+        [["t0"], ["t1"], ["t2", "t3", "t4"]],
+        [["t0"], ["t2"], ["t1", "t3", "t4"]],
+    )
     for subgraph in groups.subgraphs:
         assert all(before < subgraph.id for before in subgraph.depends_on)
 
@@ -168,11 +196,17 @@ def test_equal_work_is_one_file_and_other_shape_values_are_not(tmp_path: Path) -
     nodes, weights, last = [], [], "x"
     for i, shape in enumerate(([2, 8], [4, 4], [2, 8], [4, 4])):
         weights.append(numpy_helper.from_array(np.array(shape, np.int64), f"s{i}"))
-        nodes += [node("Reshape", [last, f"s{i}"], [f"r{i}"], f"r{i}"), node("Softmax", [f"r{i}"], [f"m{i}"], f"m{i}", axis=1)]
+        nodes += [
+            node("Reshape", [last, f"s{i}"], [f"r{i}"], f"r{i}"),
+            node("Softmax", [f"r{i}"], [f"m{i}"], f"m{i}", axis=1),
+        ]
         last = f"m{i}"
     ends = [value("x", TensorProto.FLOAT, [4, 4])], [value(last, TensorProto.FLOAT, [4, 4])]
     graph = helper.make_graph(nodes, "g", *ends, weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     kit = kit_of(plan_of(tmp_path / "m.onnx"), tmp_path / "kit")
     files = {key: group["model"] for group in kit["groups"] for key in group["ops"].values()}
     assert files["m0"] == files["m2"] != files["m1"]  # each with the Reshape behind it
@@ -181,9 +215,17 @@ def test_equal_work_is_one_file_and_other_shape_values_are_not(tmp_path: Path) -
 def test_the_script_is_for_old_pythons_and_imports_nothing_of_the_editor(tmp_path: Path) -> None:
     kit_of(plan_of(SMALL), tmp_path)
     tree = ast.parse((tmp_path / "run.py").read_text(), feature_version=(3, 8))
-    imported = {name.partition(".")[0] for n in ast.walk(tree) for name in
-                ([alias.name for alias in n.names] if isinstance(n, ast.Import) else
-                 [n.module or ""] if isinstance(n, ast.ImportFrom) else [])}
+    imported = {
+        name.partition(".")[0]
+        for n in ast.walk(tree)
+        for name in (
+            [alias.name for alias in n.names]
+            if isinstance(n, ast.Import)
+            else [n.module or ""]
+            if isinstance(n, ast.ImportFrom)
+            else []
+        )
+    }
     assert imported - set(sys.stdlib_module_names) == {"numpy", "onnxruntime", "openvino"}
 
 
@@ -191,16 +233,24 @@ def test_a_kit_is_the_same_byte_for_byte(tmp_path: Path) -> None:
     plan = plan_of(SMALL)
     for name in ("a", "b"):
         plan.write_kit(tmp_path / name)
-    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("a", "b"))
+    first, second = (
+        {p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("a", "b")
+    )
     assert first == second
 
 
-@pytest.mark.parametrize(("devices", "options", "message"), [
-    (NPU, {"device": "GPU"}, "unknown device 'GPU' .*NPU, CPU"), (NPU, {"runtime": "tvm"}, "unknown runtime 'tvm'"),
-    (NPU[1:], {}, "no planned device; say which device"),
-    ([*NPU, {"name": "X", "backendName": "MYRIAD"}], {}, "2 planned devices; say which device")])
-def test_a_kit_that_cannot_be_made_says_why(tmp_path: Path, devices: list[dict[str, str]], options: dict[str, str],
-                                            message: str) -> None:
+@pytest.mark.parametrize(
+    ("devices", "options", "message"),
+    [
+        (NPU, {"device": "GPU"}, "unknown device 'GPU' .*NPU, CPU"),
+        (NPU, {"runtime": "tvm"}, "unknown runtime 'tvm'"),
+        (NPU[1:], {}, "no planned device; say which device"),
+        ([*NPU, {"name": "X", "backendName": "MYRIAD"}], {}, "2 planned devices; say which device"),
+    ],
+)
+def test_a_kit_that_cannot_be_made_says_why(
+    tmp_path: Path, devices: list[dict[str, str]], options: dict[str, str], message: str
+) -> None:
     with pytest.raises(EditorError, match=message):
         plan_of(SMALL, devices).write_kit(tmp_path / "kit", **options)
     assert not (tmp_path / "kit").exists() or not list((tmp_path / "kit").iterdir())
@@ -208,17 +258,36 @@ def test_a_kit_that_cannot_be_made_says_why(tmp_path: Path, devices: list[dict[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
-def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predictions(tmp_path: Path, runtime: str) -> None:
+def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predictions(
+    tmp_path: Path, runtime: str
+) -> None:
     plan = plan_of(EXAMPLES / "models" / "resnet50.onnx")
     kit_of(plan, tmp_path / "kit")
     begin = time.monotonic()
-    printed, profile = run(tmp_path / "kit", bare(tmp_path / "packages", runtime), "--seconds", "8", "--machine", "board 7")
+    printed, profile = run(
+        tmp_path / "kit",
+        bare(tmp_path / "packages", runtime),
+        "--seconds",
+        "8",
+        "--machine",
+        "board 7",
+    )
     assert time.monotonic() - begin < 120
-    assert profile["runtime"] == runtime and not profile["failed"] and profile["machine"] == "board 7"
-    assert profile["precision"] == ("f32" if runtime == "openvino" else ""), "as the editor computes"
+    assert (
+        profile["runtime"] == runtime and not profile["failed"] and profile["machine"] == "board 7"
+    )
+    assert profile["precision"] == ("f32" if runtime == "openvino" else ""), (
+        "as the editor computes"
+    )
     (whole,) = profile["wholes"]
-    assert whole["seconds"] > 0 and whole["layers"] and whole["scale"] == pytest.approx(
-        (whole["seconds"] - profile["links"]["launch_seconds"]) / whole["sum_of_groups"])
+    assert (
+        whole["seconds"] > 0
+        and whole["layers"]
+        and whole["scale"]
+        == pytest.approx(
+            (whole["seconds"] - profile["links"]["launch_seconds"]) / whole["sum_of_groups"]
+        )
+    )
     assert f"scale {whole['scale']:.2f}" in printed and whole["cut_seconds"] is not None
 
     plan, report = plan.import_profile(tmp_path / "kit" / "profile.json")
@@ -230,16 +299,24 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
     assert imported.launch_seconds == max(whole["cut_seconds"], profile["links"]["launch_seconds"])
     assert imported.total == pytest.approx(whole["seconds"], rel=0.2)
     seconds = dict.fromkeys(plan.graph.op_keys, 1e-3)
-    save_profile(plan.graph, plan.devices[1], DeviceProfile("CPU", 1.0, seconds, {}, (), 0, 0, 0, 0, 0, 1))
+    save_profile(
+        plan.graph, plan.devices[1], DeviceProfile("CPU", 1.0, seconds, {}, (), 0, 0, 0, 0, 0, 1)
+    )
     costs = costs_of(plan.graph, plan.devices, "measured")
     basis = basis_of(costs, "measured")
-    assert basis.kind is Kind.PREDICTION and "board 7" in basis.detail and "estimated" not in str(basis)
+    assert (
+        basis.kind is Kind.PREDICTION
+        and "board 7" in basis.detail
+        and "estimated" not in str(basis)
+    )
 
 
 def test_a_kit_measures_with_the_properties_of_the_device(tmp_path: Path) -> None:
     """It measured in bf16 what the editor computes in float32."""
     properties = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "2"}
-    table: list[dict[str, Any]] = [{"name": "CPU", "backendName": "OpenVINO.CPU", "properties": properties}]
+    table: list[dict[str, Any]] = [
+        {"name": "CPU", "backendName": "OpenVINO.CPU", "properties": properties}
+    ]
     plan = editor.partition(editor.load_model(SMALL), table)
     kit = kit_of(plan, tmp_path / "kit", device="CPU")
     assert kit["properties"] == table[0]["properties"] and kit["properties_of"] == "openvino"
@@ -275,9 +352,13 @@ def test_a_kit_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         cut.write('{"what": "model 2')
     _, profile = run(tmp_path / "kit", packages, "--seconds", "2")
     after = measured()
-    assert after[:len(before)] == before and not profile["failed"]
+    assert after[: len(before)] == before and not profile["failed"]
     names = [json.loads(line)["what"] for line in after]
-    assert len(names) == len(set(names)) == len({g["model"] for g in kit["groups"]}) + len(kit["wholes"][0]["pieces"])
+    assert (
+        len(names)
+        == len(set(names))
+        == len({g["model"] for g in kit["groups"]}) + len(kit["wholes"][0]["pieces"])
+    )
 
 
 @pytest.mark.slow
@@ -288,47 +369,90 @@ def test_what_ends_the_process_twice_or_is_refused_is_left_out_and_listed(tmp_pa
     _, profile = run(tmp_path / "kit", packages, "--seconds", "0.5")
     failed = {key for entry in profile["failed"] for key in entry["ops"].values()}
     graph = plan.graph
-    custom = {graph.op_keys[op] for op in range(len(graph)) if graph.op_domains[op] not in ("", "ai.onnx")}
-    assert failed > custom and profile["groups"]  # and what reads its results, whose shapes nobody knows
+    custom = {
+        graph.op_keys[op] for op in range(len(graph)) if graph.op_domains[op] not in ("", "ai.onnx")
+    }
+    assert (
+        failed > custom and profile["groups"]
+    )  # and what reads its results, whose shapes nobody knows
     reasons = {key: entry["reason"] for entry in profile["failed"] for key in entry["ops"].values()}
-    assert "is not a registered function/op" in reasons["b"] and "is unknown before a run" in reasons["y"]
+    assert (
+        "is not a registered function/op" in reasons["b"]
+        and "is unknown before a run" in reasons["y"]
+    )
     _, report = plan.import_profile(tmp_path / "kit" / "profile.json")
     assert set(report.without) == failed and any("not measured" in note for note in report.notes)
 
-    number = next(group["model"] for group in kit["groups"] if set(group["ops"].values()).isdisjoint(failed))
+    number = next(
+        group["model"] for group in kit["groups"] if set(group["ops"].values()).isdisjoint(failed)
+    )
     (tmp_path / "kit" / "profile.json").unlink()
     file = next((tmp_path / "kit").glob("results-*.jsonl"))
-    kept = [line for line in file.read_text().splitlines() if f'"what": "model {number}"' not in line]
+    kept = [
+        line for line in file.read_text().splitlines() if f'"what": "model {number}"' not in line
+    ]
     file.write_text("\n".join([*kept, f'{{"begin": "model {number}"}}']) + "\n")
     _, profile = run(tmp_path / "kit", packages)
-    assert any("the process ended while it was measured" in entry["reason"] for entry in profile["failed"])
+    assert any(
+        "the process ended while it was measured" in entry["reason"] for entry in profile["failed"]
+    )
 
 
 @pytest.mark.slow
 def test_the_commands_write_a_kit_and_import_its_result(tmp_path: Path) -> None:
     def command(*arguments: object, status: int = 0) -> str:
-        done = subprocess.run([sys.executable, "-m", "editor", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True,
-                              timeout=120, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "editor", *map(str, arguments)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     (tmp_path / "npu.yaml").write_text("- {name: NPU, backendName: NPU}\n")
     plan_of(SMALL, NPU[:1]).save(tmp_path / "plan" / "plan.json")
-    assert "groups of ops" in command("kit", tmp_path / "plan" / "plan.json", "--out", tmp_path / "kit")
+    assert "groups of ops" in command(
+        "kit", tmp_path / "plan" / "plan.json", "--out", tmp_path / "kit"
+    )
     run(tmp_path / "kit", bare(tmp_path / "packages", "onnxruntime"), "--seconds", "0.5")
-    printed = command("import", tmp_path / "plan" / "plan.json", tmp_path / "kit" / "profile.json", "--machine", "board 7")
+    printed = command(
+        "import",
+        tmp_path / "plan" / "plan.json",
+        tmp_path / "kit" / "profile.json",
+        "--machine",
+        "board 7",
+    )
     assert "NPU: kit with onnxruntime" in printed and "11 of 11 ops" in printed
     profile = SMALL.with_name("tensorrt.json")
-    printed = command("partition", SMALL, "--devices", tmp_path / "npu.yaml", "--policy", "optimal", "--profile",
-                      f"NPU={profile}", "--out", tmp_path / "best")
+    printed = command(
+        "partition",
+        SMALL,
+        "--devices",
+        tmp_path / "npu.yaml",
+        "--policy",
+        "optimal",
+        "--profile",
+        f"NPU={profile}",
+        "--out",
+        tmp_path / "best",
+    )
     assert "(prediction from imported profile (NPU: TensorRT trtexec, 20" in printed
     assert "transfers and launches estimated" in printed
-    assert "--out PLAN" in command("import", tmp_path / "plan" / "plan.json", tmp_path / "plan" / "plan.json", status=1)
+    assert "--out PLAN" in command(
+        "import", tmp_path / "plan" / "plan.json", tmp_path / "plan" / "plan.json", status=1
+    )
 
 
 def test_a_kit_without_ops_says_why_the_device_refuses_them(tmp_path: Path) -> None:
-    plan = plan_of(SMALL, [{"name": "NPU", "preset": "edgetpu"}, {"name": "CPU", "backendName": "CPU"}])
-    why = r"NPU can run no op .*: it refuses \d+ of \d+ ops because: float32; this device takes int8"
+    plan = plan_of(
+        SMALL, [{"name": "NPU", "preset": "edgetpu"}, {"name": "CPU", "backendName": "CPU"}]
+    )
+    why = (
+        r"NPU can run no op .*: it refuses \d+ of \d+ ops because: float32; this device takes int8"
+    )
     with pytest.raises(EditorError, match=why):
         plan.write_kit(tmp_path / "kit")
 
@@ -337,6 +461,9 @@ def test_a_kit_explains_itself_to_who_finds_it(tmp_path: Path) -> None:
     plan = plan_of(SMALL)
     names = {path.name for path in plan.write_kit(tmp_path, runtime="openvino")}
     text = (tmp_path / "README.md").read_text()
-    assert text.startswith(f"# Measures {plan.graph.name} for NPU\n") and "numpy, and OpenVINO;" in text
+    assert (
+        text.startswith(f"# Measures {plan.graph.name} for NPU\n")
+        and "numpy, and OpenVINO;" in text
+    )
     for pattern in re.findall(r"`([a-z_*]+\.[a-z*]+)`", text):
         assert pattern == "profile.json" or any(fnmatch(name, pattern) for name in names), pattern

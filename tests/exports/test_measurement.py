@@ -12,10 +12,15 @@ from editor.execution.measure.benchmark import Benchmark
 from editor.files import json_text
 from editor.graph.graph import Graph
 
-TABLE = [{"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"}, {"name": "B", "backendName": "CPU"}]
+TABLE = [
+    {"name": "A", "backendName": "CPU", "nonSupportedNodes": "Gemm"},
+    {"name": "B", "backendName": "CPU"},
+]
 
 
-def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(mobilenet: Graph, tmp_path: Path) -> None:
+def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     plan = editor.partition(mobilenet, TABLE)
     result = plan.benchmark(seconds=0.2)
     file = tmp_path / "result.json"
@@ -23,7 +28,9 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(mobilenet: G
     median, interval = result.total.median, [result.total.low, result.total.high]
 
     report = json.loads(plan.export("json", tmp_path / "json", measured=str(file))[0].read_text())
-    assert report["measurement"]["median"] == median and report["measurement"]["interval"] == interval
+    assert (
+        report["measurement"]["median"] == median and report["measurement"]["interval"] == interval
+    )
     assert report["measurement"]["kind"] == "measurement"
     text = plan.export("md", tmp_path / "md", measured=str(file))[0].read_text()
     assert "## Measurement" in text and "Unsplit on A" in text and "within tolerance" in text
@@ -37,22 +44,39 @@ def test_reports_hold_the_measurement_of_their_plan_and_of_no_other(mobilenet: G
             other.export(form, tmp_path / "other", measured=str(file))
 
 
-def test_devices_of_one_name_with_other_properties_are_told_apart(mobilenet: Graph, tmp_path: Path) -> None:
+def test_devices_of_one_name_with_other_properties_are_told_apart(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     """The baseline of the last plan stood in all reports, as "the same" as the plan; and a report had another plan's run."""
-    tables = {hint: [{"name": "OV", "backendName": "OpenVINO.CPU", "properties": {"NUM_STREAMS": hint}}] for hint in "12"}
+    tables = {
+        hint: [{"name": "OV", "backendName": "OpenVINO.CPU", "properties": {"NUM_STREAMS": hint}}]
+        for hint in "12"
+    }
     plans = {hint: editor.partition(mobilenet, table) for hint, table in tables.items()}
     results = Benchmark({hint: plan.placement for hint, plan in plans.items()}, 0.3).run()
     file = tmp_path / "results.json"
     file.write_text(json_text([result.to_dict() for result in results]))
     for result in results:
         mine, other = sorted(result.baselines, key=lambda b: b.device != "OV")
-        assert mine.device == "OV" and mine.time == result.total and result.ratio_to(mine) == "this plan is the same"
-        assert other.device.startswith("OV (") and other.device.endswith(f"NUM_STREAMS={3 - int(result.plan)})")
+        assert (
+            mine.device == "OV"
+            and mine.time == result.total
+            and result.ratio_to(mine) == "this plan is the same"
+        )
+        assert other.device.startswith("OV (") and other.device.endswith(
+            f"NUM_STREAMS={3 - int(result.plan)})"
+        )
         assert result.ratio_to(other) != "this plan is the same" and other.time != result.total
-        report = json.loads(plans[result.plan].export("json", tmp_path / result.plan, measured=str(file))[0].read_text())
+        report = json.loads(
+            plans[result.plan]
+            .export("json", tmp_path / result.plan, measured=str(file))[0]
+            .read_text()
+        )
         assert report["measurement"]["median"] == result.total.median
     with pytest.raises(editor.EditorError, match="no benchmark of this plan"):
-        editor.partition(mobilenet, [{"name": "OV", "backendName": "OpenVINO.CPU"}]).export("md", tmp_path, measured=str(file))
+        editor.partition(mobilenet, [{"name": "OV", "backendName": "OpenVINO.CPU"}]).export(
+            "md", tmp_path, measured=str(file)
+        )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"subgraphs": 3}', "[" * 100_000])

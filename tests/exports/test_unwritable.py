@@ -26,16 +26,29 @@ SIZE = 3000
 
 def write_model(path: Path, external: bool = False, shaped: bool = True) -> Path:
     """Two ops, the first with a weight of 12 kB; its output may lack a shape."""
-    weight = helper.make_tensor("w", TensorProto.FLOAT, [SIZE], np.ones(SIZE, np.float32).tobytes(), raw=True)
+    weight = helper.make_tensor(
+        "w", TensorProto.FLOAT, [SIZE], np.ones(SIZE, np.float32).tobytes(), raw=True
+    )
     if external:
-        weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[SIZE], data_location=TensorProto.EXTERNAL)
+        weight = TensorProto(
+            name="w", data_type=TensorProto.FLOAT, dims=[SIZE], data_location=TensorProto.EXTERNAL
+        )
         for key, value in (("location", "w.bin"), ("length", str(4 * SIZE))):
             weight.external_data.add(key=key, value=value)
     value = helper.make_tensor_value_info
     nodes = [helper.make_node("Add", ["x", "w"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [SIZE])],
-                              [value("z", TensorProto.FLOAT, [SIZE] if shaped else None)], [weight])
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, [SIZE])],
+        [value("z", TensorProto.FLOAT, [SIZE] if shaped else None)],
+        [weight],
+    )
+    path.write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
+    )
     return path
 
 
@@ -47,16 +60,25 @@ def planned(model: Path) -> Plan:
 def test_a_model_whose_output_has_no_shape_is_exported_and_runs(tmp_path: Path) -> None:
     import onnxruntime
 
-    (path,) = planned(write_model(tmp_path / "m.onnx", shaped=False)).export("onnx", tmp_path / "out")
+    (path,) = planned(write_model(tmp_path / "m.onnx", shaped=False)).export(
+        "onnx", tmp_path / "out"
+    )
     x = np.ones(SIZE, np.float32)
-    assert (onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0] == 2).all()
+    assert (
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[
+            0
+        ]
+        == 2
+    ).all()
     nodes = onnx.load(path).graph.node
     assert [node.device_configurations[0].sharding_spec[0].device[0] for node in nodes] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.filterwarnings("ignore")
-def test_weights_that_are_no_file_are_refused_by_every_export_and_run(tmp_path: Path, kind: str) -> None:
+def test_weights_that_are_no_file_are_refused_by_every_export_and_run(
+    tmp_path: Path, kind: str
+) -> None:
     weights = tmp_path / "w.bin"
     if kind == "device" and os.geteuid():
         pytest.skip("only root makes devices")
@@ -67,9 +89,14 @@ def test_weights_that_are_no_file_are_refused_by_every_export_and_run(tmp_path: 
         socket.socket(socket.AF_UNIX).bind(str(weights))
     else:
         os.mkfifo(weights) if kind == "pipe" else os.mknod(weights, 0o020600, os.makedev(1, 3))
-    writers = {form: lambda form=form: plan.export(form, tmp_path / form)
-               for form in ("openvino", "onnxruntime", "onnx", "split", "tvm")}
-    writers |= {"kit": lambda: plan.write_kit(tmp_path / "kit", "A"), "run": lambda: plan.run({"x": np.ones(SIZE, np.float32)})}
+    writers = {
+        form: lambda form=form: plan.export(form, tmp_path / form)
+        for form in ("openvino", "onnxruntime", "onnx", "split", "tvm")
+    }
+    writers |= {
+        "kit": lambda: plan.write_kit(tmp_path / "kit", "A"),
+        "run": lambda: plan.run({"x": np.ones(SIZE, np.float32)}),
+    }
     for name, write in writers.items():
         with pytest.raises(editor.EditorError, match=r"is not a regular file \(w\.bin\)"):
             write()
@@ -97,25 +124,45 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, form: str, exter
     for limit in (0, 8192):  # nothing fits; the weights do not
         if limit and form not in ("openvino", "onnxruntime", "onnx", "split", "tvm", "kit"):
             continue
-        write = {"kit": lambda: plan.write_kit(out, "A"), "save": lambda: plan.save(out / "p.json")}.get(
-            form, lambda: plan.export(form, out))
+        write = {
+            "kit": lambda: plan.write_kit(out, "A"),
+            "save": lambda: plan.save(out / "p.json"),
+        }.get(form, lambda: plan.export(form, out))
         with full_disk(limit), pytest.raises(editor.EditorError, match="cannot be written"):
             write()
-        assert not [path for path in out.rglob("*") if path.name.startswith(".") or path.stat().st_size > limit]
+        assert not [
+            path
+            for path in out.rglob("*")
+            if path.name.startswith(".") or path.stat().st_size > limit
+        ]
 
 
 def test_commands_on_a_full_disk(tmp_path: Path) -> None:
     model, plan = write_model(tmp_path / "m.onnx"), tmp_path / "plan.json"
     planned(model).save(plan)
     (tmp_path / "pins.json").write_text('{"z": "A"}')
-    commands = [["partition", str(model), "--devices", "HETERO:CPU", "--out", "out"],
-                ["run", str(plan), "--outputs", "out/o.npz"],
-                ["kit", str(plan), "--device", "A", "--out", "out"], ["import", str(plan), "pins.json", "--out", "out/p.json"],
-                ["export", str(plan), "--to", "split", "--out", "out"]]
+    commands = [
+        ["partition", str(model), "--devices", "HETERO:CPU", "--out", "out"],
+        ["run", str(plan), "--outputs", "out/o.npz"],
+        ["kit", str(plan), "--device", "A", "--out", "out"],
+        ["import", str(plan), "pins.json", "--out", "out/p.json"],
+        ["export", str(plan), "--to", "split", "--out", "out"],
+    ]
     for command in commands:
-        done = subprocess.run([sys.executable, "-m", "editor", *command], cwd=tmp_path, capture_output=True, text=True,
-                              timeout=300, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)))
+        done = subprocess.run(
+            [sys.executable, "-m", "editor", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
+        )
         assert done.returncode == 1 and "cannot be written" in done.stderr, (command, done.stderr)
         assert "Traceback" not in done.stderr, command
-        assert not [path for path in (tmp_path / "out").rglob("*") if path.name.startswith(".") or path.stat().st_size == 64]
+        assert not [
+            path
+            for path in (tmp_path / "out").rglob("*")
+            if path.name.startswith(".") or path.stat().st_size == 64
+        ]

@@ -10,15 +10,91 @@ from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto
 
-NUMBERS = ("0", "-1", "1", "2", "1e999", "NaN", "-0.0", "9" * 30, "9" * 5000, "1099511627776", "9223372036854775807",
-           "-9223372036854775808", "0x7f", "1_0", "٣", "1e-400", "2147483648", "255")
-WORDS = ("null", "true", "[]", "{}", '""', "a\\u0000b", "\0", "\n", "\t", "&a", "*a", "<<: *a", "!!python/object:os.system",
-         "..", "/dev/zero", "~", "?", "- ", ": ", "[" * 40, "{" * 40, "(" * 40, "x" * 5000, "GPU", "CPU", "OpenVINO", "Conv",
-         "2020-13-45", "%s", "\\", '"', "'", "#", ",", ";", "=", "**", "é", "\u2028", "(.*)*x!")
-INTEGERS = (0, 1, -1, 2, 3, 7, 16, 127, 255, 1 << 15, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63))
+NUMBERS = (
+    "0",
+    "-1",
+    "1",
+    "2",
+    "1e999",
+    "NaN",
+    "-0.0",
+    "9" * 30,
+    "9" * 5000,
+    "1099511627776",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "0x7f",
+    "1_0",
+    "٣",
+    "1e-400",
+    "2147483648",
+    "255",
+)
+WORDS = (
+    "null",
+    "true",
+    "[]",
+    "{}",
+    '""',
+    "a\\u0000b",
+    "\0",
+    "\n",
+    "\t",
+    "&a",
+    "*a",
+    "<<: *a",
+    "!!python/object:os.system",
+    "..",
+    "/dev/zero",
+    "~",
+    "?",
+    "- ",
+    ": ",
+    "[" * 40,
+    "{" * 40,
+    "(" * 40,
+    "x" * 5000,
+    "GPU",
+    "CPU",
+    "OpenVINO",
+    "Conv",
+    "2020-13-45",
+    "%s",
+    "\\",
+    '"',
+    "'",
+    "#",
+    ",",
+    ";",
+    "=",
+    "**",
+    "é",
+    "\u2028",
+    "(.*)*x!",
+)
+INTEGERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    16,
+    127,
+    255,
+    1 << 15,
+    1 << 20,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+)
 FLOATS = (0.0, -1.0, 1e38, float("inf"), float("nan"), 1e-45)
 _TOKEN = re.compile(r"[\w.+-]+|[^\w\s]")
-_INTEGER_KINDS = frozenset({Field.CPPTYPE_INT32, Field.CPPTYPE_INT64, Field.CPPTYPE_UINT32, Field.CPPTYPE_UINT64})
+_INTEGER_KINDS = frozenset(
+    {Field.CPPTYPE_INT32, Field.CPPTYPE_INT64, Field.CPPTYPE_UINT32, Field.CPPTYPE_UINT64}
+)
 
 
 def mutated_bytes(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -31,15 +107,15 @@ def mutated_bytes(rng: random.Random, data: bytes, others: Sequence[bytes]) -> b
         if kind == 0 and result:
             result[min(at, len(result) - 1)] ^= 1 << rng.randrange(8)
         elif kind == 1:
-            result[at:at + length] = rng.randbytes(length)
+            result[at : at + length] = rng.randbytes(length)
         elif kind == 2:
-            del result[at:at + length]
+            del result[at : at + length]
         elif kind == 3:
-            result[at:at] = result[at:at + length] * rng.choice((1, 2, 50))
+            result[at:at] = result[at : at + length] * rng.choice((1, 2, 50))
         elif kind == 4:
             other = rng.choice(others)
             start = rng.randrange(len(other) + 1)
-            result[at:at + length] = other[start:start + length]
+            result[at : at + length] = other[start : start + length]
         else:
             del result[at:]
     return bytes(result)
@@ -81,12 +157,16 @@ def mutated_model(rng: random.Random, data: bytes, others: Sequence[bytes]) -> b
         return mutated_bytes(rng, data, others)
     if rng.random() < 0.15:
         return mutated_bytes(rng, data, others)
-    names = sorted({name for node in model.graph.node for name in (*node.input, *node.output)} - {""}) or ["x"]
+    names = sorted(
+        {name for node in model.graph.node for name in (*node.input, *node.output)} - {""}
+    ) or ["x"]
     types = sorted({node.op_type for node in model.graph.node}) or ["Add"]
     for _ in range(rng.choice((1, 1, 2, 3, 6))):
         message = _some_message(rng, model)
         fields = [f for f in message.DESCRIPTOR.fields if f.is_repeated or message.HasField(f.name)]
-        field = rng.choice(fields if fields and rng.random() < 0.8 else list(message.DESCRIPTOR.fields))
+        field = rng.choice(
+            fields if fields and rng.random() < 0.8 else list(message.DESCRIPTOR.fields)
+        )
         _change(rng, message, field, [*names, *types])
     try:
         return model.SerializeToString()
@@ -98,7 +178,11 @@ def _some_message(rng: random.Random, root: Message) -> Message:
     """A part of a message: walks down by chance, mostly to the end."""
     message = root
     for _ in range(12):
-        below = [value for field, value in message.ListFields() if field.cpp_type == Field.CPPTYPE_MESSAGE]
+        below = [
+            value
+            for field, value in message.ListFields()
+            if field.cpp_type == Field.CPPTYPE_MESSAGE
+        ]
         if not below or (message is not root and rng.random() < 0.25):
             break
         chosen = rng.choice(below)
@@ -111,7 +195,9 @@ def _change(rng: random.Random, message: Message, field: Field, names: Sequence[
         if field.is_repeated:
             _change_list(rng, getattr(message, field.name), field, names)
         elif field.cpp_type == Field.CPPTYPE_MESSAGE:
-            message.ClearField(field.name) if rng.random() < 0.5 else getattr(message, field.name).SetInParent()
+            message.ClearField(field.name) if rng.random() < 0.5 else getattr(
+                message, field.name
+            ).SetInParent()
         else:
             setattr(message, field.name, _value(rng, field, names))
     except (ValueError, TypeError):
@@ -138,7 +224,9 @@ def _change_list(rng: random.Random, items: object, field: Field, names: Sequenc
 
 def _value(rng: random.Random, field: Field, names: Sequence[str]) -> object:
     if field.cpp_type == Field.CPPTYPE_STRING:
-        text = rng.choice((rng.choice(names), rng.choice(names), rng.choice(WORDS), rng.choice(NUMBERS)))
+        text = rng.choice(
+            (rng.choice(names), rng.choice(names), rng.choice(WORDS), rng.choice(NUMBERS))
+        )
         return text.encode() if field.type == Field.TYPE_BYTES else text
     if field.cpp_type in (Field.CPPTYPE_FLOAT, Field.CPPTYPE_DOUBLE):
         return rng.choice(FLOATS)

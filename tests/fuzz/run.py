@@ -54,7 +54,10 @@ def work(target: str, start: int) -> None:
             data = case(target, number)
             print(f"begin {number}", flush=True)
             fault = attempt(target, data, Path(folder))
-            print(f"end {number} {fault.encode('unicode_escape').decode() if fault else ''}", flush=True)
+            print(
+                f"end {number} {fault.encode('unicode_escape').decode() if fault else ''}",
+                flush=True,
+            )
 
 
 def fuzz(target: str, seconds: float, out: Path, start: int) -> tuple[int, list[str]]:
@@ -75,8 +78,12 @@ def fuzz(target: str, seconds: float, out: Path, start: int) -> tuple[int, list[
 
 def _until_fault(target: str, start: int, end: float) -> tuple[int, str]:
     """The input with the next fault; without one, the last input and ""."""
-    process = subprocess.Popen([sys.executable, __file__, "--work", target, "--start", str(start)], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, env=os.environ | LIMITS)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--work", target, "--start", str(start)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | LIMITS,
+    )
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     try:
@@ -85,7 +92,9 @@ def _until_fault(target: str, start: int, end: float) -> tuple[int, str]:
         _end(process)
 
 
-def _watch(process: subprocess.Popen[bytes], stream: IO[bytes], number: int, end: float) -> tuple[int, str]:
+def _watch(
+    process: subprocess.Popen[bytes], stream: IO[bytes], number: int, end: float
+) -> tuple[int, str]:
     text, began, running = b"", time.monotonic(), False
     while time.monotonic() < end:
         text += stream.read() or b""
@@ -142,7 +151,9 @@ def main() -> int:
     os.nice(10)
     faults: list[str] = []
     for target in options.targets:
-        done, found = fuzz(target, options.seconds / len(options.targets), options.out, options.start)
+        done, found = fuzz(
+            target, options.seconds / len(options.targets), options.out, options.start
+        )
         print(f"{target}: {done:,} inputs, {len(found)} faults", flush=True)
         print("".join(f"\n{fault}\n" for fault in found), end="", flush=True)
         faults += found

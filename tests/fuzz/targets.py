@@ -56,7 +56,9 @@ class Target:
 def _example() -> editor.Plan:
     """A plan of a small model with control flow and constants, in a folder of its own."""
     folder = Path(mkdtemp(prefix="fuzz-"))
-    (folder / "net.onnx").write_bytes((ROOT / "tests" / "data" / "oddities" / "if_outer_capture.onnx").read_bytes())
+    (folder / "net.onnx").write_bytes(
+        (ROOT / "tests" / "data" / "oddities" / "if_outer_capture.onnx").read_bytes()
+    )
     plan = editor.partition(editor.load_model(folder / "net.onnx"), TWO)
     plan.save(folder / "plan.json")
     return plan
@@ -74,16 +76,22 @@ def _models() -> list[bytes]:
 
 @cache
 def _tables() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((ROOT / "examples" / "devices").glob("*.yaml"))] + [
-        b"- name: GPU\n  backendName: OpenCL\n  parameters: |\n    \"nonSupportedNodes\" : \"Softmax,Add\"\n"
-        b"    \"deviceID\" : \"1\"\n"
-        b"  memory: 8GiB\n  link: {bandwidth: 1e9, latency: 1e-6}\n  properties: {a: true, b: 5}\n  unit: 2\n"]
+    return [
+        path.read_bytes() for path in sorted((ROOT / "examples" / "devices").glob("*.yaml"))
+    ] + [
+        b'- name: GPU\n  backendName: OpenCL\n  parameters: |\n    "nonSupportedNodes" : "Softmax,Add"\n'
+        b'    "deviceID" : "1"\n'
+        b"  memory: 8GiB\n  link: {bandwidth: 1e9, latency: 1e-6}\n  properties: {a: true, b: 5}\n  unit: 2\n"
+    ]
 
 
 def _rules() -> list[bytes]:
-    return [b"- {type: Conv, nth: first, to: A}\n- {scope: model/layers.3, to: B}\n- {name: '*att*', type: If, to: A}\n",
-            b"- {regex: '^(if|add)_\\d+.*$', nth: '0:3', to: 'device:CPU'}\n- {tensor: 'y*', nth: -1, to: B}\n",
-            b'{"nn.conv2d": "A", "nn.dense": "B"}', b'{"backendNames": ["A", "B"], "nodeToPartition": {"x": 0, "y": 1}}']
+    return [
+        b"- {type: Conv, nth: first, to: A}\n- {scope: model/layers.3, to: B}\n- {name: '*att*', type: If, to: A}\n",
+        b"- {regex: '^(if|add)_\\d+.*$', nth: '0:3', to: 'device:CPU'}\n- {tensor: 'y*', nth: -1, to: B}\n",
+        b'{"nn.conv2d": "A", "nn.dense": "B"}',
+        b'{"backendNames": ["A", "B"], "nodeToPartition": {"x": 0, "y": 1}}',
+    ]
 
 
 @cache
@@ -104,8 +112,13 @@ def _imports() -> list[bytes]:
 @cache
 def _arrays() -> list[bytes]:
     graph, path = _example().graph, Path(mkdtemp(prefix="fuzz-")) / "in.npz"
-    inputs = {graph.tensor_names[t]: np.zeros([d if isinstance(d, int) else 1 for d in graph.tensor_shapes[t] or ()],
-                                              graph.tensor_types[t]) for t in graph.inputs.tolist()}
+    inputs = {
+        graph.tensor_names[t]: np.zeros(
+            [d if isinstance(d, int) else 1 for d in graph.tensor_shapes[t] or ()],
+            graph.tensor_types[t],
+        )
+        for t in graph.inputs.tolist()
+    }
     np.savez(path, **inputs)
     plain = path.read_bytes()
     np.savez_compressed(path, **inputs)
@@ -116,11 +129,17 @@ def _arrays() -> list[bytes]:
 def _profiles() -> list[bytes]:
     """A byte that chooses the suffix, then what a profiler wrote, and what a kit did."""
     folder = ROOT / "tests" / "data" / "profiles"
-    files = [folder / name for name in ("average.csv", "detailed.json", "pc.txt", "tensorrt.json", "kit.json")]
+    files = [
+        folder / name
+        for name in ("average.csv", "detailed.json", "pc.txt", "tensorrt.json", "kit.json")
+    ]
     events = json.loads((folder / "onnxruntime_enable_all.json").read_text())[:40]
     table = b"op,us\nc1,5\n/features/1/conv/Conv,0.5\n"
-    return [*(bytes([_PROFILE_SUFFIXES.index(path.suffix)]) + path.read_bytes() for path in files),
-            b"\1" + json.dumps(events).encode(), b"\0" + table]
+    return [
+        *(bytes([_PROFILE_SUFFIXES.index(path.suffix)]) + path.read_bytes() for path in files),
+        b"\1" + json.dumps(events).encode(),
+        b"\0" + table,
+    ]
 
 
 @cache
@@ -174,7 +193,12 @@ def _read_inputs(data: bytes, folder: Path) -> object:
 
 
 def _filters() -> list[bytes]:
-    return [b"op == Conv and flops > 1e8", b"name == *att* or not (device != A)", b"-1 < bytes <= 5 and pinned", b"op == 'If'"]
+    return [
+        b"op == Conv and flops > 1e8",
+        b"name == *att* or not (device != A)",
+        b"-1 < bytes <= 5 and pinned",
+        b"op == 'If'",
+    ]
 
 
 class EscapedError(AssertionError):
@@ -184,9 +208,21 @@ class EscapedError(AssertionError):
 @cache
 def _hostile() -> list[bytes]:
     """A model for each place of external data, and each kind of location."""
-    locations = ("w.bin", "../secret", "a/../../secret", "/etc/hostname", "./w.bin", "sub/w.bin", "m.onnx", "numpy.py")
-    return [model_with(place, ("location", locations[i % len(locations)]), *more).SerializeToString()
-            for i, place in enumerate(PLACES * 2) for more in ((), (("location", "w.bin"),), (("offset", "8"),))]
+    locations = (
+        "w.bin",
+        "../secret",
+        "a/../../secret",
+        "/etc/hostname",
+        "./w.bin",
+        "sub/w.bin",
+        "m.onnx",
+        "numpy.py",
+    )
+    return [
+        model_with(place, ("location", locations[i % len(locations)]), *more).SerializeToString()
+        for i, place in enumerate(PLACES * 2)
+        for more in ((), (("location", "w.bin"),), (("offset", "8"),))
+    ]
 
 
 def _read_external(data: bytes, folder: Path) -> object:
@@ -212,16 +248,27 @@ def _read_external(data: bytes, folder: Path) -> object:
 
 
 def _properties() -> list[bytes]:
-    return [f"- name: {name}\n  properties: {{{key}: {value}}}\n".encode() for name, key, value in (
-        ("CPU", "session.intra_op.allow_spinning", "0"), ("CPU", "ep.context_file_path", "/tmp/x"), ("OpenVINO.CPU", "NUM_STREAMS", "2"),
-        ("OpenVINO.CPU", "CACHE_DIR", "../x"), ("NPU", "htp_arch", "68"), ("GPU", "use_tf32", "false"), ("TVM", "target", "llvm"))]
+    return [
+        f"- name: {name}\n  properties: {{{key}: {value}}}\n".encode()
+        for name, key, value in (
+            ("CPU", "session.intra_op.allow_spinning", "0"),
+            ("CPU", "ep.context_file_path", "/tmp/x"),
+            ("OpenVINO.CPU", "NUM_STREAMS", "2"),
+            ("OpenVINO.CPU", "CACHE_DIR", "../x"),
+            ("NPU", "htp_arch", "68"),
+            ("GPU", "use_tf32", "false"),
+            ("TVM", "target", "llvm"),
+        )
+    ]
 
 
 def _read_properties(data: bytes, _folder: Path) -> object:
     devices = parse_devices(data.decode("utf-8", "replace"), "table")
     for device in devices:
         known = known_properties("" if device.machine else device.runtime, device.provider)[1]
-        if not set(device.properties) <= {each.name for each in known} or any(".." in v for v in device.properties.values()):
+        if not set(device.properties) <= {each.name for each in known} or any(
+            ".." in v for v in device.properties.values()
+        ):
             raise EscapedError(f"{device.properties} went through")
     return devices
 
@@ -249,6 +296,7 @@ def _read_zip(data: bytes, folder: Path) -> object:
 
     async def chunks() -> AsyncIterator[bytes]:
         yield data
+
     try:
         asyncio.run(uploads.receive("abcdefgh", "m.zip", chunks()))
         return uploads.finish("abcdefgh")
@@ -260,7 +308,16 @@ def _read_zip(data: bytes, folder: Path) -> object:
 
 
 def _paths() -> list[bytes]:
-    return [b"models/net.onnx", b"~/x", b"../../etc/passwd", b"/proc/self/environ", b"caf\xe9/m.onnx", b"C:\\x", b"a\0b", b"//x/y"]
+    return [
+        b"models/net.onnx",
+        b"~/x",
+        b"../../etc/passwd",
+        b"/proc/self/environ",
+        b"caf\xe9/m.onnx",
+        b"C:\\x",
+        b"a\0b",
+        b"//x/y",
+    ]
 
 
 def _read_path(data: bytes, folder: Path) -> object:
@@ -273,20 +330,33 @@ def _read_path(data: bytes, folder: Path) -> object:
             continue
         if read is safe_stem and len(str(found).encode("utf-8", "surrogateescape")) > 255:
             continue
-        if read is not _local_path and not (folder / found).resolve().is_relative_to(folder.resolve()):
+        if read is not _local_path and not (folder / found).resolve().is_relative_to(
+            folder.resolve()
+        ):
             raise EscapedError(f"{text!r} leads to {found}")
     return None
 
 
 def _escapes() -> list[bytes]:
-    return [b"\x1b]0;title\x07", b"\x1b[2J\x1b[H", b"\x1b]52;c;aGk=\x07", "\u202egnp.exe".encode(), b"a\rb", b"\x9b31m", b"x\x00y"]
+    return [
+        b"\x1b]0;title\x07",
+        b"\x1b[2J\x1b[H",
+        b"\x1b]52;c;aGk=\x07",
+        "\u202egnp.exe".encode(),
+        b"a\rb",
+        b"\x9b31m",
+        b"x\x00y",
+    ]
 
 
 def _print_name(data: bytes, _folder: Path) -> object:
     """Names of models on a terminal."""
     shown = printable(data.decode("utf-8", "surrogateescape"))
-    if any((unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t") or unicodedata.bidirectional(c) in BIDI
-           for c in shown):
+    if any(
+        (unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t")
+        or unicodedata.bidirectional(c) in BIDI
+        for c in shown
+    ):
         raise EscapedError(repr(shown))
     return shown
 
@@ -299,15 +369,29 @@ TARGETS = {
     "zips": Target(_read_zip, _zips, mutated_bytes),
     "paths": Target(_read_path, _paths, mutated_text),
     "escapes": Target(_print_name, _escapes, mutated_text),
-    "models": Target(lambda data, folder: _read_model(data, folder, "HETERO:GPU"), _models, mutated_model),
-    "probes": Target(lambda data, folder: _read_model(data, folder, "HETERO:CPU,OpenVINO,Interpreter"), _models, mutated_model),
-    "tables": Target(lambda data, _: parse_devices(data.decode("utf-8", "replace"), "table"), _tables, mutated_text),
+    "models": Target(
+        lambda data, folder: _read_model(data, folder, "HETERO:GPU"), _models, mutated_model
+    ),
+    "probes": Target(
+        lambda data, folder: _read_model(data, folder, "HETERO:CPU,OpenVINO,Interpreter"),
+        _models,
+        mutated_model,
+    ),
+    "tables": Target(
+        lambda data, _: parse_devices(data.decode("utf-8", "replace"), "table"),
+        _tables,
+        mutated_text,
+    ),
     "rules": Target(_read_rules, _rules, mutated_text),
     "plans": Target(_read_plan, _plans, mutated_text),
     "imports": Target(_read_import, _imports, mutated_text),
     "profiles": Target(_read_profile, _profiles, mutated_text),
     "inputs": Target(_read_inputs, _arrays, mutated_bytes),
-    "filters": Target(lambda data, _: matching(_example().placement, data.decode("utf-8", "replace")), _filters, mutated_text),
+    "filters": Target(
+        lambda data, _: matching(_example().placement, data.decode("utf-8", "replace")),
+        _filters,
+        mutated_text,
+    ),
 }
 
 

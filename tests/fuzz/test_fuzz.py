@@ -35,12 +35,43 @@ def test_what_fuzzing_found_stays_mended(path: Path, tmp_path: Path) -> None:
     assert attempt(path.parent.name, path.read_bytes(), tmp_path) == ""
 
 
-PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=3) | st.dates()
-values = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.text(max_size=3) | st.integers(), inner, max_size=3), max_leaves=8)
-KEYS = st.sampled_from(["name", "backendName", "parameters", "unit", "memory", "link", "properties", "deviceID",
-                        "supportedNodes", "peakCompute", "provider", "device", "codegen"])
-PATTERNS = st.sampled_from(["type", "name", "regex", "scope", "tensor", "nth", "to", "nodeToPartition", "backendNames"])
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.binary(max_size=3)
+    | st.dates()
+)
+values = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(
+    [
+        "name",
+        "backendName",
+        "parameters",
+        "unit",
+        "memory",
+        "link",
+        "properties",
+        "deviceID",
+        "supportedNodes",
+        "peakCompute",
+        "provider",
+        "device",
+        "codegen",
+    ]
+)
+PATTERNS = st.sampled_from(
+    ["type", "name", "regex", "scope", "tensor", "nth", "to", "nodeToPartition", "backendNames"]
+)
 
 
 @settings(max_examples=60, derandomize=True)
@@ -62,7 +93,11 @@ def test_tables_of_any_text_are_read_or_refused(text: str) -> None:
 
 
 @settings(max_examples=60, derandomize=True)
-@given(st.lists(st.dictionaries(PATTERNS, values, max_size=4), max_size=3) | st.dictionaries(PATTERNS, values) | values)
+@given(
+    st.lists(st.dictionaries(PATTERNS, values, max_size=4), max_size=3)
+    | st.dictionaries(PATTERNS, values)
+    | values
+)
 def test_rules_of_any_values_are_read_or_refused(rules: object) -> None:
     try:
         parse_rules(rules)

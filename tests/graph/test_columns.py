@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editor.graph.layout.columns import READABLE, VIEW
-from editor.graph.layout.layered import Drawing, draw
+from editor.graph.layout.layered import READABLE, VIEW, Drawing, draw
 from editor.web.drawing.styles import FAR_FONT
 
 WIDE, HIGH = 128.0, 38.0
@@ -21,7 +20,12 @@ def long_graphs(draw_: st.DrawFn) -> list[tuple[int, int]]:
     count = draw_(st.integers(20, 120))
     ends = st.tuples(st.integers(0, count - 2), st.integers(2, 40))
     shortcuts = draw_(st.lists(ends, max_size=20))
-    return sorted({*pairwise(range(count)), *((a, min(a + far, count - 1)) for a, far in shortcuts if a + 1 < count - 1)})
+    return sorted(
+        {
+            *pairwise(range(count)),
+            *((a, min(a + far, count - 1)) for a, far in shortcuts if a + 1 < count - 1),
+        }
+    )
 
 
 def laid_out(edges: list[tuple[int, int]], taller: np.ndarray | None = None) -> Drawing:
@@ -34,9 +38,13 @@ def size(drawing: Drawing) -> tuple[float, float]:
 
 
 @given(long_graphs(), st.data())
-def test_no_nodes_overlap_and_lines_around_columns_touch_none(edges: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_no_nodes_overlap_and_lines_around_columns_touch_none(
+    edges: list[tuple[int, int]], data: st.DataObject
+) -> None:
     count = max(map(max, edges)) + 1
-    taller = np.array([data.draw(st.sampled_from([0.0, 0.0, 0.0, 90.0, 400.0])) for _ in range(count)])
+    taller = np.array(
+        [data.draw(st.sampled_from([0.0, 0.0, 0.0, 90.0, 400.0])) for _ in range(count)]
+    )
     drawing = laid_out(edges, taller)
     x, y, half = drawing.x, drawing.y, (HIGH + taller) / 2
     beside = np.abs(x[:, None] - x) < WIDE - 0.1
@@ -45,7 +53,11 @@ def test_no_nodes_overlap_and_lines_around_columns_touch_none(edges: list[tuple[
     for edge, points in drawing.bends.items():
         for (x1, y1), (x2, y2) in pairwise(points):
             if y1 == y2:  # below a column, or above one
-                on = (x + WIDE / 2 > min(x1, x2)) & (x - WIDE / 2 < max(x1, x2)) & (np.abs(y - y1) < half)
+                on = (
+                    (x + WIDE / 2 > min(x1, x2))
+                    & (x - WIDE / 2 < max(x1, x2))
+                    & (np.abs(y - y1) < half)
+                )
                 assert not on.any(), f"edge {edges[edge]} goes through a node"
 
 
@@ -58,7 +70,9 @@ def test_layers_go_down_in_a_column_and_columns_to_the_right(edges: list[tuple[i
 
 
 @given(long_graphs())
-def test_edges_into_another_column_leave_downwards_and_arrive_from_above(edges: list[tuple[int, int]]) -> None:
+def test_edges_into_another_column_leave_downwards_and_arrive_from_above(
+    edges: list[tuple[int, int]],
+) -> None:
     drawing = laid_out(edges)
     for edge, (a, b) in enumerate(edges):
         if drawing.y[b] <= drawing.y[a] and edge not in drawing.faint:

@@ -52,14 +52,20 @@ REFUSED = {
     "a device": [("location", "null")],
     "a socket": [("location", "socket")],
     "the model itself": [("location", "m.onnx")],
-    "an address in memory": [("location", "*/_ORT_MEM_ADDR_/*"), ("offset", "4096"), ("length", "8")],
+    "an address in memory": [
+        ("location", "*/_ORT_MEM_ADDR_/*"),
+        ("offset", "4096"),
+        ("length", "8"),
+    ],
     "a program": [("location", "numpy.py")],
     "no location": [("offset", "0")],
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_locations_that_are_not_a_file_below_the_model_are_refused(case: str, tmp_path: Path) -> None:
+def test_locations_that_are_not_a_file_below_the_model_are_refused(
+    case: str, tmp_path: Path
+) -> None:
     import socket
 
     folder = tmp_path / "model"
@@ -75,7 +81,9 @@ def test_locations_that_are_not_a_file_below_the_model_are_refused(case: str, tm
         (folder / "null").symlink_to("/dev/null")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(folder / "socket"))
-        entries = [(key, value.format(name=folder.name, folder=folder)) for key, value in REFUSED[case]]
+        entries = [
+            (key, value.format(name=folder.name, folder=folder)) for key, value in REFUSED[case]
+        ]
         onnx.save(model_with("initializer", *entries), folder / "m.onnx")
         with pytest.raises(editor.ModelError, match="external data of tensor 'w'"):
             editor.load_model(folder / "m.onnx")
@@ -84,10 +92,17 @@ def test_locations_that_are_not_a_file_below_the_model_are_refused(case: str, tm
 def test_locations_are_kept_in_their_shortest_form(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "w.bin").write_bytes(bytes(4 * SIZE))
-    onnx.save(model_with("initializer", ("checksum", "0"), ("length", "256"), ("location", ".//sub/./w.bin")),
-              tmp_path / "m.onnx")
+    onnx.save(
+        model_with(
+            "initializer", ("checksum", "0"), ("length", "256"), ("location", ".//sub/./w.bin")
+        ),
+        tmp_path / "m.onnx",
+    )
     (tensor,) = external_tensors(read_model(tmp_path / "m.onnx"))
-    assert [(e.key, e.value) for e in tensor.external_data] == [("location", "sub/w.bin"), ("length", "256")]
+    assert [(e.key, e.value) for e in tensor.external_data] == [
+        ("location", "sub/w.bin"),
+        ("length", "256"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +118,47 @@ def home() -> Iterator[Path]:
         yield root
 
 
-parts = st.sampled_from(["..", ".", "a", "b", "w.bin", "secret", ".ssh", "authorized_keys", "new", "x.desktop", "", "//", "/"])
-locations = st.one_of(st.lists(parts, min_size=1, max_size=6).map("/".join),
-                      st.sampled_from(["secret", ".ssh/authorized_keys", "a/b/w.bin", "new"]).map("{root}/".__add__),
-                      st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12))
-entries = st.lists(st.tuples(st.sampled_from(["location", "location", "offset", "length", "basepath"]), locations | st.just("8")),
-                   max_size=3)
+parts = st.sampled_from(
+    [
+        "..",
+        ".",
+        "a",
+        "b",
+        "w.bin",
+        "secret",
+        ".ssh",
+        "authorized_keys",
+        "new",
+        "x.desktop",
+        "",
+        "//",
+        "/",
+    ]
+)
+locations = st.one_of(
+    st.lists(parts, min_size=1, max_size=6).map("/".join),
+    st.sampled_from(["secret", ".ssh/authorized_keys", "a/b/w.bin", "new"]).map("{root}/".__add__),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12),
+)
+entries = st.lists(
+    st.tuples(
+        st.sampled_from(["location", "location", "offset", "length", "basepath"]),
+        locations | st.just("8"),
+    ),
+    max_size=3,
+)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(PLACES), locations, entries, st.booleans())
-def test_nothing_outside_is_touched_whatever_the_locations(home: Path, place: str, location: str,
-                                                           more: list[tuple[str, str]], huge: bool) -> None:
+def test_nothing_outside_is_touched_whatever_the_locations(
+    home: Path, place: str, location: str, more: list[tuple[str, str]], huge: bool
+) -> None:
     """From reading to exports; and where a hostile part reaches a writer by another way, the writer refuses it."""
     model_folder, out = home / "a/b", home / "out"
-    given_entries = [(key, value.replace("{root}", str(home))) for key, value in [("location", location), *more]]
+    given_entries = [
+        (key, value.replace("{root}", str(home))) for key, value in [("location", location), *more]
+    ]
     outside = (model_folder, out, home / "tmp")
     path = model_folder / "m.onnx"
     model = model_with(place, *given_entries)
@@ -136,9 +177,15 @@ def test_nothing_outside_is_touched_whatever_the_locations(home: Path, place: st
         plan.run({"x": np.zeros(SIZE, np.float32)})
     except EditorError:
         pass
-    graph = editor.load_model(model_folder / "plain.onnx") if (model_folder / "plain.onnx").exists() else _plain(model_folder)
-    for writer in (lambda: write_model(model, graph, out / "copy.onnx"),
-                   lambda: read_openvino(SubModel(model, ("x",), ("y",), model_folder, "it"))):
+    graph = (
+        editor.load_model(model_folder / "plain.onnx")
+        if (model_folder / "plain.onnx").exists()
+        else _plain(model_folder)
+    )
+    for writer in (
+        lambda: write_model(model, graph, out / "copy.onnx"),
+        lambda: read_openvino(SubModel(model, ("x",), ("y",), model_folder, "it")),
+    ):
         try:
             writer()
         except Exception:  # noqa: BLE001  # runtimes raise what they like; what they did is looked at below

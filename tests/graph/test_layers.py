@@ -16,8 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.graph.graph import Graph
-from editor.graph.scopes.bundles import repeated_blocks
-from editor.graph.scopes.tree import Scope, scopes_of
+from editor.graph.scopes.tree import Scope, repeated_blocks, scopes_of
 from editor.web.drawing.collapsed import expand_level, first_detail, owners, shown_elements
 from editor.workspace.document import Document
 
@@ -37,7 +36,9 @@ def decoder(path: Path, layers: int, filler: int, named: bool = True, extra: int
     weights = [numpy_helper.from_array(np.float32(2), "val_2")]
 
     def op(kind: str, *reads: str) -> str:
-        nodes.append(helper.make_node(kind, [*reads], [f"v{len(nodes)}"], f"node_{kind}_{len(nodes)}"))
+        nodes.append(
+            helper.make_node(kind, [*reads], [f"v{len(nodes)}"], f"node_{kind}_{len(nodes)}")
+        )
         return nodes[-1].output[0]
 
     def norm(x: str, name: str) -> str:
@@ -57,14 +58,25 @@ def decoder(path: Path, layers: int, filler: int, named: bool = True, extra: int
         x = op("Add", x, op("Mul", op("Sigmoid", y), op("Relu", y)))
     op("Tanh", norm(x, "model.norm.weight"))
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "decoder", [value("x", TensorProto.FLOAT, [4])],
-                              [value(nodes[-1].output[0], TensorProto.FLOAT, None)], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "decoder",
+        [value("x", TensorProto.FLOAT, [4])],
+        [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return editor.load_model(path)
 
 
 def layers_of(graph: Graph) -> list[Scope]:
-    found = [s for s in scopes_of(graph).scopes if len(s.path) > 1 and s.path[-2] == "layers" and s.path[-1].isdigit()]
+    found = [
+        s
+        for s in scopes_of(graph).scopes
+        if len(s.path) > 1 and s.path[-2] == "layers" and s.path[-1].isdigit()
+    ]
     return sorted(found, key=lambda s: int(s.path[-1]))
 
 
@@ -72,19 +84,28 @@ def ends(graph: Graph, scope: Scope) -> tuple[str, str]:
     return graph.op_types[scope.ops[0]], graph.op_types[scope.ops[-1]]
 
 
-@pytest.mark.parametrize(("filler", "named"), [(12, True), (120, True), (12, False)],
-                         ids=["many traces", "few traces", "no traces"])
-def test_layers_extend_from_their_norm_to_their_last_addition(tmp_path: Path, filler: int, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("filler", "named"),
+    [(12, True), (120, True), (12, False)],
+    ids=["many traces", "few traces", "no traces"],
+)
+def test_layers_extend_from_their_norm_to_their_last_addition(
+    tmp_path: Path, filler: int, named: bool
+) -> None:
     graph = decoder(tmp_path / "m.onnx", 6, filler, named)
     layers = layers_of(graph)
     assert [int(s.path[-1]) for s in layers] == list(range(6))
     assert {ends(graph, s) for s in layers} == {("Pow", "Add")}
-    assert len({len(s.ops) for s in layers[1:]}) == 1 and len(layers[0].ops) == len(layers[1].ops) + 3
+    assert (
+        len({len(s.ops) for s in layers[1:]}) == 1 and len(layers[0].ops) == len(layers[1].ops) + 3
+    )
     assert layers[0].ops[0] == 3, "the table, which all layers read, is in none of them"
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_the_same_op_in_every_layer_includes_a_first_layer_that_differs(tmp_path: Path, named: bool) -> None:
+def test_the_same_op_in_every_layer_includes_a_first_layer_that_differs(
+    tmp_path: Path, named: bool
+) -> None:
     graph = decoder(tmp_path / "m.onnx", 6, 12, named)
     scopes, layers = scopes_of(graph), layers_of(graph)
     for op in (layers[3].ops[0], layers[3].ops[-1], layers[0].ops[0], layers[5].ops[-4]):
@@ -121,7 +142,9 @@ def exported_by_name(path: Path, layers: int, glue: int) -> Graph:
     nodes: list[onnx.NodeProto] = []
 
     def op(kind: str, module: str, *reads: str) -> str:
-        nodes.append(helper.make_node(kind, [*reads], [f"v{len(nodes)}"], f"{module}/{kind}_{len(nodes)}"))
+        nodes.append(
+            helper.make_node(kind, [*reads], [f"v{len(nodes)}"], f"{module}/{kind}_{len(nodes)}")
+        )
         return nodes[-1].output[0]
 
     mask = "x"
@@ -139,9 +162,15 @@ def exported_by_name(path: Path, layers: int, glue: int) -> Graph:
         x = op("Add", f"{home}/output", x, y)
     op("Tanh", "/bert/pooler", op("Neg", "/bert/pooler", x))
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "bert", [value("x", TensorProto.FLOAT, [4])],
-                              [value(nodes[-1].output[0], TensorProto.FLOAT, None)])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "bert",
+        [value("x", TensorProto.FLOAT, [4])],
+        [value(nodes[-1].output[0], TensorProto.FLOAT, None)],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return editor.load_model(path)
 
 
@@ -154,7 +183,9 @@ def test_a_model_opens_at_its_layers_with_loose_ops_grouped(tmp_path: Path, glue
     graph = exported_by_name(tmp_path / "m.onnx", 12, glue)
     scopes, shown = scopes_of(graph).scopes, shown_first(graph)
     labels = [scopes[unit].label for unit in shown if unit >= 0]
-    assert [label for label in labels if label.startswith("layer.")] == [f"layer.{i}" for i in range(12)]
+    assert [label for label in labels if label.startswith("layer.")] == [
+        f"layer.{i}" for i in range(12)
+    ]
     assert {"embeddings", "pooler"} <= set(labels)
     loose = sum(unit < 0 for unit in shown)
     assert (loose, "shared ops" in labels) == ((glue, False) if glue <= 12 else (0, True))
@@ -166,15 +197,25 @@ def test_labels_of_blocks_inside_layers_contain_the_layer(tmp_path: Path) -> Non
     graph = exported_by_name(tmp_path / "m.onnx", 12, 1)
     scopes = scopes_of(graph)
     labels = {s.label for s in scopes.scopes}
-    assert {"layer.3 / attention", "layer.11 / intermediate", "layer.0"} <= labels and "attention" not in labels
+    assert {
+        "layer.3 / attention",
+        "layer.11 / intermediate",
+        "layer.0",
+    } <= labels and "attention" not in labels
     document = cast(Document, SimpleNamespace(graph=graph))
     wider = expand_level(graph, first_detail(graph)["open"])
-    names = [e["data"]["label"] for e in shown_elements(document, {"mode": "blocks", "open": wider}) if "unit" in e["data"]]
+    names = [
+        e["data"]["label"]
+        for e in shown_elements(document, {"mode": "blocks", "open": wider})
+        if "unit" in e["data"]
+    ]
     assert "3 / attention" in names and "11 / intermediate" in names and max(map(len, names)) <= 17
 
 
 def test_labels_tell_the_layers_of_two_lists_apart(tmp_path: Path) -> None:
-    scopes = scopes_of(editor.load_model(write_layers(tmp_path / "m.onnx", ["model/encoder", "model/decoder"])))
+    scopes = scopes_of(
+        editor.load_model(write_layers(tmp_path / "m.onnx", ["model/encoder", "model/decoder"]))
+    )
     labels = {s.label for s in scopes.scopes}
     assert {"encoder.layers.0", "decoder.layers.39", "decoder.layers.3 / left"} <= labels
     assert not {"layers.0", "layers.3 / left"} & labels
@@ -182,12 +223,27 @@ def test_labels_tell_the_layers_of_two_lists_apart(tmp_path: Path) -> None:
 
 def test_stages_of_different_depth_are_not_a_repetition_but_their_blocks_are() -> None:
     sizes = {("layers", str(s)): 10 * d for s, d in enumerate((2, 2, 6, 2))}
-    blocks = {("layers", str(s), "blocks", str(b)): 10 for s, d in enumerate((2, 2, 6, 2)) for b in range(d)}
+    blocks = {
+        ("layers", str(s), "blocks", str(b)): 10
+        for s, d in enumerate((2, 2, 6, 2))
+        for b in range(d)
+    }
     assert repeated_blocks(sizes | blocks, 120) == set(blocks)
-    assert repeated_blocks({("layers", str(i), "norms", str(j)): 4 for i in range(9) for j in range(2)}, 1000) == set()
+    assert (
+        repeated_blocks(
+            {("layers", str(i), "norms", str(j)): 4 for i in range(9) for j in range(2)}, 1000
+        )
+        == set()
+    )
     stages = {("stages", str(s)): 10 * d for s, d in enumerate((3, 4, 6, 3))}
-    blocks = {("stages", str(s), "layers", str(b)): 10 for s, d in enumerate((3, 4, 6, 3)) for b in range(d)}
-    assert repeated_blocks(stages | blocks, 160) == set(blocks), "not even where none is twice as long as another"
+    blocks = {
+        ("stages", str(s), "layers", str(b)): 10
+        for s, d in enumerate((3, 4, 6, 3))
+        for b in range(d)
+    }
+    assert repeated_blocks(stages | blocks, 160) == set(blocks), (
+        "not even where none is twice as long as another"
+    )
     experts = {("layers", str(i), "experts", str(e)): 4 for i in range(4) for e in range(8)}
     layers = {("layers", str(i)): 40 for i in range(4)}
     assert repeated_blocks(layers | experts, 160) == set(layers)
@@ -208,43 +264,79 @@ def test_corresponding_ops_are_in_the_blocks_of_all_stages(tmp_path: Path) -> No
         node.name = name
     onnx.save(model, tmp_path / "m.onnx")
     scopes = scopes_of(editor.load_model(tmp_path / "m.onnx"))
-    assert {scopes.scopes[n].label for n in scopes.repeated} >= {"layers.0 / blocks.0", "layers.2 / blocks.5"}
-    assert {len(scopes.corresponding_ops(op)) for n in scopes.repeated for op in scopes.scopes[n].ops} == {12}
+    assert {scopes.scopes[n].label for n in scopes.repeated} >= {
+        "layers.0 / blocks.0",
+        "layers.2 / blocks.5",
+    }
+    assert {
+        len(scopes.corresponding_ops(op)) for n in scopes.repeated for op in scopes.scopes[n].ops
+    } == {12}
 
 
-@pytest.mark.parametrize(("name", "layer", "count", "others"), [
-    ("bert-base-legacy", "layer", 12, 4), ("whisper-tiny-decoder-dynamo", "layers", 4, 5),
-    ("llama-32l-dynamo", "layers", 32, 8)])
-def test_exported_models_open_at_their_layers(name: str, layer: str, count: int, others: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "layer", "count", "others"),
+    [
+        ("bert-base-legacy", "layer", 12, 4),
+        ("whisper-tiny-decoder-dynamo", "layers", 4, 5),
+        ("llama-32l-dynamo", "layers", 32, 8),
+    ],
+)
+def test_exported_models_open_at_their_layers(
+    name: str, layer: str, count: int, others: int
+) -> None:
     if not (PACK / f"{name}.onnx").exists():
         pytest.skip("the pack of models is not here")
     graph = editor.load_model(PACK / f"{name}.onnx")
     scopes = scopes_of(graph)
     shown = list(shown_first(graph))
-    assert [scopes.scopes[u].label for u in shown if u in scopes.repeated] == [f"{layer}.{i}" for i in range(count)]
+    assert [scopes.scopes[u].label for u in shown if u in scopes.repeated] == [
+        f"{layer}.{i}" for i in range(count)
+    ]
     assert len(shown) - count <= others
 
 
 def test_a_collapsed_list_of_layers_shows_its_length(tmp_path: Path) -> None:
     graph = editor.load_model(write_layers(tmp_path / "towers.onnx", ("encoder", "decoder")))
     scopes = scopes_of(graph)
-    assert {scope.label: scopes.layers_in(scope.number) for scope in scopes.scopes if scopes.layers_in(scope.number)} \
-        == {"encoder": LAYERS, "decoder": LAYERS}
+    assert {
+        scope.label: scopes.layers_in(scope.number)
+        for scope in scopes.scopes
+        if scopes.layers_in(scope.number)
+    } == {"encoder": LAYERS, "decoder": LAYERS}
 
 
-@pytest.mark.parametrize(("name", "mode"), [("mobilenetv2", "ops"), ("resnet50", "blocks"), ("whisper-tiny-decoder", "blocks"),
-                                            ("fcn-resnet101", "blocks")])
-def test_models_of_which_not_every_name_can_be_read_at_once_open_in_blocks(name: str, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("mobilenetv2", "ops"),
+        ("resnet50", "blocks"),
+        ("whisper-tiny-decoder", "blocks"),
+        ("fcn-resnet101", "blocks"),
+    ],
+)
+def test_models_of_which_not_every_name_can_be_read_at_once_open_in_blocks(
+    name: str, mode: str
+) -> None:
     path = EXAMPLES / "models" / f"{name}.onnx"
-    detail = first_detail(editor.load_model(path, dict.fromkeys(editor.load_model(path).unbound, 1)))
+    detail = first_detail(
+        editor.load_model(path, dict.fromkeys(editor.load_model(path).unbound, 1))
+    )
     assert detail["mode"] == mode
 
 
 def test_a_model_without_blocks_opens_with_every_op(tmp_path: Path) -> None:
     kinds = ("Tanh", "Abs", "Neg", "Exp", "Relu", "Sin", "Cos")
     rng = np.random.default_rng(3)
-    nodes = [helper.make_node(kinds[rng.integers(len(kinds))], [f"t{i}"], [f"t{i + 1}"]) for i in range(300)]
+    nodes = [
+        helper.make_node(kinds[rng.integers(len(kinds))], [f"t{i}"], [f"t{i + 1}"])
+        for i in range(300)
+    ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("t0", TensorProto.FLOAT, [4])], [value("t300", TensorProto.FLOAT, [4])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "chain.onnx")
+    graph = helper.make_graph(
+        nodes, "g", [value("t0", TensorProto.FLOAT, [4])], [value("t300", TensorProto.FLOAT, [4])]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "chain.onnx",
+    )
     assert first_detail(editor.load_model(tmp_path / "chain.onnx"))["mode"] == "ops"

@@ -20,14 +20,24 @@ from editor.graph.plain_models import is_plain
 from editor.graph.types import byte_size
 
 REFUSED = {
-    "duplicate_io.onnx": "declared twice", "external_absolute_path.onnx": "outside the model's folder",
-    "external_path_traversal.onnx": "outside the model's folder", "external_url.onnx": "network address",
-    "external_is_itself.onnx": "the model file itself", "external_bad_numbers.onnx": "tensor 'w'",
-    "git_lfs_pointer.onnx": "git lfs pull", "gzipped.onnx": "gzip", "html_error_page.onnx": "HTML page",
-    "json_model.onnx": "JSON", "no_graph.onnx": "damaged", "output_not_made.onnx": "no op produces",
-    "protobuf_deep_nesting.onnx": "damaged", "random_bytes.onnx": "not an ONNX model",
-    "tensor_made_twice.onnx": "two producers", "text_renamed.onnx": "not an ONNX model",
-    "trailing_garbage.onnx": "damaged", "truncated.onnx": "cut short",
+    "duplicate_io.onnx": "declared twice",
+    "external_absolute_path.onnx": "outside the model's folder",
+    "external_path_traversal.onnx": "outside the model's folder",
+    "external_url.onnx": "network address",
+    "external_is_itself.onnx": "the model file itself",
+    "external_bad_numbers.onnx": "tensor 'w'",
+    "git_lfs_pointer.onnx": "git lfs pull",
+    "gzipped.onnx": "gzip",
+    "html_error_page.onnx": "HTML page",
+    "json_model.onnx": "JSON",
+    "no_graph.onnx": "damaged",
+    "output_not_made.onnx": "no op produces",
+    "protobuf_deep_nesting.onnx": "damaged",
+    "random_bytes.onnx": "not an ONNX model",
+    "tensor_made_twice.onnx": "two producers",
+    "text_renamed.onnx": "not an ONNX model",
+    "trailing_garbage.onnx": "damaged",
+    "truncated.onnx": "cut short",
 }
 
 
@@ -64,7 +74,9 @@ def test_bound_symbols_determine_shapes() -> None:
 def test_a_dimension_without_a_name_can_be_bound(tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    model = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y]))
+    model = helper.make_model(
+        helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [y])
+    )
     onnx.save(model, tmp_path / "m.onnx")
     assert editor.load_model(tmp_path / "m.onnx").unbound == ("x[0]",)
     bound = editor.load_model(tmp_path / "m.onnx", {"x[0]": 7})
@@ -72,7 +84,10 @@ def test_a_dimension_without_a_name_can_be_bound(tmp_path: Path) -> None:
 
 
 def test_symbolic_sums_are_evaluated(tmp_path: Path) -> None:
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [d, 4]) for n, d in (("x", "past"), ("y", "past + 1"))]
+    info = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [d, 4])
+        for n, d in (("x", "past"), ("y", "past + 1"))
+    ]
     nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Neg", ["y"], ["b"])]
     outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("a", "b")]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", info, outputs)), tmp_path / "m.onnx")
@@ -92,7 +107,13 @@ def test_ops_that_compute_weights_are_constants(mobilenet: editor.Graph) -> None
     constants = {mobilenet.op_types[op] for op in np.flatnonzero(mobilenet.op_is_constant)}
     assert constants == {"Mul", "Mod", "Sub"}
     assert set(np.array(mobilenet.op_types)[~mobilenet.op_is_constant]) == {
-        "Conv", "Clip", "Add", "ReduceMean", "Reshape", "Gemm"}
+        "Conv",
+        "Clip",
+        "Add",
+        "ReduceMean",
+        "Reshape",
+        "Gemm",
+    }
 
 
 def test_a_constant_graph_output_has_its_own_device() -> None:
@@ -101,33 +122,48 @@ def test_a_constant_graph_output_has_its_own_device() -> None:
         assert not graph.op_is_constant[graph.tensor_producer[tensor]]
 
 
-@pytest.mark.parametrize("name", ["if_outer_capture", "loop_outer_capture", "scan_outer_capture", "nested_if_in_loop"])
+@pytest.mark.parametrize(
+    "name", ["if_outer_capture", "loop_outer_capture", "scan_outer_capture", "nested_if_in_loop"]
+)
 def test_captures_of_bodies_are_reads(name: str) -> None:
     graph = editor.load_model(ODDITIES / f"{name}.onnx")
     atomic = np.flatnonzero(graph.op_is_atomic).tolist()
     assert atomic
-    captured = [set(graph.op_reads[op].tolist()) - set(graph.op_inputs[op].tolist()) for op in atomic]
+    captured = [
+        set(graph.op_reads[op].tolist()) - set(graph.op_inputs[op].tolist()) for op in atomic
+    ]
     assert any(captured)
 
 
 def test_nodes_out_of_order_are_sorted() -> None:
     graph = editor.load_model(ODDITIES / "nodes_in_reverse_order.onnx")
     place = {op: i for i, op in enumerate(graph.order.tolist())}
-    assert all(place[p] < place[c] for p, c, _ in zip(*(e.tolist() for e in graph.edges), strict=True))
+    assert all(
+        place[p] < place[c] for p, c, _ in zip(*(e.tolist() for e in graph.edges), strict=True)
+    )
     assert graph.order.tolist() != list(range(len(graph)))
 
 
 def test_the_error_names_a_cycle(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Add", ["x", "b"], ["a"], "first"), helper.make_node("Neg", ["a"], ["b"], "second")]
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], "first"),
+        helper.make_node("Neg", ["a"], ["b"], "second"),
+    ]
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("x", "b")]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", info[:1], info[1:])), tmp_path / "m.onnx")
+    onnx.save(
+        helper.make_model(helper.make_graph(nodes, "g", info[:1], info[1:])), tmp_path / "m.onnx"
+    )
     with pytest.raises(editor.ModelError, match="cycle"):
         editor.load_model(tmp_path / "m.onnx")
 
 
 def test_missing_files_empty_files_and_folders_are_errors(tmp_path: Path) -> None:
     (tmp_path / "empty.onnx").touch()
-    for path, cause in ((tmp_path / "no.onnx", "no such file"), (tmp_path / "empty.onnx", "empty"), (tmp_path, "folder")):
+    for path, cause in (
+        (tmp_path / "no.onnx", "no such file"),
+        (tmp_path / "empty.onnx", "empty"),
+        (tmp_path, "folder"),
+    ):
         with pytest.raises(editor.ModelError, match=cause):
             editor.load_model(path)
 
@@ -137,20 +173,37 @@ def test_packed_types_have_packed_sizes() -> None:
     assert byte_size("float32", (2, 3)) == 24
     assert byte_size("bool", ()) == 1
     assert byte_size("float16", (0, 7)) == 0
-    assert byte_size("string", (2,)) == byte_size("float32", ("n",)) == byte_size("float32", None) == -1
+    assert (
+        byte_size("string", (2,))
+        == byte_size("float32", ("n",))
+        == byte_size("float32", None)
+        == -1
+    )
 
 
 def test_a_model_of_three_gigabytes_opens_without_reading_its_weights(tmp_path: Path) -> None:
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 15, 24576],
-                         data_location=TensorProto.EXTERNAL)
+    weight = TensorProto(
+        name="w",
+        data_type=TensorProto.FLOAT,
+        dims=[1 << 15, 24576],
+        data_location=TensorProto.EXTERNAL,
+    )
     for key, value in (("location", "w.bin"), ("offset", "0"), ("length", str(3 << 30))):
         weight.external_data.add(key=key, value=value)
     with open(tmp_path / "w.bin", "wb") as file:
         file.truncate(3 << 30)  # sparse: takes no room on disk
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, d]) for n, d in (("x", 1 << 15), ("y", 24576)))
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, d])
+        for n, d in (("x", 1 << 15), ("y", 24576))
+    )
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    onnx.save(helper.make_model(helper.make_graph([node], "g", [x], [y], [weight]), ir_version=8), tmp_path / "m.onnx")
-    plan = editor.partition(editor.load_model(tmp_path / "m.onnx"), "HETERO:NPU,OpenCL", policy="optimal")
+    onnx.save(
+        helper.make_model(helper.make_graph([node], "g", [x], [y], [weight]), ir_version=8),
+        tmp_path / "m.onnx",
+    )
+    plan = editor.partition(
+        editor.load_model(tmp_path / "m.onnx"), "HETERO:NPU,OpenCL", policy="optimal"
+    )
     assert plan.subgraphs[0].memory.constants == 3 << 30
 
 
@@ -172,8 +225,16 @@ def test_drawing_has_no_overlaps_and_flows_down(whisper: editor.Graph) -> None:
 
 
 def test_models_that_any_process_may_read_are_told_from_others() -> None:
-    plain = {path.stem: is_plain(read_model(path)) for path in sorted((EXAMPLES / "models").glob("*.onnx"))}
-    assert plain == {"fcn-resnet101": True, "mobilenetv2": True, "resnet50": True, "whisper-tiny-decoder": False}
+    plain = {
+        path.stem: is_plain(read_model(path))
+        for path in sorted((EXAMPLES / "models").glob("*.onnx"))
+    }
+    assert plain == {
+        "fcn-resnet101": True,
+        "mobilenetv2": True,
+        "resnet50": True,
+        "whisper-tiny-decoder": False,
+    }
     refused = {"far_opset", "many_dims"}  # before anybody asks whether they are plain
     assert not [name for name, make in BOMBS.items() if name not in refused and is_plain(make())]
 
@@ -182,21 +243,51 @@ def test_sizes_that_leave_nothing_for_a_convolution_are_noted(tmp_path: Path) ->
     value = helper.make_tensor_value_info
     weight = onnx.numpy_helper.from_array(np.ones((4, 3, 16, 16), np.float32), "w")
     node = helper.make_node("Conv", ["x", "w"], ["patches"], "embed", strides=[16, 16])
-    graph = helper.make_graph([node], "m", [value("x", TensorProto.FLOAT, [1, 3, "height", 64])],
-                              [value("patches", TensorProto.FLOAT, None)], [weight])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    graph = helper.make_graph(
+        [node],
+        "m",
+        [value("x", TensorProto.FLOAT, [1, 3, "height", 64])],
+        [value("patches", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     assert editor.load_model(tmp_path / "m.onnx", {"height": 32}).notes == ()
     assert editor.load_model(tmp_path / "m.onnx", {"height": 10}).notes == (
-        "Conv embed cannot read 1x3x10x64: these sizes are too small for the model",)
+        "Conv embed cannot read 1x3x10x64: these sizes are too small for the model",
+    )
 
 
 def test_weights_that_are_not_there_are_noted(tmp_path: Path) -> None:
     model = onnx.load(EXAMPLES / "models" / "mobilenetv2.onnx")
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=16)
+    onnx.save(
+        model,
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=16,
+    )
     assert editor.load_model(tmp_path / "m.onnx").notes == ()
     (tmp_path / "weights.bin").unlink()
     (note,) = editor.load_model(tmp_path / "m.onnx").notes
     assert note.startswith("the weights in weights.bin are not here")
-    done = subprocess.run([sys.executable, "-m", "editor", "partition", str(tmp_path / "m.onnx"), "--devices", "HETERO:CPU",
-                           "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "editor",
+            "partition",
+            str(tmp_path / "m.onnx"),
+            "--devices",
+            "HETERO:CPU",
+            "--out",
+            str(tmp_path),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0 and "note: the weights in weights.bin are not here" in done.stderr

@@ -12,7 +12,7 @@ from conftest import write_layers
 from onnx import NodeProto, helper
 
 import editor
-from editor.graph.module_names import module_of
+from editor.graph.scopes.paths import module_of
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.search import search
 
@@ -44,21 +44,35 @@ WRITERS = [as_scopes, as_namespace]
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_the_innermost_module_is_read(write: Callable[[str, str], NodeProto]) -> None:
-    assert module_of(write("m.vit.encoder.layer.11.attention", "linear_3")) == "m.vit.encoder.layer.11.attention"
+    assert (
+        module_of(write("m.vit.encoder.layer.11.attention", "linear_3"))
+        == "m.vit.encoder.layer.11.attention"
+    )
 
 
-@pytest.mark.parametrize("node", [
-    recorded(), recorded(namespace="/encoder/layer.0"), recorded(namespace=": __main__.Wrap/add: aten.add.Tensor"),
-    recorded(namespace="_empty_nn_module_stack_from_metadata_hook: _empty_nn_module_stack_from_metadata_hook/x: aten.sym_size"),
-    recorded(pkg__torch__onnx__name_scopes="['', 'add']"), recorded(pkg__torch__onnx__name_scopes="[" * 10_000),
-    recorded(pkg__torch__onnx__name_scopes="['a.b', '" + "x" * (1 << 20) + "', 'c']")])
+@pytest.mark.parametrize(
+    "node",
+    [
+        recorded(),
+        recorded(namespace="/encoder/layer.0"),
+        recorded(namespace=": __main__.Wrap/add: aten.add.Tensor"),
+        recorded(
+            namespace="_empty_nn_module_stack_from_metadata_hook: _empty_nn_module_stack_from_metadata_hook/x: aten.sym_size"
+        ),
+        recorded(pkg__torch__onnx__name_scopes="['', 'add']"),
+        recorded(pkg__torch__onnx__name_scopes="[" * 10_000),
+        recorded(pkg__torch__onnx__name_scopes="['a.b', '" + "x" * (1 << 20) + "', 'c']"),
+    ],
+)
 def test_what_names_no_module_is_none(node: NodeProto) -> None:
     begin = time.monotonic()
     assert module_of(node) == "" and time.monotonic() - begin < 1
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_layers_are_found_by_modules_where_names_say_nothing(tmp_path: Path, write: Callable[[str, str], NodeProto]) -> None:
+def test_layers_are_found_by_modules_where_names_say_nothing(
+    tmp_path: Path, write: Callable[[str, str], NodeProto]
+) -> None:
     """The twelve layers of an exported vision transformer were one block, "layer 0"."""
     path = write_layers(tmp_path / "m.onnx")
     named = scopes_of(editor.load_model(path))
@@ -74,4 +88,5 @@ def test_layers_are_found_by_modules_where_names_say_nothing(tmp_path: Path, wri
     placement = editor.partition(graph, "HETERO:CPU").placement
     first = search(placement, "layers.9").found[0]
     assert (first.kind, first.title) == ("block", "layers.9") and set(first.ops) == {
-        op for op, layer in found.layer_of_op.items() if layer == 9}
+        op for op, layer in found.layer_of_op.items() if layer == 9
+    }

@@ -22,8 +22,17 @@ Drawn = tuple[list[tuple[int, int]], list[tuple[int, ...]], NestedDrawing]
 def drawings(draw: st.DrawFn) -> Drawn:
     """Random graphs in random trees of boxes; boxes need not be convex, so that edges between them run both ways."""
     count = draw(st.integers(1, 14))
-    edges = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda e: e[0] < e[1]),
-                          unique=True, max_size=30) if count > 1 else st.just([]))
+    edges = draw(
+        st.lists(
+            st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(
+                lambda e: e[0] < e[1]
+            ),
+            unique=True,
+            max_size=30,
+        )
+        if count > 1
+        else st.just([])
+    )
     parent = {box: draw(st.integers(-1, box - 1)) for box in range(draw(st.integers(0, 5)))}
     around = []
     for _ in range(count):
@@ -38,12 +47,17 @@ def drawings(draw: st.DrawFn) -> Drawn:
 
 
 def touching(a: Box, b: Box) -> bool:
-    return abs(a.x - b.x) < (a.width + b.width) / 2 - 0.1 and abs(a.y - b.y) < (a.height + b.height) / 2 - 0.1
+    return (
+        abs(a.x - b.x) < (a.width + b.width) / 2 - 0.1
+        and abs(a.y - b.y) < (a.height + b.height) / 2 - 0.1
+    )
 
 
 def within(inner: Box, outer: Box) -> bool:
-    return (abs(inner.x - outer.x) <= (outer.width - inner.width) / 2 + 0.1
-            and abs(inner.y - outer.y) <= (outer.height - inner.height) / 2 + 0.1)
+    return (
+        abs(inner.x - outer.x) <= (outer.width - inner.width) / 2 + 0.1
+        and abs(inner.y - outer.y) <= (outer.height - inner.height) / 2 + 0.1
+    )
 
 
 @given(drawings())
@@ -60,7 +74,9 @@ def test_boxes_contain_only_their_own_nodes(drawn: Drawn) -> None:
         nested = any(a in boxes and b in boxes for boxes in around)
         assert not touching(one, other) or (nested and (within(one, other) or within(other, one)))
     order = list(drawing.boxes)
-    assert all(order.index(a) < order.index(b) for boxes in around for a, b in combinations(boxes, 2)), "outer ones first"
+    assert all(
+        order.index(a) < order.index(b) for boxes in around for a, b in combinations(boxes, 2)
+    ), "outer ones first"
 
 
 @given(drawings())
@@ -74,7 +90,9 @@ def test_bends_are_in_the_common_boxes_of_both_ends(drawn: Drawn) -> None:
 
 def test_an_edge_out_of_a_box_avoids_the_nodes_below_it() -> None:
     """0 -> 1 -> 2 in a box, and 0 -> 3 below the box."""
-    drawing = draw_nested(np.arange(4), np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), [(0,), (0,), (0,), ()], SIZE)
+    drawing = draw_nested(
+        np.arange(4), np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), [(0,), (0,), (0,), ()], SIZE
+    )
     box, points = drawing.boxes[0], drawing.bends[2]
     assert points[-1][1] == box.y + box.height / 2, "it leaves through the lower border"
     assert [y for _, y in points[:-1]] == drawing.y[1:3].tolist()
@@ -84,11 +102,16 @@ def test_an_edge_out_of_a_box_avoids_the_nodes_below_it() -> None:
 
 def test_edges_between_boxes_turn_where_they_cross_the_border() -> None:
     """They went on to the middle below the box, and back from there: a spike."""
-    count, per_box = 240, 40  # long chains in boxes, in columns, with a second line that leaves each box beside its middle
+    count, per_box = (
+        240,
+        40,
+    )  # long chains in boxes, in columns, with a second line that leaves each box beside its middle
     source = [*range(count - 1), *range(0, count - per_box, per_box)]
     target = [*range(1, count), *range(per_box, count, per_box)]
     ends = np.array([source, target], np.int64)
-    drawing = draw_nested(np.arange(count), ends[0], ends[1], [(node // per_box,) for node in range(count)], SIZE)
+    drawing = draw_nested(
+        np.arange(count), ends[0], ends[1], [(node // per_box,) for node in range(count)], SIZE
+    )
     turns = 0
     for edge, points in drawing.bends.items():
         if source[edge] // per_box == target[edge] // per_box:
@@ -107,18 +130,32 @@ def test_edges_between_boxes_turn_where_they_cross_the_border() -> None:
 def test_two_tall_boxes_stand_beside_each_other() -> None:
     """An encoder above a taller decoder: the middle of the drawing is in the decoder, and nothing was cut."""
     source, target = np.arange(19), np.arange(1, 20)
-    drawing = draw_nested(np.arange(20), source, target, [(int(node >= 8),) for node in range(20)], SIZE)
+    drawing = draw_nested(
+        np.arange(20), source, target, [(int(node >= 8),) for node in range(20)], SIZE
+    )
     encoder, decoder = drawing.boxes[0], drawing.boxes[1]
     assert encoder.x + encoder.width / 2 < decoder.x - decoder.width / 2
 
 
-@given(st.tuples(*[st.floats(-500, 500)] * 4), st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5))
-def test_bends_are_converted_for_cytoscape(ends: tuple[float, ...], points: list[tuple[float, float]]) -> None:
+@given(
+    st.tuples(*[st.floats(-500, 500)] * 4),
+    st.lists(st.tuples(st.floats(-500, 500), st.floats(-500, 500)), max_size=5),
+)
+def test_bends_are_converted_for_cytoscape(
+    ends: tuple[float, ...], points: list[tuple[float, float]]
+) -> None:
     start, end = ends[:2], ends[2:]
     if abs(start[0] - end[0]) + abs(start[1] - end[1]) < 20:
         return
     weights, distances = segments(start, end, points)
-    data: EdgeData = {"id": "e", "source": "a", "target": "b", "bytes": 0, "weights": weights, "distances": distances}
+    data: EdgeData = {
+        "id": "e",
+        "source": "a",
+        "target": "b",
+        "bytes": 0,
+        "weights": weights,
+        "distances": distances,
+    }
     for found, wanted in zip(_bends(start, end, data), points, strict=True):
         assert np.allclose(found, wanted, atol=0.5)
 

@@ -17,23 +17,33 @@ from editor.placement.regions import EXPANSIONS, expand_selection
 from editor.web.drawing.collapsed import MOST_SHOWN, expand_level, first_detail, owners, reveal
 from editor.web.drawing.elements import visible_ops
 
-TWINS = [{"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"]
+TWINS = [
+    {"name": n, "backendName": "onnxruntime", "provider": "CPUExecutionProvider"} for n in "AB"
+]
 
 
 @pytest.fixture(scope="module")
 def whisper() -> Graph:
-    return editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    return editor.load_model(
+        EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}
+    )
 
 
-def test_every_op_is_in_one_innermost_block_and_identical_blocks_have_the_same_op_types(whisper: Graph) -> None:
+def test_every_op_is_in_one_innermost_block_and_identical_blocks_have_the_same_op_types(
+    whisper: Graph,
+) -> None:
     scopes = scopes_of(whisper)
     placed = [op for op in range(len(whisper)) if not whisper.op_is_constant[op]]
     assert sorted(scopes.of_op) == placed and sorted(scopes.scopes[0].ops) == placed
     for scope in scopes.scopes[1:]:
         assert set(scope.ops) <= set(scopes.scopes[scope.parent].ops)
         kinds = [whisper.op_types[op] for op in scope.ops]
-        assert all([whisper.op_types[op] for op in scopes.scopes[t].ops] == kinds for t in scope.identical)
-    assert any(len(s.identical) >= 3 and len(s.ops) > 20 for s in scopes.scopes), "the decoder's layers repeat"
+        assert all(
+            [whisper.op_types[op] for op in scopes.scopes[t].ops] == kinds for t in scope.identical
+        )
+    assert any(len(s.identical) >= 3 and len(s.ops) > 20 for s in scopes.scopes), (
+        "the decoder's layers repeat"
+    )
 
 
 def test_repetitions_of_a_model_without_names_become_blocks(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -48,8 +58,11 @@ def test_repetitions_of_a_model_without_names_become_blocks(tmp_path) -> None:  
 
 
 def test_the_number_of_nodes_shown_is_bounded(whisper: Graph) -> None:
-    chain = editor.load_model(EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx") if (
-        EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx").exists() else whisper
+    chain = (
+        editor.load_model(EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx")
+        if (EXAMPLES.parent / "tests" / "data" / "oddities" / "chain_20k.onnx").exists()
+        else whisper
+    )
     for graph in (whisper, chain):
         opened = first_detail(graph)["open"]
         for _ in range(4):
@@ -65,15 +78,21 @@ def test_filters_select_matching_ops(whisper: Graph) -> None:
     found = matching(placement, "op == MatMul and flops > 1e6")
     assert found and all(whisper.op_types[op] == "MatMul" for op in found)
     assert set(matching(placement, "op == *Norm* or op == Softmax")) == {
-        op for op in range(len(whisper)) if placement.division.subgraph_of_op[op] >= 0
-        and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")}
+        op
+        for op in range(len(whisper))
+        if placement.division.subgraph_of_op[op] >= 0
+        and ("norm" in whisper.op_types[op].lower() or whisper.op_types[op] == "Softmax")
+    }
     weights = matching(placement, "constants > 1 kB")
-    assert weights and all(any(whisper.tensor_is_constant[t] for t in whisper.op_inputs[op].tolist() if t >= 0)
-                           for op in weights)
+    assert weights and all(
+        any(whisper.tensor_is_constant[t] for t in whisper.op_inputs[op].tolist() if t >= 0)
+        for op in weights
+    )
     everything = matching(placement, "device == A")
     assert sorted(everything + matching(placement, "not device == A")) == everything
-    assert matching(placement, "100 < flops <= 200") == [op for op in matching(placement, "flops <= 200")
-                                                         if op in matching(placement, "flops > 100")]
+    assert matching(placement, "100 < flops <= 200") == [
+        op for op in matching(placement, "flops <= 200") if op in matching(placement, "flops > 100")
+    ]
 
 
 def test_filters_know_times_and_units(whisper: Graph) -> None:
@@ -82,11 +101,20 @@ def test_filters_know_times_and_units(whisper: Graph) -> None:
     seconds = costs.op[np.arange(len(whisper)), placement.assignment.device]
     limit = float(np.median(seconds[placement.placed_ops]))
     slow = [op for op in sorted(placement.placed_ops.tolist()) if seconds[op] > limit]
-    assert slow and matching(placement, f"time > {limit * 1e6!r}us") == slow == matching(placement, f"time > {limit!r}")
-    assert matching(placement, f"time > {limit * 1e3!r} ms", lambda: replace(costs, op=2 * costs.op)) != slow
+    assert slow and matching(placement, f"time > {limit * 1e6!r}us") == slow == matching(
+        placement, f"time > {limit!r}"
+    )
+    assert (
+        matching(placement, f"time > {limit * 1e3!r} ms", lambda: replace(costs, op=2 * costs.op))
+        != slow
+    )
     assert matching(placement, "bytes >= 1.5 MB") == matching(placement, "bytes >= 1500000") != []
-    assert matching(placement, "flops > 1e+6 and bytes > 1MB") == matching(placement, "flops > 1000000 and bytes > 1e6")
-    with pytest.raises(editor.EditorError, match="'bananas' is no unit; times are in ns, us, ms or s"):
+    assert matching(placement, "flops > 1e+6 and bytes > 1MB") == matching(
+        placement, "flops > 1000000 and bytes > 1e6"
+    )
+    with pytest.raises(
+        editor.EditorError, match="'bananas' is no unit; times are in ns, us, ms or s"
+    ):
         matching(placement, "time > 3 bananas")
 
 
@@ -99,8 +127,16 @@ def test_yes_or_no_is_a_filter_by_itself(whisper: Graph, text: str) -> None:
     assert (found == [key]) is not ("not" in text) and (key in found) is not ("not" in text)
 
 
-@pytest.mark.parametrize("text", [
-    "op ==", "__import__('os').system('x') == 1", "flops < Conv", "op.name == 1", "[x for x in y] == 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op ==",
+        "__import__('os').system('x') == 1",
+        "flops < Conv",
+        "op.name == 1",
+        "[x for x in y] == 1",
+    ],
+)
 def test_invalid_filters_are_errors(whisper: Graph, text: str) -> None:
     placement = editor.partition(whisper, TWINS).placement
     assert looks_like_filter(text)
@@ -114,8 +150,12 @@ def test_selections_expand_to_related_ops(whisper: Graph) -> None:
     for how in EXPANSIONS:
         found = expand_selection(placement, [softmax], how)
         assert softmax in found and found == sorted(set(found)), how
-    assert {whisper.op_types[op] for op in expand_selection(placement, [softmax], "type")} == {"Softmax"}
-    upstream, downstream = (set(expand_selection(placement, [softmax], how)) for how in ("upstream", "downstream"))
+    assert {whisper.op_types[op] for op in expand_selection(placement, [softmax], "type")} == {
+        "Softmax"
+    }
+    upstream, downstream = (
+        set(expand_selection(placement, [softmax], how)) for how in ("upstream", "downstream")
+    )
     assert upstream & downstream == {softmax}
     assert len(expand_selection(placement, [softmax], "alike")) > 1
     with pytest.raises(editor.PinError, match="unknown mode"):

@@ -23,12 +23,18 @@ import editor
 from editor.errors import EditorError
 from editor.execution.jobs.service import JobService
 from editor.imports.device_figures import ProfileReport
-from editor.imports.layer_matching import times_of_ops
-from editor.imports.layer_names import OpNames
+from editor.imports.matching import OpNames, times_of_ops
 from editor.imports.profile_files import read_times, times_in
 from editor.kinds import Kind
 from editor.placement.costs import estimate
-from editor.placement.device_profile import basis_of, best_source, costs_of, earlier_path, forget_profile, load_profile
+from editor.placement.device_profile import (
+    basis_of,
+    best_source,
+    costs_of,
+    earlier_path,
+    forget_profile,
+    load_profile,
+)
 from editor.web.app_state import AppState
 from editor.web.callbacks.importing import _import
 from editor.web.open_request import OpenRequest
@@ -37,7 +43,14 @@ from editor.workspace.history import Store
 from editor.workspace.plan import Plan
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
-REAL = ("onnxruntime_disable_all.json", "onnxruntime_enable_all.json", "average.csv", "detailed.csv", "detailed.json", "pc.txt")
+REAL = (
+    "onnxruntime_disable_all.json",
+    "onnxruntime_enable_all.json",
+    "average.csv",
+    "detailed.csv",
+    "detailed.json",
+    "pc.txt",
+)
 NPU = [{"name": "NPU", "backendName": "NPU"}, {"name": "CPU", "backendName": "CPU"}]
 
 
@@ -47,7 +60,11 @@ def no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def plan_of(devices: Sequence[dict[str, object]] = NPU[:1], model: Path = PROFILES / "small.onnx", **options: object) -> Plan:
+def plan_of(
+    devices: Sequence[dict[str, object]] = NPU[:1],
+    model: Path = PROFILES / "small.onnx",
+    **options: object,
+) -> Plan:
     return editor.partition(editor.load_model(model), list(devices), **options)  # type: ignore[arg-type]
 
 
@@ -67,7 +84,9 @@ def test_every_op_gets_its_time_from_a_file_of_a_tool(name: str) -> None:
     profile = load_profile(plan.graph, plan.devices[0])
     assert profile is not None
     assert sum(profile.seconds.values()) == pytest.approx(report.total * report.share)
-    assert report.total == pytest.approx(sum(profile.seconds.values()) + sum(lost.seconds for lost in report.unmatched))
+    assert report.total == pytest.approx(
+        sum(profile.seconds.values()) + sum(lost.seconds for lost in report.unmatched)
+    )
     costs = costs_of(plan.graph, plan.devices, best_source(plan.graph, plan.devices))
     basis = basis_of(costs, "measured")
     assert basis.kind is Kind.PREDICTION
@@ -94,7 +113,9 @@ def test_a_fused_layer_is_divided_over_its_ops_and_keeps_its_sum() -> None:
     times = read_times(PROFILES / "tensorrt.json")
     found = times_of_ops(plan.graph, times)
     by_key = {plan.graph.op_keys[op]: seconds for op, seconds in found.seconds.items()}
-    assert by_key["c1"] + by_key["b1"] + by_key["r1"] == pytest.approx(24e-6)  # with the copy in front of it
+    assert by_key["c1"] + by_key["b1"] + by_key["r1"] == pytest.approx(
+        24e-6
+    )  # with the copy in front of it
     assert by_key["s2"] + by_key["m2"] + by_key["a2"] == pytest.approx(8e-6)
     assert sum(by_key[k] for k in ("p", "f", "logits", "y")) == pytest.approx(14e-6)
     assert by_key["c1"] > by_key["r1"] > 0
@@ -105,7 +126,9 @@ def test_a_layer_named_after_its_last_op_has_the_ops_before_it_too() -> None:
     """ONNX Runtime calls a convolution with its activation ``<output of the activation>_nchwc``."""
     plan, report = brought(PROFILES / "onnxruntime_enable_all.json")
     profile = load_profile(plan.graph, plan.devices[0])
-    assert profile is not None and {profile.fused[k] for k in ("c1", "b1", "r1")} == {profile.fused["r1"]}
+    assert profile is not None and {profile.fused[k] for k in ("c1", "b1", "r1")} == {
+        profile.fused["r1"]
+    }
     assert profile.seconds["c1"] > profile.seconds["r1"]
     assert [lost.name for lost in report.unmatched] == ["ReorderOutput"]
 
@@ -114,7 +137,11 @@ def test_a_name_of_openvinos_making_is_matched_by_type_where_there_is_no_doubt()
     """OpenVINO calls a convolution that it folded a normalisation into ``Multiply_3826``."""
     plan, report = brought(PROFILES / "average.csv")
     profile = load_profile(plan.graph, plan.devices[0])
-    assert profile is not None and profile.seconds["c1"] == pytest.approx(18e-6, rel=0.7) and report.ordered == 1
+    assert (
+        profile is not None
+        and profile.seconds["c1"] == pytest.approx(18e-6, rel=0.7)
+        and report.ordered == 1
+    )
     assert "1 by type and order" in report.text
 
 
@@ -128,13 +155,22 @@ def test_names_that_a_tool_cut_are_matched_where_one_op_begins_so() -> None:
 def test_a_sorted_table_is_not_matched_by_order(tmp_path: Path) -> None:
     """Two convolutions with names of OpenVINO's making are matched in the order of execution, which a sorted table lacks."""
     head = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"
-    rows = ["Multiply_1;EXECUTED;Convolution;x;0.020;0.020", "Multiply_2;EXECUTED;Convolution;x;0.010;0.010",
-            "y;EXECUTED;Softmax;x;0.1;0"]
+    rows = [
+        "Multiply_1;EXECUTED;Convolution;x;0.020;0.020",
+        "Multiply_2;EXECUTED;Convolution;x;0.010;0.010",
+        "y;EXECUTED;Softmax;x;0.1;0",
+    ]
     in_order = written(tmp_path / "a.csv", head, *rows, "Total;;;;0.1;0.1")
-    by_time = written(tmp_path / "b.csv", f"{head}; %", *(f"{row};33.3" for row in rows), "Total;;;;0.1;0.1;100")
+    by_time = written(
+        tmp_path / "b.csv", f"{head}; %", *(f"{row};33.3" for row in rows), "Total;;;;0.1;0.1;100"
+    )
     plan, report = brought(in_order)
     profile = load_profile(plan.graph, plan.devices[0])
-    assert report.ordered == 2 and profile is not None and profile.seconds["c1"] > profile.seconds["c2"]
+    assert (
+        report.ordered == 2
+        and profile is not None
+        and profile.seconds["c1"] > profile.seconds["c2"]
+    )
     assert brought(by_time)[1].ordered == 0
 
 
@@ -142,13 +178,24 @@ def attention(path: Path) -> Path:
     """Two attentions one after the other, with names as exporters give them."""
     nodes = [helper.make_node("Relu", ["x"], ["r"])]
     for i, name in enumerate(("r", "out0")):
-        nodes += [helper.make_node("MatMul", [name, name], [f"q{i}"], f"qk_{i}"),
-                  helper.make_node("Mul", [f"q{i}", f"q{i}"], [f"m{i}"], f"scale_{i}"),
-                  helper.make_node("Softmax", [f"m{i}"], [f"s{i}"], f"softmax_{i}"),
-                  helper.make_node("MatMul", [f"s{i}", name], [f"out{i}"], f"node_scaled_dot_product_attention_{i}")]
+        nodes += [
+            helper.make_node("MatMul", [name, name], [f"q{i}"], f"qk_{i}"),
+            helper.make_node("Mul", [f"q{i}", f"q{i}"], [f"m{i}"], f"scale_{i}"),
+            helper.make_node("Softmax", [f"m{i}"], [f"s{i}"], f"softmax_{i}"),
+            helper.make_node(
+                "MatMul", [f"s{i}", name], [f"out{i}"], f"node_scaled_dot_product_attention_{i}"
+            ),
+        ]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [8, 8])], [info("out1", TensorProto.FLOAT, [8, 8])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info("x", TensorProto.FLOAT, [8, 8])],
+        [info("out1", TensorProto.FLOAT, [8, 8])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -157,25 +204,40 @@ def test_an_attention_that_openvino_fused_is_one_layer_whole_or_cut(tmp_path: Pa
     model = attention(tmp_path / "net.onnx")
     names = ["node_scaled_dot_product_attention_0", "node_scaled_dot_product_attention_1"]
     head = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"
-    table = written(tmp_path / "t.csv", head, "r;EXECUTED;Eltwise;x;0.010;0.010",
-                    *(f"{name};EXECUTED;Subgraph;x;0.{i + 1}00;0.1" for i, name in enumerate(names)), "Total;;;;0.310;0.310")
+    table = written(
+        tmp_path / "t.csv",
+        head,
+        "r;EXECUTED;Eltwise;x;0.010;0.010",
+        *(f"{name};EXECUTED;Subgraph;x;0.{i + 1}00;0.1" for i, name in enumerate(names)),
+        "Total;;;;0.310;0.310",
+    )
     line = "{}  Status.EXECUTED  layerType: {}  execType: x  realTime (ms): 0.{}0  cpuTime (ms): 0"
-    cut = written(tmp_path / "pc.txt", line.format("r", "Eltwise", "01"),
-                  *(line.format("node_scaled_dot_...", "Subgraph", f"{i + 1}0") for i in range(2)),
-                  "Total time: 0.310 milliseconds")
+    cut = written(
+        tmp_path / "pc.txt",
+        line.format("r", "Eltwise", "01"),
+        *(line.format("node_scaled_dot_...", "Subgraph", f"{i + 1}0") for i in range(2)),
+        "Total time: 0.310 milliseconds",
+    )
     for file in (table, cut):
         plan, report = plan_of(model=model).import_profile(file, "NPU")
         profile = load_profile(plan.graph, plan.devices[0])
         assert not report.without and not report.unmatched and report.share == 1, file
         assert profile is not None and profile.total == pytest.approx(310e-6)
         for i in range(2):
-            assert sum(profile.seconds[f"{k}{i}"] for k in ("q", "m", "s", "out")) == pytest.approx((i + 1) * 100e-6), file
+            assert sum(profile.seconds[f"{k}{i}"] for k in ("q", "m", "s", "out")) == pytest.approx(
+                (i + 1) * 100e-6
+            ), file
 
 
-def test_a_device_is_found_in_the_name_of_a_file_though_another_is_a_part_of_it(tmp_path: Path) -> None:
+def test_a_device_is_found_in_the_name_of_a_file_though_another_is_a_part_of_it(
+    tmp_path: Path,
+) -> None:
     plan = plan_of([{"name": "OpenVINO.CPU"}, {"name": "CPU"}])
     for name, device in (("OpenVINO.CPU_counters", "OpenVINO.CPU"), ("ort_CPU", "CPU")):
-        assert plan.import_profile(written(tmp_path / f"{name}.csv", "op,us", "c1,5"))[1].device == device
+        assert (
+            plan.import_profile(written(tmp_path / f"{name}.csv", "op,us", "c1,5"))[1].device
+            == device
+        )
 
 
 def test_averages_as_json_of_the_python_tool_are_refused_with_the_way_out() -> None:
@@ -184,13 +246,22 @@ def test_averages_as_json_of_the_python_tool_are_refused_with_the_way_out() -> N
 
 
 def test_a_table_names_ops_by_key_or_name_and_the_rest_keeps_estimates(tmp_path: Path) -> None:
-    table = written(tmp_path / "t.csv", "# by hand", "op,microseconds", "c1,100", "/features/1/conv/Conv,200.5", "nobody,7")
+    table = written(
+        tmp_path / "t.csv",
+        "# by hand",
+        "op,microseconds",
+        "c1,100",
+        "/features/1/conv/Conv,200.5",
+        "nobody,7",
+    )
     plan, report = brought(table)
     profile = load_profile(plan.graph, plan.devices[0])
     assert profile is not None
     assert profile.seconds == {"c1": pytest.approx(100e-6), "c2": pytest.approx(200.5e-6)}
     assert {"y", "b1"} <= set(report.without)
-    assert [(lost.name, lost.seconds) for lost in report.unmatched] == [("nobody", pytest.approx(7e-6))]
+    assert [(lost.name, lost.seconds) for lost in report.unmatched] == [
+        ("nobody", pytest.approx(7e-6))
+    ]
     costs = costs_of(plan.graph, plan.devices, "measured")
     shapes = estimate(plan.graph, plan.devices)
     assert costs.op[plan.graph.key_index["y"], 0] == shapes.op[plan.graph.key_index["y"], 0]
@@ -202,19 +273,33 @@ def test_a_table_names_ops_by_key_or_name_and_the_rest_keeps_estimates(tmp_path:
 
 
 def test_a_table_that_has_an_op_in_several_rows_adds_them_and_says_so(tmp_path: Path) -> None:
-    table = written(tmp_path / "t.csv", "op,microseconds", "c1,100", "c1,20", "c2,1", "/features/1/conv/Conv,2")
+    table = written(
+        tmp_path / "t.csv", "op,microseconds", "c1,100", "c1,20", "c2,1", "/features/1/conv/Conv,2"
+    )
     plan, report = brought(table)
     profile = load_profile(plan.graph, plan.devices[0])
-    assert profile is not None and profile.seconds == {"c1": pytest.approx(120e-6), "c2": pytest.approx(3e-6)}
+    assert profile is not None and profile.seconds == {
+        "c1": pytest.approx(120e-6),
+        "c2": pytest.approx(3e-6),
+    }
     text = "\n".join(report.problems(20))
     assert "'c1' stands in 2 rows: their times were added" in text
     assert "'c2' has a row by this key and one by its node's name: their times were added" in text
 
 
-@pytest.mark.parametrize(("lines", "seconds"), [
-    (("c1,5",), 5e-6), (("name;x", "c1,5"), None), (("layer,type,ms", "c1,Conv,5"), 5e-3), (("seconds,op", "0.5,c1"), 0.5),
-    (("op,us", "c1,2", "c1,3"), 5e-6)])
-def test_tables_have_several_forms(tmp_path: Path, lines: tuple[str, ...], seconds: float | None) -> None:
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        (("c1,5",), 5e-6),
+        (("name;x", "c1,5"), None),
+        (("layer,type,ms", "c1,Conv,5"), 5e-3),
+        (("seconds,op", "0.5,c1"), 0.5),
+        (("op,us", "c1,2", "c1,3"), 5e-6),
+    ],
+)
+def test_tables_have_several_forms(
+    tmp_path: Path, lines: tuple[str, ...], seconds: float | None
+) -> None:
     path = written(tmp_path / "t.csv", *lines)
     if seconds is None:
         assert times_in(path) is None
@@ -225,21 +310,30 @@ def test_tables_have_several_forms(tmp_path: Path, lines: tuple[str, ...], secon
 def test_a_table_of_affinities_is_no_table_of_times(tmp_path: Path) -> None:
     assert times_in(written(tmp_path / "a.csv", "op,device", "c1,CPU")) is None
     assert times_in(written(tmp_path / "a.json", '{"c1": "CPU"}')) is None
-    numbers = written(tmp_path / "units.csv", "c1,0", "c2,1")  # labels of units, unless somebody says that they are times
+    numbers = written(
+        tmp_path / "units.csv", "c1,0", "c2,1"
+    )  # labels of units, unless somebody says that they are times
     assert times_in(numbers) is None and len(read_times(numbers).layers) == 2
 
 
 def test_planned_devices_of_one_backend_have_profiles_of_their_own(tmp_path: Path) -> None:
     plan = plan_of([{"name": "old", "backendName": "NPU"}, {"name": "new", "backendName": "NPU"}])
     for name, time in (("old", 900), ("new", 100)):
-        plan.import_profile(written(tmp_path / f"{name}.csv", *(f"{key},{time}" for key in plan.graph.op_keys)), name)
+        plan.import_profile(
+            written(tmp_path / f"{name}.csv", *(f"{key},{time}" for key in plan.graph.op_keys)),
+            name,
+        )
     costs = costs_of(plan.graph, plan.devices, "measured")
     assert costs.op[0].tolist() == pytest.approx([900e-6, 100e-6]) and not costs.estimated
-    faster = editor.partition(plan.graph, plan.devices, "optimal", policy_options={"costs": "measured"})
+    faster = editor.partition(
+        plan.graph, plan.devices, "optimal", policy_options={"costs": "measured"}
+    )
     assert set(faster.affinity.values()) == {"new"}
 
 
-def test_the_device_is_the_only_planned_one_or_the_one_that_the_files_name_says(tmp_path: Path) -> None:
+def test_the_device_is_the_only_planned_one_or_the_one_that_the_files_name_says(
+    tmp_path: Path,
+) -> None:
     table = written(tmp_path / "t.csv", "c1,5")
     assert plan_of(NPU).import_profile(table)[1].device == "NPU"
     assert plan_of(NPU).import_profile(written(tmp_path / "my-cpu.csv", "c1,5"))[1].device == "CPU"
@@ -260,7 +354,9 @@ def test_what_another_provider_ran_is_not_the_devices(tmp_path: Path) -> None:
     plan, report = brought(path)
     profile = load_profile(plan.graph, plan.devices[0])
     assert profile is not None and {"c1", "c2"} <= set(profile.seconds) and "y" in report.without
-    assert {one.reason for one in report.unmatched} == {"ran on CPUExecutionProvider"} and report.share == 1
+    assert {one.reason for one in report.unmatched} == {
+        "ran on CPUExecutionProvider"
+    } and report.share == 1
     assert "taken as NPU: what ran on QNNExecutionProvider" in report.notes
 
 
@@ -273,7 +369,11 @@ def test_layers_that_only_start_kernels_are_told(tmp_path: Path) -> None:
     path.write_text(json.dumps(events))
     plan, report = brought(path)
     profile = load_profile(plan.graph, plan.devices[0])
-    assert any("the start of a kernel" in note for note in report.notes) and profile is not None and not profile.has_launch
+    assert (
+        any("the start of a kernel" in note for note in report.notes)
+        and profile is not None
+        and not profile.has_launch
+    )
 
 
 def test_the_time_in_a_body_is_part_of_its_loop(tmp_path: Path) -> None:
@@ -283,8 +383,12 @@ def test_the_time_in_a_body_is_part_of_its_loop(tmp_path: Path) -> None:
     model = ODDITIES / "loop_outer_capture.onnx"
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     types = {"tensor(int64)": np.int64, "tensor(bool)": bool}
-    feeds = {i.name: np.ones([d if isinstance(d, int) else 1 for d in i.shape], types.get(i.type, np.float32))
-             for i in session.get_inputs()}
+    feeds = {
+        i.name: np.ones(
+            [d if isinstance(d, int) else 1 for d in i.shape], types.get(i.type, np.float32)
+        )
+        for i in session.get_inputs()
+    }
     for _ in range(3):
         session.run(None, feeds)
     times = read_times(Path(session.end_profiling()))
@@ -292,27 +396,74 @@ def test_the_time_in_a_body_is_part_of_its_loop(tmp_path: Path) -> None:
     assert len(times.layers) <= len(onnx.load(model).graph.node)
 
 
-@pytest.mark.parametrize(("name", "text", "message"), [
-    ("t.json", "[{", "not valid JSON"), ("t.json", "{}", "no times of layers"), ("t.txt", "hello", "no times of layers"),
-    ("t.png", "", "no times of layers"), ("t.csv", "op,us\nc1,fast\n", "line 2: 'fast' is not a time"),
-    ("t.csv", "op,us\nc1,-1\n", "line 2"), ("t.csv", "op,us\nc1,nan\n", "line 2"), ("t.csv", "op,us\nc1\n", "line 2"),
-    ("t.csv", "op,us\n", "no layer"), ("t.csv", "op,us\n,5\n", "line 2: a layer needs a name"),
-    ("t.csv", 'op,us\n"a\nb",5\n', "several lines"),
-    ("t.csv", "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\nx;EXECUTED;Conv\n", "line 2: 6 columns"),
-    ("t.csv", "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\nx;EXECUTED;a;b;z;0\n", "line 2: 'z'"),
-    ("t.json", '[{"averageMs": 1}]', "entry 1: a layer needs a name"),
-    ("t.json", '[{"count": 3}, {"name": "a", "averageMs": null}]', "entry 2: None is not a time"),
-    ("t.json", '[{"averageMs": 1, "name": "a"}, 3]', "entry 2: a layer is a mapping"),
-    ("t.json", '[{"cat": "Node", "name": "a_kernel_time"}]', "entry 1: the event .* no time stamp"),
-    ("t.json", '[{"cat": "Node", "name": "a_kernel_time", "ts": 1, "dur": "x"}]', "entry 1: 'x'"),
-    ("t.json", '[{"cat": "Session", "name": "model_run", "ts": 1, "dur": 4}]', "no layer"),
-    ("t.json", '{"detailed_performance": [{"nodes": 3}]}', "infer request 1: it has no list of nodes"),
-    ("t.json", '{"detailed_performance": [{"nodes": [{"name": "a", "real_time": []}]}]}', "infer request 1, node 1"),
-    ("t.json", '{"format": "hetero-editor/profile", "version": 9}', "version 9"),
-    ("t.json", '{"format": "hetero-editor/profile", "version": 1, "groups": 3}', "groups must be a list"),
-    ("t.json", '{"format": "hetero-editor/profile", "version": 1, "groups": [{"ops": {"a": "b"}, "seconds": -1}]}', "entry 0"),
-])
-def test_a_damaged_file_is_an_error_that_names_file_and_place(tmp_path: Path, name: str, text: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.json", "[{", "not valid JSON"),
+        ("t.json", "{}", "no times of layers"),
+        ("t.txt", "hello", "no times of layers"),
+        ("t.png", "", "no times of layers"),
+        ("t.csv", "op,us\nc1,fast\n", "line 2: 'fast' is not a time"),
+        ("t.csv", "op,us\nc1,-1\n", "line 2"),
+        ("t.csv", "op,us\nc1,nan\n", "line 2"),
+        ("t.csv", "op,us\nc1\n", "line 2"),
+        ("t.csv", "op,us\n", "no layer"),
+        ("t.csv", "op,us\n,5\n", "line 2: a layer needs a name"),
+        ("t.csv", 'op,us\n"a\nb",5\n', "several lines"),
+        (
+            "t.csv",
+            "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\nx;EXECUTED;Conv\n",
+            "line 2: 6 columns",
+        ),
+        (
+            "t.csv",
+            "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\nx;EXECUTED;a;b;z;0\n",
+            "line 2: 'z'",
+        ),
+        ("t.json", '[{"averageMs": 1}]', "entry 1: a layer needs a name"),
+        (
+            "t.json",
+            '[{"count": 3}, {"name": "a", "averageMs": null}]',
+            "entry 2: None is not a time",
+        ),
+        ("t.json", '[{"averageMs": 1, "name": "a"}, 3]', "entry 2: a layer is a mapping"),
+        (
+            "t.json",
+            '[{"cat": "Node", "name": "a_kernel_time"}]',
+            "entry 1: the event .* no time stamp",
+        ),
+        (
+            "t.json",
+            '[{"cat": "Node", "name": "a_kernel_time", "ts": 1, "dur": "x"}]',
+            "entry 1: 'x'",
+        ),
+        ("t.json", '[{"cat": "Session", "name": "model_run", "ts": 1, "dur": 4}]', "no layer"),
+        (
+            "t.json",
+            '{"detailed_performance": [{"nodes": 3}]}',
+            "infer request 1: it has no list of nodes",
+        ),
+        (
+            "t.json",
+            '{"detailed_performance": [{"nodes": [{"name": "a", "real_time": []}]}]}',
+            "infer request 1, node 1",
+        ),
+        ("t.json", '{"format": "hetero-editor/profile", "version": 9}', "version 9"),
+        (
+            "t.json",
+            '{"format": "hetero-editor/profile", "version": 1, "groups": 3}',
+            "groups must be a list",
+        ),
+        (
+            "t.json",
+            '{"format": "hetero-editor/profile", "version": 1, "groups": [{"ops": {"a": "b"}, "seconds": -1}]}',
+            "entry 0",
+        ),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_names_file_and_place(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(EditorError, match=message) as caught:
@@ -321,23 +472,45 @@ def test_a_damaged_file_is_an_error_that_names_file_and_place(tmp_path: Path, na
 
 
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EditorError, match="no layer of this file is an op of small on NPU; the longest is 'b'"):
+    with pytest.raises(
+        EditorError, match="no layer of this file is an op of small on NPU; the longest is 'b'"
+    ):
         brought(written(tmp_path / "t.csv", "a,1", "b,2"))
 
 
-@pytest.mark.parametrize("lines", [["twice,1"], ["twice,1", "twice,2"], ["twice + again,1", "twice + again,1"]])
-def test_a_file_whose_layers_all_have_a_match_that_counts_for_nothing_is_refused(tmp_path: Path, lines: list[str]) -> None:
+@pytest.mark.parametrize(
+    "lines", [["twice,1"], ["twice,1", "twice,2"], ["twice + again,1", "twice + again,1"]]
+)
+def test_a_file_whose_layers_all_have_a_match_that_counts_for_nothing_is_refused(
+    tmp_path: Path, lines: list[str]
+) -> None:
     """What only computes constants is left out: the editor computes those once."""
-    value, weights = helper.make_tensor_value_info, numpy_helper.from_array(np.ones(4, np.float32), "w")
-    nodes = [helper.make_node("Neg", ["w"], ["t"], "twice"), helper.make_node("Abs", ["t"], ["a"], "again"),
-             helper.make_node("Add", ["x", "a"], ["y"], "sum")]
+    value, weights = (
+        helper.make_tensor_value_info,
+        numpy_helper.from_array(np.ones(4, np.float32), "w"),
+    )
+    nodes = [
+        helper.make_node("Neg", ["w"], ["t"], "twice"),
+        helper.make_node("Abs", ["t"], ["a"], "again"),
+        helper.make_node("Add", ["x", "a"], ["y"], "sum"),
+    ]
     graph = helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [weights])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx")
-    with pytest.raises(EditorError, match="no layer of this file is an op of net on NPU: its layers only compute constants"):
-        plan_of(model=tmp_path / "net.onnx").import_profile(written(tmp_path / "t.csv", "op,seconds", *lines), "NPU")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "net.onnx",
+    )
+    with pytest.raises(
+        EditorError,
+        match="no layer of this file is an op of net on NPU: its layers only compute constants",
+    ):
+        plan_of(model=tmp_path / "net.onnx").import_profile(
+            written(tmp_path / "t.csv", "op,seconds", *lines), "NPU"
+        )
 
 
-def test_more_layers_than_a_model_may_have_ops_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_layers_than_a_model_may_have_ops_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path / "t.csv", *(f"op{i},1" for i in range(40)))
     plan = plan_of()
     monkeypatch.setenv("HETERO_LIMIT_OPS", "20")
@@ -346,35 +519,70 @@ def test_more_layers_than_a_model_may_have_ops_are_refused(tmp_path: Path, monke
 
 
 def test_hostile_names_take_no_time(tmp_path: Path) -> None:
-    names = ["PWN(" * 16_000, "{ForeignNode[" + "..." * 20_000, "a + " * 16_000, "x" * 60_000 + "...", " " * 60_000 + "y",
-             "/" * 60_000]
-    entries = [{"name": name, "averageMs": 1.0} for name in names] + [{"name": "c1", "averageMs": 1.0}]
-    entries += [{"name": f"{{ForeignNode[c1...y]}}{' ' * i}", "averageMs": 1.0} for i in range(3000)]
+    names = [
+        "PWN(" * 16_000,
+        "{ForeignNode[" + "..." * 20_000,
+        "a + " * 16_000,
+        "x" * 60_000 + "...",
+        " " * 60_000 + "y",
+        "/" * 60_000,
+    ]
+    entries = [{"name": name, "averageMs": 1.0} for name in names] + [
+        {"name": "c1", "averageMs": 1.0}
+    ]
+    entries += [
+        {"name": f"{{ForeignNode[c1...y]}}{' ' * i}", "averageMs": 1.0} for i in range(3000)
+    ]
     path = tmp_path / "t.json"
     path.write_text(json.dumps(entries))
     _, report = brought(path)
     assert report.unmatched
 
 
-@pytest.mark.parametrize(("name", "keys"), [
-    ("n2", ["t2"]), ("t2", ["t2"]), ("fused n2", ["t2"]), ("n2/WithoutBiases", ["t2"]), ("n2_nchwc", ["t2"]),
-    ("n2/LayerNormFusion/", ["t2"]), ("n0 + n1", ["t0", "t1"]), ("PWN(n1, n2)", ["t1", "t2"]), ("n0 || n3", ["t0", "t3"]),
-    ("{ForeignNode[n0...n3]}", ["t0", "t1", "t2", "t3"]),
-    ("Reformatting CopyNode for Output Tensor 0 to n1 + n2", ["t1", "t2"]),
-    ("n", []), ("n22", []), ("__myl_MulAdd", []), ("{ForeignNode[n9...n8]}", [])])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("n2", ["t2"]),
+        ("t2", ["t2"]),
+        ("fused n2", ["t2"]),
+        ("n2/WithoutBiases", ["t2"]),
+        ("n2_nchwc", ["t2"]),
+        ("n2/LayerNormFusion/", ["t2"]),
+        ("n0 + n1", ["t0", "t1"]),
+        ("PWN(n1, n2)", ["t1", "t2"]),
+        ("n0 || n3", ["t0", "t3"]),
+        ("{ForeignNode[n0...n3]}", ["t0", "t1", "t2", "t3"]),
+        ("Reformatting CopyNode for Output Tensor 0 to n1 + n2", ["t1", "t2"]),
+        ("n", []),
+        ("n22", []),
+        ("__myl_MulAdd", []),
+        ("{ForeignNode[n9...n8]}", []),
+    ],
+)
 def test_names_lead_to_the_ops_that_they_state(tmp_path: Path, name: str, keys: list[str]) -> None:
     graph = editor.load_model(write_dag(tmp_path / "m.onnx", [[], [0], [1], [2]]))
     assert [graph.op_keys[op] for op in OpNames(graph, by_key=False).of_layer(name)] == keys
 
 
 def test_a_name_of_two_nodes_is_no_match(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Neg", ["x"], ["a"], "same"), helper.make_node("Neg", ["a"], ["b"], "same")]
+    nodes = [
+        helper.make_node("Neg", ["x"], ["a"], "same"),
+        helper.make_node("Neg", ["a"], ["b"], "same"),
+    ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [2])], [value("b", TensorProto.FLOAT, [2])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [2])], [value("b", TensorProto.FLOAT, [2])]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     times = read_times(written(tmp_path / "t.csv", "same,5", "b,6"))
     found = times_of_ops(editor.load_model(tmp_path / "m.onnx"), times)
-    assert found.seconds == {1: pytest.approx(6e-6)} and found.unmatched[0].reason == "2 ops have this name"
+    assert (
+        found.seconds == {1: pytest.approx(6e-6)}
+        and found.unmatched[0].reason == "2 ops have this name"
+    )
 
 
 def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
@@ -386,20 +594,44 @@ def test_the_page_takes_a_profile_and_figures_follow_it(tmp_path: Path) -> None:
         assert figures_of(document)["basis"].kind is Kind.ESTIMATE  # type: ignore[union-attr]
         text = "data:;base64," + base64.b64encode((PROFILES / "average.csv").read_bytes()).decode()
         message = _import(state, text, "npu board.csv", document.id)
-        assert message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app") and not message["bad"]
+        assert (
+            message["text"].startswith("Profile of NPU from npu board.csv: OpenVINO benchmark_app")
+            and not message["bad"]
+        )
         figures = figures_of(document)
-        assert figures["basis"].kind is Kind.PREDICTION and figures["predicted"] == document.placement.assignment.objective  # type: ignore[union-attr]
+        assert (
+            figures["basis"].kind is Kind.PREDICTION
+            and figures["predicted"] == document.placement.assignment.objective
+        )  # type: ignore[union-attr]
         assert "choose" not in message["text"] and "another model" not in message["text"]
         document.set_automatic("optimal", {}, "minimal")  # by estimates
-        few = "op,us\n" + f"{document.graph.op_keys[int(document.graph.order[-1])]},5\n" + "elsewhere,9\n"
-        message = _import(state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id)
-        assert message["bad"] and "of another model? In the tab Benchmark the profile before" in message["text"]
+        few = (
+            "op,us\n"
+            + f"{document.graph.op_keys[int(document.graph.order[-1])]},5\n"
+            + "elsewhere,9\n"
+        )
+        message = _import(
+            state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id
+        )
+        assert (
+            message["bad"]
+            and "of another model? In the tab Benchmark the profile before" in message["text"]
+        )
         forget_profile(document.graph, document.devices[0])
         earlier_path(document.graph, document.devices[0]).unlink()
-        first = _import(state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id)
-        assert "In the tab Benchmark it can be forgotten" in first["text"], "there is nothing to put back"
+        first = _import(
+            state, "data:;base64," + base64.b64encode(few.encode()).decode(), "npu.csv", document.id
+        )
+        assert "In the tab Benchmark it can be forgotten" in first["text"], (
+            "there is nothing to put back"
+        )
         assert "choose “Costs: from a profile” to go by it" in message["text"]
-        damaged = _import(state, "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(), "npu.csv", document.id)
+        damaged = _import(
+            state,
+            "data:;base64," + base64.b64encode(b"op,us\nc1,x\n").decode(),
+            "npu.csv",
+            document.id,
+        )
         assert damaged["bad"] and "line 2: 'x' is not a time" in damaged["text"]
     finally:
         state.close()

@@ -9,7 +9,7 @@ import pytest
 from conftest import write_dag
 
 import editor
-from editor.imports.timing_table import read_table
+from editor.imports.profile_files import read_table
 from editor.placement.rules import load_rules
 from editor.workspace.plan import Plan
 
@@ -18,14 +18,24 @@ MARK = "\ufeff"
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return editor.partition(write_dag(tmp_path / "m.onnx", [[], [0], [1]]), "HETERO:CPU,openvino,NPU")
+    return editor.partition(
+        write_dag(tmp_path / "m.onnx", [[], [0], [1]]), "HETERO:CPU,openvino,NPU"
+    )
 
 
-@pytest.mark.parametrize("text", [
-    "op,device\nt0,openvino\nt1,CPU\n", "device,op\nopenvino,t0\nCPU,t1\n", "op;device\nt0;openvino\nt1;CPU\n",
-    "t0;openvino\nt1;CPU\n", "device;op\nopenvino;t0\nCPU;t1\n", "op , device\nt0 , openvino\n t1,CPU \n",
-    "t0\topenvino\nt1\tCPU\n",
-    '"op";"device"\r\n"t0";"openvino"\r\n"t1";"CPU"\r\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op,device\nt0,openvino\nt1,CPU\n",
+        "device,op\nopenvino,t0\nCPU,t1\n",
+        "op;device\nt0;openvino\nt1;CPU\n",
+        "t0;openvino\nt1;CPU\n",
+        "device;op\nopenvino;t0\nCPU;t1\n",
+        "op , device\nt0 , openvino\n t1,CPU \n",
+        "t0\topenvino\nt1\tCPU\n",
+        '"op";"device"\r\n"t0";"openvino"\r\n"t1";"CPU"\r\n',
+    ],
+)
 @pytest.mark.parametrize("mark", ["", MARK])
 def test_affinities(plan: Plan, tmp_path: Path, text: str, mark: str) -> None:
     (tmp_path / "a.csv").write_text(mark + text, encoding="utf-8", newline="")
@@ -47,21 +57,36 @@ def test_a_key_that_has_blanks_itself_is_kept(tmp_path: Path) -> None:
     assert plan.import_affinities(tmp_path / "a.csv")[0].pins == {"t0 ": "openvino"}
 
 
-@pytest.mark.parametrize("text", ["op,microseconds\nt0,12.5\nt1,3\n", "op;microseconds\nt0;12,5\nt1;3\n", "t0;12,5\nt1;3\n",
-                                  "microseconds;op\n12,5;t0\n3;t1\n", "op;ms\nt0;0,0125\nt1;0,003\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op,microseconds\nt0,12.5\nt1,3\n",
+        "op;microseconds\nt0;12,5\nt1;3\n",
+        "t0;12,5\nt1;3\n",
+        "microseconds;op\n12,5;t0\n3;t1\n",
+        "op;ms\nt0;0,0125\nt1;0,003\n",
+    ],
+)
 @pytest.mark.parametrize("mark", ["", MARK])
 def test_times(plan: Plan, tmp_path: Path, text: str, mark: str) -> None:
     (tmp_path / "times.csv").write_text(mark + text, encoding="utf-8")
     plan.import_profile(tmp_path / "times.csv", "NPU")
     times = read_table(tmp_path / "times.csv", text)
-    assert [(one.name, round(one.seconds * 1e6, 3)) for one in times.layers] == [("t0", 12.5), ("t1", 3)]
+    assert [(one.name, round(one.seconds * 1e6, 3)) for one in times.layers] == [
+        ("t0", 12.5),
+        ("t1", 3),
+    ]
 
 
 def test_json_and_tables_with_a_mark(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(MARK + json.dumps({"t0": "openvino", " t1 ": "CPU"}), encoding="utf-8")
+    (tmp_path / "a.json").write_text(
+        MARK + json.dumps({"t0": "openvino", " t1 ": "CPU"}), encoding="utf-8"
+    )
     assert plan.import_affinities(tmp_path / "a.json")[0].pins == {"t0": "openvino", "t1": "CPU"}
     plan.save(tmp_path / "plan.json")
-    (tmp_path / "marked.json").write_text(MARK + (tmp_path / "plan.json").read_text(), encoding="utf-8")
+    (tmp_path / "marked.json").write_text(
+        MARK + (tmp_path / "plan.json").read_text(), encoding="utf-8"
+    )
     assert editor.load_plan(tmp_path / "marked.json").affinity == plan.affinity
     (tmp_path / "rules.yaml").write_text(MARK + "- {type: Neg, to: CPU}\n", encoding="utf-8")
     assert load_rules(tmp_path / "rules.yaml")[0].to == "CPU"

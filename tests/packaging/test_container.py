@@ -14,7 +14,11 @@ from conftest import ROOT
 
 def _instructions() -> list[tuple[str, str]]:
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.M).replace("\\\n", " ")
-    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in text.splitlines() if line.strip()]
+    return [
+        (line.split(None, 1)[0], line.split(None, 1)[1])
+        for line in text.splitlines()
+        if line.strip()
+    ]
 
 
 def _is_ignored(path: str) -> bool:
@@ -48,7 +52,9 @@ def test_everything_that_the_editor_imports_is_copied() -> None:
 
 def test_requirements_are_installed_with_hashes_and_the_server_is_not_root() -> None:
     steps = _instructions()
-    assert any(name == "RUN" and "--require-hashes -r requirements.txt" in rest for name, rest in steps)
+    assert any(
+        name == "RUN" and "--require-hashes -r requirements.txt" in rest for name, rest in steps
+    )
     names = [name for name, _ in steps]
     assert names.index("USER") < names.index("CMD")
 
@@ -56,7 +62,9 @@ def test_requirements_are_installed_with_hashes_and_the_server_is_not_root() -> 
 def test_the_command_of_the_container_is_one_that_app_takes() -> None:
     command = json.loads(dict(_instructions())["CMD"])
     assert command[:2] == ["python", "app.py"]
-    text = subprocess.run([sys.executable, "app.py", "--help"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    text = subprocess.run(
+        [sys.executable, "app.py", "--help"], cwd=ROOT, text=True, capture_output=True, check=True
+    ).stdout
     for option in (part for part in command if part.startswith("--")):
         assert option in text
     assert "EXPOSE 8050" in (ROOT / "Dockerfile").read_text()
@@ -67,7 +75,9 @@ def test_every_line_of_the_locks_has_a_hash() -> None:
         pins = re.split(r"^(?=[a-z0-9])", path.read_text(), flags=re.M)[1:]
         assert pins
         for pin in pins:
-            assert re.match(r"[a-z0-9._-]+==\S+", pin) and "--hash=sha256:" in pin, f"{path.name}: {pin.splitlines()[0]}"
+            assert re.match(r"[a-z0-9._-]+==\S+", pin) and "--hash=sha256:" in pin, (
+                f"{path.name}: {pin.splitlines()[0]}"
+            )
 
 
 def test_hooks_before_a_commit_call_tools_that_exist() -> None:

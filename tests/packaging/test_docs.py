@@ -19,11 +19,30 @@ sys.path.append(str(ROOT / "docs" / "_tools"))
 
 import tutorials  # noqa: E402
 
-_LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "audio": "src", "video": "src", "object": "data",
-            "embed": "src"}
-_LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "modulepreload", "dns-prefetch", "manifest"}
+_LOADING = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "audio": "src",
+    "video": "src",
+    "object": "data",
+    "embed": "src",
+}
+_LOADING_LINKS = {
+    "stylesheet",
+    "icon",
+    "preload",
+    "prefetch",
+    "preconnect",
+    "modulepreload",
+    "dns-prefetch",
+    "manifest",
+}
 _EXTERNAL = re.compile(r"\s*(?:https?:)?//")
-_MEASURES = re.compile(r"^hetero-editor (devices|bench|profile|tune)\b|--costs measured|run\.py|profile\.json")
+_MEASURES = re.compile(
+    r"^hetero-editor (devices|bench|profile|tune)\b|--costs measured|run\.py|profile\.json"
+)
 """Commands whose output differs from machine to machine; they also take long."""
 
 
@@ -31,8 +50,14 @@ _MEASURES = re.compile(r"^hetero-editor (devices|bench|profile|tune)\b|--costs m
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("docs") / "site"
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-                          cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -66,8 +91,13 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 def test_every_command_is_in_the_reference(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text()
-    help_text = subprocess.run([sys.executable, "-m", "editor", "--help"], cwd=ROOT, text=True, capture_output=True,
-                               check=True).stdout
+    help_text = subprocess.run(
+        [sys.executable, "-m", "editor", "--help"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout
     commands = re.findall(r"^    ([a-z-]+)\b", help_text, re.M)
     assert "partition" in commands
     for command in commands:
@@ -86,15 +116,23 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[tutorials
     cache = tmp_path_factory.mktemp("cache")
 
     def run(page: Path) -> list[tutorials.Step]:
-        return list(tutorials.run(page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False, cache=cache))
+        return list(
+            tutorials.run(
+                page, tmp_path_factory.mktemp(page.stem), skip=_MEASURES, draw=False, cache=cache
+            )
+        )
+
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(tutorials.PAGES, pool.map(run, tutorials.PAGES), strict=True))
 
 
 @pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_shows_what_its_commands_print(page: Path, steps: dict[Path, list[tutorials.Step]]) -> None:
+def test_a_tutorial_shows_what_its_commands_print(
+    page: Path, steps: dict[Path, list[tutorials.Step]]
+) -> None:
     assert steps[page]
     for step in steps[page]:
         assert step.status == step.wanted, f"{step.command}\n{step.printed}"
-        assert step.printed.strip() == step.shown.strip(), \
+        assert step.printed.strip() == step.shown.strip(), (
             f"{step.command}\nIf the new output is right: python docs/_tools/tutorials.py {page.relative_to(ROOT)}"
+        )

@@ -27,8 +27,11 @@ OURS = dict(os.environ)
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the source distribution as `make wheel` builds it."""
     out = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)], check=True,
-                   capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
     assert len(list(out.glob("*.tar.gz"))) == 1
     return next(out.glob("*.whl"))
 
@@ -38,11 +41,31 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` folder of an environment that holds the wheel and its dependencies, at the versions of the lock."""
     folder = tmp_path_factory.mktemp("installed")
     pins = folder / "constraints.txt"
-    pins.write_text("\n".join(re.findall(r"^[a-z0-9][^ \\\n]*==[^\s\\]+", (ROOT / "requirements.txt").read_text(), re.M)))
+    pins.write_text(
+        "\n".join(
+            re.findall(
+                r"^[a-z0-9][^ \\\n]*==[^\s\\]+", (ROOT / "requirements.txt").read_text(), re.M
+            )
+        )
+    )
     uv = [sys.executable, "-m", "uv", "--quiet"]
-    subprocess.run([*uv, "venv", "--python", sys.executable, str(folder / "venv")], check=True, env=OURS)
-    subprocess.run([*uv, "pip", "install", "--python", str(folder / "venv" / "bin" / "python"),
-                    "-c", str(pins), str(wheel)], check=True, env=OURS)
+    subprocess.run(
+        [*uv, "venv", "--python", sys.executable, str(folder / "venv")], check=True, env=OURS
+    )
+    subprocess.run(
+        [
+            *uv,
+            "pip",
+            "install",
+            "--python",
+            str(folder / "venv" / "bin" / "python"),
+            "-c",
+            str(pins),
+            str(wheel),
+        ],
+        check=True,
+        env=OURS,
+    )
     return folder / "venv" / "bin"
 
 
@@ -52,8 +75,15 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _run(installed: Path, folder: Path, *arguments: str) -> str:
-    done = subprocess.run([installed / "hetero-editor", *arguments], check=False, cwd=folder, env=_environment(folder), text=True,
-                          capture_output=True, timeout=300)
+    done = subprocess.run(
+        [installed / "hetero-editor", *arguments],
+        check=False,
+        cwd=folder,
+        env=_environment(folder),
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -64,7 +94,11 @@ def _site_packages(installed: Path) -> Path:
 
 def test_the_wheel_holds_every_file_that_the_editor_reads(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, inside in (("assets", "editor/assets"), ("examples", "editor/examples"), ("editor", "editor")):
+    for folder, inside in (
+        ("assets", "editor/assets"),
+        ("examples", "editor/examples"),
+        ("editor", "editor"),
+    ):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" in names
@@ -82,8 +116,16 @@ def test_devices_are_listed(installed: Path, tmp_path: Path) -> None:
 
 def test_a_bundled_model_is_partitioned(installed: Path, tmp_path: Path) -> None:
     examples = _site_packages(installed) / "editor" / "examples"
-    _run(installed, tmp_path, "partition", str(examples / "models" / "mobilenetv2.onnx"),
-         "--devices", str(examples / "devices" / "runtimes.yaml"), "--out", "out")
+    _run(
+        installed,
+        tmp_path,
+        "partition",
+        str(examples / "models" / "mobilenetv2.onnx"),
+        "--devices",
+        str(examples / "devices" / "runtimes.yaml"),
+        "--out",
+        "out",
+    )
     assert (tmp_path / "out" / "plan.json").is_file()
 
 
@@ -95,9 +137,22 @@ def test_the_types_of_the_api_are_published(installed: Path) -> None:
 def address(installed: Path, tmp_path: Path) -> Iterator[str]:
     """A server of the installed editor."""
     port = free_port()
-    process = subprocess.Popen([installed / "hetero-editor", "open", "--no-browser", "--no-token", "--port", str(port), "--workspace",
-                                str(tmp_path / "workspace")], cwd=tmp_path, env=_environment(tmp_path),
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [
+            installed / "hetero-editor",
+            "open",
+            "--no-browser",
+            "--no-token",
+            "--port",
+            str(port),
+            "--workspace",
+            str(tmp_path / "workspace"),
+        ],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -109,7 +164,9 @@ def test_the_page_and_its_files_are_served(address: str) -> None:
     page = _get(address + "/", seconds=60)
     assert "Hetero Editor" in page
     assets = re.findall(r'(?:src|href)="(/_bundle/[^"]+)"', page)
-    assert {path[-3:] for path in assets} == {".js", "css"}, "the page names its own scripts and styles"
+    assert {path[-3:] for path in assets} == {".js", "css"}, (
+        "the page names its own scripts and styles"
+    )
     for path in assets:
         assert _get(address + path.replace("&amp;", "&"), seconds=10)
 

@@ -13,8 +13,7 @@ import editor
 from editor.devices.table import load_devices
 from editor.placement.constraints import constrain
 from editor.placement.costs import estimate, price
-from editor.placement.policies.block_moves import moved_blocks
-from editor.placement.policies.memory_words import Excess
+from editor.placement.policies.memory import Excess, moved_blocks
 from editor.placement.policies.task import Task
 from editor.runtimes.base import Capability
 
@@ -25,14 +24,25 @@ def layered(path: Path, layers: int, weight: int) -> Path:
     for layer in range(layers):
         scope = f"/layers.{layer}/"
         weights.append(numpy_helper.from_array(np.zeros((weight, weight), np.float32), f"w{layer}"))
-        nodes += [helper.make_node("MatMul", [before, f"w{layer}"], [f"m{layer}"], f"{scope}MatMul"),
-                  *(helper.make_node(kind, [f"{name}{layer}"], [f"{out}{layer}"], f"{scope}{kind}")
-                    for kind, name, out in (("Tanh", "m", "t"), ("Neg", "t", "n"), ("Abs", "n", "a")))]
+        nodes += [
+            helper.make_node("MatMul", [before, f"w{layer}"], [f"m{layer}"], f"{scope}MatMul"),
+            *(
+                helper.make_node(kind, [f"{name}{layer}"], [f"{out}{layer}"], f"{scope}{kind}")
+                for kind, name, out in (("Tanh", "m", "t"), ("Neg", "t", "n"), ("Abs", "n", "a"))
+            ),
+        ]
         before = f"a{layer}"
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [256, weight])],
-                              [info(before, TensorProto.FLOAT, [256, weight])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info("x", TensorProto.FLOAT, [256, weight])],
+        [info(before, TensorProto.FLOAT, [256, weight])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -52,12 +62,20 @@ def test_blocks_go_to_room_that_is_left_and_pins_do_not_make_a_plan_worse(tmp_pa
     free = editor.partition(graph, table, policy="memory", policy_options={"search": 0.1}).placement
     compared = 0
     for layer in (0, 4, 8, 11):
-        pins = {key: "GPU" for op, key in enumerate(graph.op_keys) if graph.op_names[op].startswith(f"/layers.{layer}/")}
+        pins = {
+            key: "GPU"
+            for op, key in enumerate(graph.op_keys)
+            if graph.op_names[op].startswith(f"/layers.{layer}/")
+        }
         moved = free.assignment.device.copy()
         moved[[graph.key_index[key] for key in pins]] = 0
-        pinned = editor.partition(graph, table, policy="memory", pins=pins, policy_options={"search": 0.1}).placement
+        pinned = editor.partition(
+            graph, table, policy="memory", pins=pins, policy_options={"search": 0.1}
+        ).placement
         assert all(pinned.affinity[key] == "GPU" for key in pins)
         if not Excess.of(task, moved, limits).total:
             compared += 1
-            assert pinned.price(costs).total <= price(graph, costs, moved, task.placed).total * (1 + 1e-9)
+            assert pinned.price(costs).total <= price(graph, costs, moved, task.placed).total * (
+                1 + 1e-9
+            )
     assert compared

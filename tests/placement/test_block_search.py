@@ -31,10 +31,16 @@ def _problem(seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("together", [[], [[0, 3]]])
-def test_the_search_finds_what_trying_every_placement_finds(seed: int, together: list[list[int]]) -> None:
+def test_the_search_finds_what_trying_every_placement_finds(
+    seed: int, together: list[list[int]]
+) -> None:
     problem = _problem(seed)
     labels = [np.array(label) for label in product(range(3), repeat=len(problem))]
-    possible = [label for label in labels if problem.fits(label) and all(len({*label[group]}) == 1 for group in together)]
+    possible = [
+        label
+        for label in labels
+        if problem.fits(label) and all(len({*label[group]}) == 1 for group in together)
+    ]
     least = min(block_latency(problem, label, HOST) for label in possible)
     start = np.full(len(problem), HOST)
     found, bound = better_blocks(problem, start, HOST, 20, together)

@@ -14,18 +14,49 @@ from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
 
 
-@pytest.mark.parametrize(("policy", "options", "by_profile"), [
-    ("priority", {}, True), ("priority", {"costs": "estimate"}, False), ("optimal", {}, False),
-    ("optimal", {"costs": "measured"}, True)])
+@pytest.mark.parametrize(
+    ("policy", "options", "by_profile"),
+    [
+        ("priority", {}, True),
+        ("priority", {"costs": "estimate"}, False),
+        ("optimal", {}, False),
+        ("optimal", {"costs": "measured"}, True),
+    ],
+)
 def test_reports_and_checks_go_by_the_costs_that_were_chosen(
-        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-        policy: str, options: dict[str, str], by_profile: bool) -> None:
+    mobilenet: Graph,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
+    options: dict[str, str],
+    by_profile: bool,
+) -> None:
     """The status bar said 94.6 ms, the report that was made from it 59.1: it took the profile that the plan does not go by."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     [device] = editor.partition(mobilenet, "HETERO:CPU").devices
-    keys = [key for key, constant in zip(mobilenet.op_keys, mobilenet.op_is_constant.tolist(), strict=True) if not constant]
-    save_profile(mobilenet, device, DeviceProfile(device.description, 2e-3 * len(keys), dict.fromkeys(keys, 2e-3), {}, (),
-                                                  1e-5, 0.0, 0.0, 0.0, 0.0, 1))
+    keys = [
+        key
+        for key, constant in zip(mobilenet.op_keys, mobilenet.op_is_constant.tolist(), strict=True)
+        if not constant
+    ]
+    save_profile(
+        mobilenet,
+        device,
+        DeviceProfile(
+            device.description,
+            2e-3 * len(keys),
+            dict.fromkeys(keys, 2e-3),
+            {},
+            (),
+            1e-5,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            1,
+        ),
+    )
     plan = editor.partition(mobilenet, "HETERO:CPU", policy=policy, policy_options=options)
     report = json.loads(plan.export("json", tmp_path)[0].read_text())["totals"]
     assert main(["check", str(plan.save(tmp_path / "plan.json")), "--json"]) == 0

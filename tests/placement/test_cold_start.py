@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 import editor
 from editor.execution.measure.prediction import expected_parts
 from editor.graph.graph import Graph
-from editor.placement.cold_start import ColdStart, gaps
-from editor.placement.costs import estimate
+from editor.placement.costs import ColdStart, estimate, gaps
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(1e-6, 1.0)), min_size=1, max_size=30))
-def test_gaps_are_what_others_computed_since_the_last_subgraph_of_the_device(parts: list[tuple[int, float]]) -> None:
+def test_gaps_are_what_others_computed_since_the_last_subgraph_of_the_device(
+    parts: list[tuple[int, float]],
+) -> None:
     device, seconds = np.array([d for d, _ in parts]), np.array([s for _, s in parts])
     for i, gap in enumerate(gaps(device, seconds).tolist()):
         since, j = 0.0, i - 1
@@ -36,7 +37,9 @@ def test_a_device_that_is_alone_has_no_gaps(seconds: list[float]) -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(1e-6, 1e-2), st.floats(1e-5, 1e-1))
-def test_a_cold_start_costs_at_most_its_most_and_more_after_more(ops: float, gap: float, most: float, constant: float) -> None:
+def test_a_cold_start_costs_at_most_its_most_and_more_after_more(
+    ops: float, gap: float, most: float, constant: float
+) -> None:
     cold = ColdStart(most, constant)
     lost, later = cold.seconds(np.array([ops, ops]), np.array([gap, gap + 1])).tolist()
     assert 0 <= lost <= later <= most
@@ -52,12 +55,22 @@ def test_a_plan_costs_the_sum_of_its_parts_cold_starts_included(dag: Callable[..
     parts = expected_parts(plan.placement, cold)
     assert sum(parts.subgraphs.values()) + parts.transfers == pytest.approx(after.total)
     convert = np.array([1e-6, 2e-6])  # seconds per byte; tensors have 16 bytes
-    converting = replace(cold, convert=convert, enter=cold.enter + 16 * convert, leave=cold.leave + 16 * convert)
+    converting = replace(
+        cold, convert=convert, enter=cold.enter + 16 * convert, leave=cold.leave + 16 * convert
+    )
     parts = expected_parts(plan.placement, converting)
-    assert sum(parts.subgraphs.values()) + parts.transfers == pytest.approx(plan.placement.price(converting).total)
-    assert parts.subgraphs[0] == pytest.approx(expected_parts(plan.placement, cold).subgraphs[0] + 16 * 1e-6)  # leaves
-    assert parts.subgraphs[1] == pytest.approx(expected_parts(plan.placement, cold).subgraphs[1] + 2 * 16 * 2e-6)  # and enters
+    assert sum(parts.subgraphs.values()) + parts.transfers == pytest.approx(
+        plan.placement.price(converting).total
+    )
+    assert parts.subgraphs[0] == pytest.approx(
+        expected_parts(plan.placement, cold).subgraphs[0] + 16 * 1e-6
+    )  # leaves
+    assert parts.subgraphs[1] == pytest.approx(
+        expected_parts(plan.placement, cold).subgraphs[1] + 2 * 16 * 2e-6
+    )  # and enters
     lost = 1e-3 * -np.expm1(-warm.op[:3, 0].sum() / 1e-5)  # three ops of A after three of B, twice
     assert after.launches - before.launches == pytest.approx(2 * lost)
     alone = editor.partition(graph, AB, pins={f"t{i}": "A" for i in range(12)})
-    assert alone.placement.price(cold).total == alone.placement.price(warm).total, "nobody runs in between"
+    assert alone.placement.price(cold).total == alone.placement.price(warm).total, (
+        "nobody runs in between"
+    )

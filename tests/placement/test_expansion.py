@@ -18,11 +18,30 @@ def test_tensors_with_one_reader_are_priced_as_all_others_are(seed: int, devices
     """An expansion move adds them all at once; the placement that it finds is the one that costs least by its own value."""
     random = np.random.default_rng(seed)
     count = int(random.integers(2, 7))
-    tensors = [Tensor(i, tuple(sorted(random.choice(np.arange(i + 1, count), min(int(random.integers(1, 3)), count - 1 - i),
-                                                    replace=False).tolist())),
-                      random.random(devices), random.random(devices)) for i in range(count - 1)]
-    problem = Problem.build(random.random((count, devices)), np.ones((count, devices), bool), np.zeros(count),
-                            np.full(devices, np.inf), tensors)
+    tensors = [
+        Tensor(
+            i,
+            tuple(
+                sorted(
+                    random.choice(
+                        np.arange(i + 1, count),
+                        min(int(random.integers(1, 3)), count - 1 - i),
+                        replace=False,
+                    ).tolist()
+                )
+            ),
+            random.random(devices),
+            random.random(devices),
+        )
+        for i in range(count - 1)
+    ]
+    problem = Problem.build(
+        random.random((count, devices)),
+        np.ones((count, devices), bool),
+        np.zeros(count),
+        np.full(devices, np.inf),
+        tensors,
+    )
     expansion, label = Expansion(problem), random.integers(0, devices, count)
     for device in range(devices):
         moved = expansion.move(label, device)

@@ -14,7 +14,11 @@ from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import fallbacks, seconds_without
 from editor.workspace.plan import Plan
 
-TABLE = [{"name": "NPU", "nonSupportedNodes": "Tanh"}, {"name": "GPU", "nonSupportedNodes": "Relu,Tanh"}, {"name": "CPU"}]
+TABLE = [
+    {"name": "NPU", "nonSupportedNodes": "Tanh"},
+    {"name": "GPU", "nonSupportedNodes": "Relu,Tanh"},
+    {"name": "CPU"},
+]
 
 
 def found(plan: Plan) -> dict[tuple[str, str], list[int]]:
@@ -24,57 +28,104 @@ def found(plan: Plan) -> dict[tuple[str, str], list[int]]:
 
 def test_ops_are_grouped_by_the_device_that_refuses_them_and_why(tmp_path: Path) -> None:
     types = ["Relu", "Tanh", "Relu", "Tanh", "Relu"]
-    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)], types))
+    graph = editor.load_model(
+        write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)], types)
+    )
     plan = editor.partition(graph, TABLE)
     (fallback,) = fallbacks(plan.placement, costs_of(graph, plan.devices, "estimate"))
-    assert (fallback.wanted, fallback.op_type, fallback.ops, fallback.devices) == ("NPU", "Tanh", (1, 3), ("CPU",))
+    assert (fallback.wanted, fallback.op_type, fallback.ops, fallback.devices) == (
+        "NPU",
+        "Tanh",
+        (1, 3),
+        ("CPU",),
+    )
     assert "excludes Tanh on NPU" in fallback.reason and fallback.subgraphs == 2
     assert fallback.bytes == plan.placement.division.bytes_moved and fallback.seconds > 0
 
 
 def test_what_all_fallbacks_cost_is_known_from_the_plan_without_them(tmp_path: Path) -> None:
-    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)],
-                                        ["Relu", "Tanh", "Relu", "Tanh", "Relu"]))
-    plan, wanted = editor.partition(graph, TABLE), editor.partition(graph, [{"name": "NPU"}, *TABLE[1:]])
+    graph = editor.load_model(
+        write_dag(
+            tmp_path / "net.onnx",
+            [[i - 1] if i else [] for i in range(5)],
+            ["Relu", "Tanh", "Relu", "Tanh", "Relu"],
+        )
+    )
+    plan, wanted = (
+        editor.partition(graph, TABLE),
+        editor.partition(graph, [{"name": "NPU"}, *TABLE[1:]]),
+    )
     costs = costs_of(graph, plan.devices, "estimate")
     seconds = seconds_without(plan.placement, costs, fallbacks(plan.placement, costs))
-    assert seconds == pytest.approx(wanted.placement.price(costs).total) and seconds < plan.placement.price(costs).total
+    assert (
+        seconds == pytest.approx(wanted.placement.price(costs).total)
+        and seconds < plan.placement.price(costs).total
+    )
 
 
-def test_a_row_alone_costs_what_all_fallbacks_cost_and_more_rows_what_each_would_alone(tmp_path: Path) -> None:
+def test_a_row_alone_costs_what_all_fallbacks_cost_and_more_rows_what_each_would_alone(
+    tmp_path: Path,
+) -> None:
     """The only row said 17.6 us, and the sentence above it that falling back gains 0.5 ms: a neighbour is pinned elsewhere."""
-    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)],
-                                        ["Relu", "Tanh", "Neg", "Tanh", "Relu"]))
+    graph = editor.load_model(
+        write_dag(
+            tmp_path / "net.onnx",
+            [[i - 1] if i else [] for i in range(5)],
+            ["Relu", "Tanh", "Neg", "Tanh", "Relu"],
+        )
+    )
     pins = {graph.op_keys[op]: "CPU" for op in (0, 2, 4)}
     plan = editor.partition(graph, [TABLE[0], TABLE[2]], pins=pins)
     costs = costs_of(graph, plan.devices, "estimate")
     (row,) = rows = fallbacks(plan.placement, costs)
-    assert row.seconds == pytest.approx(plan.placement.price(costs).total - seconds_without(plan.placement, costs, rows))
-    assert row.lost == "none, faster here", "on the NPU, they would be cut off from what is pinned to the CPU"
-    two = editor.partition(graph, [{"name": "NPU", "nonSupportedNodes": "Neg,Tanh"}, {"name": "CPU"}])
+    assert row.seconds == pytest.approx(
+        plan.placement.price(costs).total - seconds_without(plan.placement, costs, rows)
+    )
+    assert row.lost == "none, faster here", (
+        "on the NPU, they would be cut off from what is pinned to the CPU"
+    )
+    two = editor.partition(
+        graph, [{"name": "NPU", "nonSupportedNodes": "Neg,Tanh"}, {"name": "CPU"}]
+    )
     rows = fallbacks(two.placement, costs)
     for row, refused in zip(rows, [f.op_type for f in rows], strict=True):
-        alone = editor.partition(graph, [{"name": "NPU", "nonSupportedNodes": refused}, {"name": "CPU"}])
-        assert row.seconds == pytest.approx(alone.placement.price(costs).total - seconds_without(two.placement, costs, rows))
+        alone = editor.partition(
+            graph, [{"name": "NPU", "nonSupportedNodes": refused}, {"name": "CPU"}]
+        )
+        assert row.seconds == pytest.approx(
+            alone.placement.price(costs).total - seconds_without(two.placement, costs, rows)
+        )
     assert {f.op_type for f in rows} == {"Neg", "Tanh"}
 
 
 def test_ops_that_are_faster_where_they_fell_have_lost_nothing(tmp_path: Path) -> None:
     """Each row had lost the launch of the one subgraph that runs everything, on a device that is faster at all of it."""
-    graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[i - 1] if i else [] for i in range(5)],
-                                        ["Relu", "Tanh", "Relu", "Tanh", "Relu"]))
+    graph = editor.load_model(
+        write_dag(
+            tmp_path / "net.onnx",
+            [[i - 1] if i else [] for i in range(5)],
+            ["Relu", "Tanh", "Relu", "Tanh", "Relu"],
+        )
+    )
     slow = [{"name": "NPU", "nonSupportedNodes": "Relu,Tanh", "peakDramBw": 10}, {"name": "GPU"}]
     plan = editor.partition(graph, slow)
     costs = costs_of(graph, plan.devices, "estimate")
     rows = fallbacks(plan.placement, costs)
-    assert {f.op_type for f in rows} == {"Relu", "Tanh"} and {f.lost for f in rows} == {"none, faster here"}
+    assert {f.op_type for f in rows} == {"Relu", "Tanh"} and {f.lost for f in rows} == {
+        "none, faster here"
+    }
     assert seconds_without(plan.placement, costs, rows) > plan.placement.price(costs).total
     preset = {"name": "NPU", "preset": "edgetpu", "assumes": "int8"}
     for refused, cited in (({"nonSupportedNodes": "Relu"}, False), ({}, True)):
         plan = editor.partition(graph, [{**preset, **refused}, {"name": "CPU"}])
-        rows = [f for f in fallbacks(plan.placement, costs_of(graph, plan.devices, "estimate"))
-                if f.op_type == ("Tanh" if cited else "Relu")]
-        assert all(f.source.startswith("https://") == cited for f in rows), "the table says so, not the document of the preset"
+        rows = [
+            f
+            for f in fallbacks(plan.placement, costs_of(graph, plan.devices, "estimate"))
+            if f.op_type == ("Tanh" if cited else "Relu")
+        ]
+        assert all(f.source.startswith("https://") == cited for f in rows), (
+            "the table says so, not the document of the preset"
+        )
 
 
 def test_pinned_ops_are_no_fallbacks(tmp_path: Path) -> None:
@@ -84,9 +135,14 @@ def test_pinned_ops_are_no_fallbacks(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from(["Relu", "Tanh", "Neg"]), min_size=1, max_size=12))
-def test_every_op_that_an_earlier_device_refuses_is_in_one_group(tmp_path_factory: pytest.TempPathFactory,
-                                                                 types: list[str]) -> None:
-    path = write_dag(tmp_path_factory.mktemp("m") / "net.onnx", [[i - 1] if i else [] for i in range(len(types))], types)
+def test_every_op_that_an_earlier_device_refuses_is_in_one_group(
+    tmp_path_factory: pytest.TempPathFactory, types: list[str]
+) -> None:
+    path = write_dag(
+        tmp_path_factory.mktemp("m") / "net.onnx",
+        [[i - 1] if i else [] for i in range(len(types))],
+        types,
+    )
     plan = editor.partition(editor.load_model(path), TABLE)
     ops = sorted(op for group in found(plan).values() for op in group)
     assert ops == [i for i, kind in enumerate(types) if kind == "Tanh"]
@@ -97,7 +153,10 @@ def test_reports_begin_with_fallbacks(tmp_path: Path) -> None:
     plan = editor.partition(graph, TABLE)
     (text,) = plan.export("md", tmp_path)
     said = text.read_text()
-    assert said.index("## Fallbacks") < said.index("## Subgraphs") and "| NPU | the device table excludes Tanh on NPU" in said
+    assert (
+        said.index("## Fallbacks") < said.index("## Subgraphs")
+        and "| NPU | the device table excludes Tanh on NPU" in said
+    )
     (page,) = plan.export("html", tmp_path)
     assert "excludes Tanh on NPU" in page.read_text()
 
@@ -105,4 +164,6 @@ def test_reports_begin_with_fallbacks(tmp_path: Path) -> None:
 def test_ops_that_a_rule_placed_are_no_fallbacks(tmp_path: Path) -> None:
     graph = editor.load_model(write_dag(tmp_path / "net.onnx", [[], [0]], ["Relu", "Tanh"]))
     assert found(editor.partition(graph, TABLE, rules=[{"type": "Tanh", "to": "CPU"}])) == {}
-    assert found(editor.partition(graph, TABLE, rules=[{"type": "Relu", "to": "CPU"}])) == {("NPU", "Tanh"): [1]}
+    assert found(editor.partition(graph, TABLE, rules=[{"type": "Relu", "to": "CPU"}])) == {
+        ("NPU", "Tanh"): [1]
+    }

@@ -14,10 +14,9 @@ import editor
 from editor.errors import EditorError
 from editor.placement.placement import Settings, solve
 from editor.placement.policies import neighbourhood
-from editor.placement.policies.filling import filled_by_regions
+from editor.placement.policies.memory import filled_by_regions
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, improve, value_of
-from editor.placement.policies.problem import Problem, Tensor
-from editor.placement.policies.relaxation import relaxed_bound
+from editor.placement.policies.problem import Problem, Tensor, relaxed_bound
 
 SECONDS = st.integers(1, 50).map(lambda n: n * 1e-4)
 
@@ -26,7 +25,9 @@ SECONDS = st.integers(1, 50).map(lambda n: n * 1e-4)
 def small_problems(draw: st.DrawFn) -> Problem:
     """At most six nodes on three devices, with weights that may not fit everywhere."""
     count, devices = draw(st.integers(1, 6)), 3
-    time = np.array(draw(st.lists(SECONDS, min_size=count * devices, max_size=count * devices))).reshape(count, devices)
+    time = np.array(
+        draw(st.lists(SECONDS, min_size=count * devices, max_size=count * devices))
+    ).reshape(count, devices)
     can = draw(st.lists(st.booleans(), min_size=count * devices, max_size=count * devices))
     allowed = np.array(can).reshape(count, devices)
     allowed[:, 0] = True
@@ -50,7 +51,9 @@ def every_value(problem: Problem, objective: str) -> float:
 
 @settings(max_examples=40)
 @given(small_problems(), st.sampled_from([BUSIEST, TOTAL]))
-def test_small_problems_are_solved_and_no_bound_is_above_the_optimum(problem: Problem, objective: str) -> None:
+def test_small_problems_are_solved_and_no_bound_is_above_the_optimum(
+    problem: Problem, objective: str
+) -> None:
     start = np.zeros(len(problem), np.int64)
     least = every_value(problem, objective)
     relaxed = relaxed_bound(problem, objective == BUSIEST)
@@ -67,18 +70,34 @@ def chain_of_branches(count: int = 60, devices: int = 4) -> Problem:
     tensors = []
     for v in range(count - 1):
         link = tuple(rng.random(devices) * 1e-4)
-        tensors.append(Tensor(v, tuple(sorted({v + 1, min(v + int(rng.integers(1, 9)), count - 1)})), link, link))
-    return Problem.build(rng.random((count, devices)) * 1e-3, np.ones((count, devices), bool), np.zeros(count),
-                         np.full(devices, np.inf), tensors)
+        tensors.append(
+            Tensor(
+                v, tuple(sorted({v + 1, min(v + int(rng.integers(1, 9)), count - 1)})), link, link
+            )
+        )
+    return Problem.build(
+        rng.random((count, devices)) * 1e-3,
+        np.ones((count, devices), bool),
+        np.zeros(count),
+        np.full(devices, np.inf),
+        tensors,
+    )
 
 
 @pytest.mark.parametrize("objective", [BUSIEST, TOTAL])
-def test_the_search_is_repeatable_improves_and_ends_when_told(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbourhood, "_WALL_FACTOR", 1000.0)  # a busy machine ends no search early
+def test_the_search_is_repeatable_improves_and_ends_when_told(
+    objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        neighbourhood, "_WALL_FACTOR", 1000.0
+    )  # a busy machine ends no search early
     problem = chain_of_branches()
     start = np.zeros(len(problem), np.int64)
     once, again = (improve(problem, start, objective, 0.3, seed=1) for _ in range(2))
-    assert once.value < value_of(problem, start, objective) and once.label.tolist() == again.label.tolist()
+    assert (
+        once.value < value_of(problem, start, objective)
+        and once.label.tolist() == again.label.tolist()
+    )
     stopped = improve(problem, once.label, objective, 1000.0, should_stop=lambda: True)
     assert stopped.value <= once.value
 
@@ -87,7 +106,9 @@ def test_a_search_ends_soon_after_it_is_told_to_while_the_solver_works() -> None
     asked: list[bool] = []
 
     def should_stop() -> bool:
-        asked.append(len(asked) > 3)  # not before the first round, which may take thousands of seconds
+        asked.append(
+            len(asked) > 3
+        )  # not before the first round, which may take thousands of seconds
         return asked[-1]
 
     problem = chain_of_branches(200)
@@ -100,16 +121,23 @@ def test_optimal_with_three_devices_states_a_close_bound() -> None:
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     plan = editor.partition(graph, "HETERO:GPU,NPU,CPU", policy="optimal")
     found = plan.placement.assignment
-    assert found.objective is not None and found.bound is not None and found.bound <= found.objective
+    assert (
+        found.objective is not None and found.bound is not None and found.bound <= found.objective
+    )
     none = solve(graph, plan.devices, Settings("optimal", {"search": 0}))
-    assert none.assignment.objective is not None and found.objective <= none.assignment.objective * (1 + 1e-9)
+    assert (
+        none.assignment.objective is not None
+        and found.objective <= none.assignment.objective * (1 + 1e-9)
+    )
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, None, float("nan"), 1e9])
 def test_a_search_that_is_no_number_of_seconds_is_an_error(seconds: object) -> None:
     graph = editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx")
     with pytest.raises(EditorError, match="search"):
-        editor.partition(graph, "HETERO:GPU,NPU,CPU", policy="optimal", policy_options={"search": seconds})
+        editor.partition(
+            graph, "HETERO:GPU,NPU,CPU", policy="optimal", policy_options={"search": seconds}
+        )
 
 
 @st.composite
@@ -120,20 +148,28 @@ def repeated_layers(draw: st.DrawFn) -> tuple[Problem, np.ndarray]:
     size = np.tile([float(draw(st.integers(1, 4))), 0.0], layers)
     cost = draw(st.integers(1, 9)) * 1e-4
     tensors = [Tensor(i, (i + 1,), (cost, cost), (cost, cost)) for i in range(2 * layers - 1)]
-    bytes_there = np.array(draw(st.lists(st.integers(0, 6), min_size=2 * layers, max_size=2 * layers)), np.float64)
-    return Problem.build(time, np.ones((2 * layers, 2), bool), size, np.array([float(room), np.inf]), tensors), bytes_there
+    bytes_there = np.array(
+        draw(st.lists(st.integers(0, 6), min_size=2 * layers, max_size=2 * layers)), np.float64
+    )
+    return Problem.build(
+        time, np.ones((2 * layers, 2), bool), size, np.array([float(room), np.inf]), tensors
+    ), bytes_there
 
 
 @settings(max_examples=60)
 @given(repeated_layers())
-def test_a_device_with_little_room_gets_some_of_the_layers_that_repeat(made: tuple[Problem, np.ndarray]) -> None:
+def test_a_device_with_little_room_gets_some_of_the_layers_that_repeat(
+    made: tuple[Problem, np.ndarray],
+) -> None:
     """A price per byte keeps all of them off it, or none: they gain the same for each byte."""
     problem, tensors = made
     ideal, slow = np.zeros(len(problem), np.int64), np.ones(len(problem), np.int64)
 
     def fits(label: np.ndarray) -> bool:
         here = label == 0
-        return bool(problem.size[here].sum() + tensors[here].max(initial=0.0) <= problem.capacity[0])
+        return bool(
+            problem.size[here].sum() + tensors[here].max(initial=0.0) <= problem.capacity[0]
+        )
 
     found = list(filled_by_regions(problem, ideal, tensors, fits))
     assert all(fits(label) and problem.fits(label) for label in found)

@@ -10,39 +10,65 @@ from conftest import EXAMPLES, GOLDEN, ODDITIES
 
 import editor
 from editor.devices.table import load_devices
-from editor.exports.glow_log import partition_log
+from editor.exports.glow import partition_log
 from editor.graph.graph import Graph
 from editor.placement.placement import Settings, solve
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
-@pytest.mark.parametrize(("table", "device"), [("glow-cpu-first", "Device1"), ("glow-opencl-first", "Device2")])
-def test_glow_mobilenet_is_one_partition_in_either_order(reference_models: Path, table: str, device: str) -> None:
-    plan = editor.partition(editor.load_model(reference_models / "mobilenetv2-7.onnx"),
-                            EXAMPLES / "devices" / f"{table}.yaml")
+@pytest.mark.parametrize(
+    ("table", "device"), [("glow-cpu-first", "Device1"), ("glow-opencl-first", "Device2")]
+)
+def test_glow_mobilenet_is_one_partition_in_either_order(
+    reference_models: Path, table: str, device: str
+) -> None:
+    plan = editor.partition(
+        editor.load_model(reference_models / "mobilenetv2-7.onnx"),
+        EXAMPLES / "devices" / f"{table}.yaml",
+    )
     (only,) = plan.subgraphs
     memory = only.memory
     assert only.device == device
     assert (memory.total, memory.input, memory.input_count, memory.output, memory.constants) == (
-        14557376, 602112, 1, 4000, 13951264)
+        14557376,
+        602112,
+        1,
+        4000,
+        13951264,
+    )
     assert partition_log(plan.placement) == (GOLDEN / f"mobilenetv2-{table}.log").read_text()
 
 
 def test_glow_fcn_is_three_partitions(reference_models: Path) -> None:
-    plan = editor.partition(editor.load_model(reference_models / "fcn.onnx"),
-                            EXAMPLES / "devices" / "glow-opencl-first.yaml")
-    found = [(s.device, s.memory.total, s.memory.input, s.memory.input_count, s.memory.output, s.memory.constants)
-             for s in plan.subgraphs]
-    assert found == [("Device2", 217777448, 602112, 1, 131712, 217043624),
-                     ("Device1", 8561280, 131712, 2, 8429568, 0),
-                     ("Device2", 16859136, 8429568, 2, 8429568, 0)]
+    plan = editor.partition(
+        editor.load_model(reference_models / "fcn.onnx"),
+        EXAMPLES / "devices" / "glow-opencl-first.yaml",
+    )
+    found = [
+        (
+            s.device,
+            s.memory.total,
+            s.memory.input,
+            s.memory.input_count,
+            s.memory.output,
+            s.memory.constants,
+        )
+        for s in plan.subgraphs
+    ]
+    assert found == [
+        ("Device2", 217777448, 602112, 1, 131712, 217043624),
+        ("Device1", 8561280, 131712, 2, 8429568, 0),
+        ("Device2", 16859136, 8429568, 2, 8429568, 0),
+    ]
     assert partition_log(plan.placement) == (GOLDEN / "fcn-glow-opencl-first.log").read_text()
 
 
 def test_glow_fcn_cpu_first_is_one_partition(reference_models: Path) -> None:
-    plan = editor.partition(editor.load_model(reference_models / "fcn.onnx"),
-                            EXAMPLES / "devices" / "glow-cpu-first.yaml")
+    plan = editor.partition(
+        editor.load_model(reference_models / "fcn.onnx"),
+        EXAMPLES / "devices" / "glow-cpu-first.yaml",
+    )
     assert [s.device for s in plan.subgraphs] == ["Device1"]
 
 
@@ -52,7 +78,11 @@ def test_pins_and_policy_combine(dag: Callable[..., Graph]) -> None:
     assert set(plan.affinity.values()) == {"A"} and len(plan.subgraphs) == 1
     painted = plan.repin({"t2": "B"})
     assert painted.affinity == {"t0": "A", "t1": "A", "t2": "B", "t3": "A", "t4": "A"}
-    assert [(s.device, s.ops) for s in painted.subgraphs] == [("A", ("t0", "t1")), ("B", ("t2",)), ("A", ("t3", "t4"))]
+    assert [(s.device, s.ops) for s in painted.subgraphs] == [
+        ("A", ("t0", "t1")),
+        ("B", ("t2",)),
+        ("A", ("t3", "t4")),
+    ]
     assert painted.repin({"t2": None}).affinity == plan.affinity
     assert plan.pins == {}, "a plan never changes"
 
@@ -83,7 +113,12 @@ def test_capability_reasons_come_from_the_runtime() -> None:
     foo = next(k for i, k in enumerate(graph.op_keys) if graph.op_types[i] == "Foo")
     with pytest.raises(editor.UnsupportedOpError) as error:
         editor.partition(graph, "HETERO:CPU,openvino,Interpreter")
-    for cause in ("Foo", "CPU: ONNX Runtime", "openvino: OpenVINO: no conversion rule", "Interpreter: ONNX reference"):
+    for cause in (
+        "Foo",
+        "CPU: ONNX Runtime",
+        "openvino: OpenVINO: no conversion rule",
+        "Interpreter: ONNX reference",
+    ):
         assert cause in str(error.value)
     plan = editor.partition(graph, "HETERO:CPU,NPU")
     assert plan.affinity[foo] == "NPU"
@@ -100,18 +135,32 @@ def test_a_device_that_cannot_run_an_op_is_refused_unless_forced(whisper: Graph)
     assert forced.why(softmax).forced and "by force" in forced.why(softmax).because
 
 
-@pytest.mark.parametrize(("pins", "cause"), [
-    ({"t9": "A"}, "no op with the key 't9'"), ({"n0": "A"}, "pins use its key"), ({"t0": "Z"}, "unknown device 'Z'")])
-def test_invalid_pins_are_errors(dag: Callable[..., Graph], pins: dict[str, str], cause: str) -> None:
+@pytest.mark.parametrize(
+    ("pins", "cause"),
+    [
+        ({"t9": "A"}, "no op with the key 't9'"),
+        ({"n0": "A"}, "pins use its key"),
+        ({"t0": "Z"}, "unknown device 'Z'"),
+    ],
+)
+def test_invalid_pins_are_errors(
+    dag: Callable[..., Graph], pins: dict[str, str], cause: str
+) -> None:
     with pytest.raises(editor.PinError, match=cause):
         editor.partition(dag([[], [0]]), AB, pins=pins)
 
 
 def test_pins_work_at_every_level(dag: Callable[..., Graph]) -> None:
-    table = [{"name": "A", "backendName": "CPU", "unit": 0}, {"name": "B", "backendName": "CPU", "unit": 1},
-             {"name": "C", "backendName": "openvino", "unit": 1}]
-    plan = editor.partition(dag([[], [0], [1], [2]]), table,
-                            pins={"t1": "unit:1", "t2": "codegen:openvino", "t3": "openvino"})
+    table = [
+        {"name": "A", "backendName": "CPU", "unit": 0},
+        {"name": "B", "backendName": "CPU", "unit": 1},
+        {"name": "C", "backendName": "openvino", "unit": 1},
+    ]
+    plan = editor.partition(
+        dag([[], [0], [1], [2]]),
+        table,
+        pins={"t1": "unit:1", "t2": "codegen:openvino", "t3": "openvino"},
+    )
     assert plan.affinity == {"t0": "A", "t1": "B", "t2": "C", "t3": "C"}
 
 
@@ -130,12 +179,22 @@ def test_a_pinned_constant_has_its_own_device(mobilenet: Graph) -> None:
     assert plan.why(constant).pinned == "B"
 
 
-@pytest.mark.parametrize("name", ["zero_nodes", "input_is_output", "disconnected_components", "unused_things",
-                                  "output_also_consumed", "duplicate_node_names"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zero_nodes",
+        "input_is_output",
+        "disconnected_components",
+        "unused_things",
+        "output_also_consumed",
+        "duplicate_node_names",
+    ],
+)
 def test_unusual_graphs_can_be_partitioned(name: str) -> None:
     plan = editor.partition(editor.load_model(ODDITIES / f"{name}.onnx"), AB)
     assert sorted({k for s in plan.subgraphs for k in s.ops}) == sorted(
-        k for i, k in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[i])
+        k for i, k in enumerate(plan.graph.op_keys) if not plan.graph.op_is_constant[i]
+    )
 
 
 def test_two_thousand_alternating_ops_are_partitioned_quickly(dag: Callable[..., Graph]) -> None:

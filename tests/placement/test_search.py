@@ -25,7 +25,12 @@ def placement(tmp_path_factory: pytest.TempPathFactory) -> Placement:
 
 
 def layers_of(placement: Placement, ops: tuple[int, ...] | list[int]) -> set[str]:
-    return {part for op in ops for part in placement.graph.op_names[op].split("/") if part.isdigit() or "layers." in part}
+    return {
+        part
+        for op in ops
+        for part in placement.graph.op_names[op].split("/")
+        if part.isdigit() or "layers." in part
+    }
 
 
 def test_words_find_blocks_ops_and_tensors(placement: Placement) -> None:
@@ -43,25 +48,33 @@ def test_layers_are_found_by_number(placement: Placement) -> None:
     assert sorted(one.ops) == matching(placement, "layer == 2")
     assert sorted(three.ops) == matching(placement, "layer >= 2 and layer <= 4")
     kind = placement.graph.op_types[one.ops[0]]
-    assert {placement.graph.op_types[op] for op in search(placement, f"layer:2-4 op:{kind}").ops} == {kind}
+    assert {
+        placement.graph.op_types[op] for op in search(placement, f"layer:2-4 op:{kind}").ops
+    } == {kind}
 
 
 def test_a_type_is_found_as_a_whole_where_there_is_one(dag: Callable[..., Graph]) -> None:
     """Painting what `op:mul` finds painted every MatMul too."""
-    placement = editor.partition(dag([[], [0], [0, 1], [2, 2]], ["Relu", "Tanh", "Mul", "MatMul"]), "HETERO:CPU").placement
+    placement = editor.partition(
+        dag([[], [0], [0, 1], [2, 2]], ["Relu", "Tanh", "Mul", "MatMul"]), "HETERO:CPU"
+    ).placement
     assert search(placement, "op:mul").ops == (2,) and search(placement, "op:MatMul").ops == (3,)
     assert search(placement, "op:mat").ops == (3,), "a part, where no type is called so"
 
 
 @pytest.mark.parametrize("text", ["layers.9", "model.layers.9", "model/layers.9"])
-def test_a_block_is_found_by_its_name_before_those_that_only_begin_with_it(placement: Placement, text: str) -> None:
+def test_a_block_is_found_by_its_name_before_those_that_only_begin_with_it(
+    placement: Placement, text: str
+) -> None:
     found = [f for f in search(placement, text).found if f.kind == "block"]
     assert found[0].title == "layers.9" and len(found[0].ops) == 25
     assert search(placement, "layers.1").found[0].title == "layers.1", "not layers.10"
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("layr:3", "did you mean layer"), ("layer:x", "write layer:8"), ("foo:bar", "choose one of")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("layr:3", "did you mean layer"), ("layer:x", "write layer:8"), ("foo:bar", "choose one of")],
+)
 def test_an_unknown_field_is_named(placement: Placement, text: str, said: str) -> None:
     with pytest.raises(EditorError, match=said):
         search(placement, text)
@@ -85,18 +98,32 @@ def test_what_finds_nothing_is_named_where_a_text_has_several_parts(placement: P
     assert not_found(placement, "layer:2 mlp").startswith("nothing is called 'mlp' here")
     last = max(scopes_of(placement.graph).layer_of_op.values())
     for text in ("layer:99 left", "layer:99", "mlp layer:3-2"):
-        assert re.fullmatch(f"there is no layer:[0-9-]+: the layers are 0 to {last}", not_found(placement, text))
-    assert not_found(placement, "left right") == ""  # each finds something, and nothing is called both
+        assert re.fullmatch(
+            f"there is no layer:[0-9-]+: the layers are 0 to {last}", not_found(placement, text)
+        )
+    assert (
+        not_found(placement, "left right") == ""
+    )  # each finds something, and nothing is called both
     assert not_found(placement, "mlp") == ""
 
 
 def test_a_layer_in_a_filter_is_said_to_go_with_words(placement: Placement) -> None:
-    assert mixed("layer:8-15 and op == Neg").startswith("a filter has no layer:8-15, which goes with words")
+    assert mixed("layer:8-15 and op == Neg").startswith(
+        "a filter has no layer:8-15, which goes with words"
+    )
     assert mixed("layer >= 8 and op == Neg") == mixed("op == 'a::b'") == ""
 
 
-@pytest.mark.parametrize(("text", "instead"), [("op = MatMul", "op == MatMul"), ("device=GPU", "device==GPU"),
-                                               ("op == MatMul", ""), ("a = b", ""), ("flops >= 5", "")])
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("op = MatMul", "op == MatMul"),
+        ("device=GPU", "device==GPU"),
+        ("op == MatMul", ""),
+        ("a = b", ""),
+        ("flops >= 5", ""),
+    ],
+)
 def test_a_filter_with_one_equals_sign_says_what_to_write(text: str, instead: str) -> None:
     assert single_equals(text).endswith(f"write {instead}" if instead else "")
     assert bool(single_equals(text)) == bool(instead)

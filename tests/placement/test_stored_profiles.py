@@ -19,7 +19,9 @@ from editor.placement.device_profile import (
 )
 
 
-def test_the_profile_before_is_kept_and_can_be_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_before_is_kept_and_can_be_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A noisy profile replaced a good one for good."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     plan = editor.partition(EXAMPLES / "models" / "mobilenetv2.onnx", "HETERO:CPU")

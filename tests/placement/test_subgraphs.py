@@ -26,30 +26,47 @@ AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 @PROFILE
 @given(problems())
 def test_every_rule_gives_a_topological_order(
-        rule: str, problem: tuple[Graph, list[dict[str, str]], list[Capability], dict[str, str]]) -> None:
+    rule: str, problem: tuple[Graph, list[dict[str, str]], list[Capability], dict[str, str]]
+) -> None:
     graph, table, answers, pins = problem
     plan = editor.partition(graph, table, pins=pins, capabilities=answers, subgraphs=rule)
     homes = {key: s.id for s in plan.subgraphs for key in s.ops}
     assert sorted(homes) == sorted(graph.op_keys)
     assert all(plan.affinity[key] == s.device for s in plan.subgraphs for key in s.ops)
-    assert all(homes[graph.op_keys[p]] <= homes[graph.op_keys[c]]
-               for p, c, _ in zip(*(e.tolist() for e in graph.edges), strict=True))
-    if len(set(plan.affinity.values())) <= 2:  # for more devices, nobody knows the least number at once
-        assert len(editor.partition(graph, table, pins=pins, capabilities=answers).subgraphs) <= len(plan.subgraphs)
+    assert all(
+        homes[graph.op_keys[p]] <= homes[graph.op_keys[c]]
+        for p, c, _ in zip(*(e.tolist() for e in graph.edges), strict=True)
+    )
+    if (
+        len(set(plan.affinity.values())) <= 2
+    ):  # for more devices, nobody knows the least number at once
+        assert len(
+            editor.partition(graph, table, pins=pins, capabilities=answers).subgraphs
+        ) <= len(plan.subgraphs)
 
 
 @PROFILE
 @given(problems(most=14, devices=2))
-def test_connected_subgraphs_are_connected(problem: tuple[Graph, list[dict[str, str]], list[Capability],
-                                                          dict[str, str]]) -> None:
+def test_connected_subgraphs_are_connected(
+    problem: tuple[Graph, list[dict[str, str]], list[Capability], dict[str, str]],
+) -> None:
     graph, table, answers, pins = problem
     plan = editor.partition(graph, table, pins=pins, capabilities=answers, subgraphs="connected")
     source = graph.inputs[0]
     for s in plan.subgraphs:
         ops = {graph.key_index[k] for k in s.ops}
-        near = {op: {n for n in (*graph.predecessors[op].tolist(), *graph.successors[op].tolist()) if n in ops} for op in ops}
+        near = {
+            op: {
+                n
+                for n in (*graph.predecessors[op].tolist(), *graph.successors[op].tolist())
+                if n in ops
+            }
+            for op in ops
+        }
         readers = [op for op in graph.readers[source].tolist() if op in ops]
-        for a in readers:  # a graph input that several ops of one device read joins them, as in OpenVINO
+        for a in (
+            readers
+        ):  # a graph input that several ops of one device read joins them, as in OpenVINO
             near[a] |= set(readers)
         seen, stack = set(), [next(iter(ops))]
         while stack:
@@ -65,12 +82,21 @@ def test_levels_follow_glow(dag: Callable[..., Graph]) -> None:
     graph = dag([[], [0], [0], [1], [2], [3, 4]])
     plan = editor.partition(graph, AB, pins={"t1": "B", "t4": "B"}, subgraphs="levels")
     assert [(s.device, s.ops) for s in plan.subgraphs] == [
-        ("A", ("t0", "t2")), ("B", ("t1", "t4")), ("A", ("t3", "t5"))]
-    assert [(s.device, s.ops) for s in editor.partition(graph, AB, pins={"t1": "B", "t3": "B"}, subgraphs="levels").subgraphs
-            ] == [("A", ("t0", "t2")), ("B", ("t1", "t3")), ("A", ("t4", "t5"))]
+        ("A", ("t0", "t2")),
+        ("B", ("t1", "t4")),
+        ("A", ("t3", "t5")),
+    ]
+    assert [
+        (s.device, s.ops)
+        for s in editor.partition(
+            graph, AB, pins={"t1": "B", "t3": "B"}, subgraphs="levels"
+        ).subgraphs
+    ] == [("A", ("t0", "t2")), ("B", ("t1", "t3")), ("A", ("t4", "t5"))]
 
 
-def test_connected_makes_the_same_subgraphs_as_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connected_makes_the_same_subgraphs_as_openvino(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same ops in each subgraph wherever OpenVINO's number is the least possible; never more subgraphs; and where
     the numbers are equal otherwise, mostly the same ops.
 
@@ -82,13 +108,20 @@ def test_connected_makes_the_same_subgraphs_as_openvino(tmp_path: Path, monkeypa
     rng, same, equal = np.random.default_rng(7), 0, 0
     for _ in range(120):
         count = int(rng.integers(5, 16))
-        before = [sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else [] for i in range(count)]
-        path = write_dag(tmp_path / "m.onnx", before, ["Add" if len(b) == 2 else "Tanh" for b in before])
+        before = [
+            sorted(set(rng.integers(0, i, rng.integers(0, 3)).tolist())) if i else []
+            for i in range(count)
+        ]
+        path = write_dag(
+            tmp_path / "m.onnx", before, ["Add" if len(b) == 2 else "Tanh" for b in before]
+        )
         device = rng.integers(0, 2, count)
         theirs = _openvino_groups(path, device.tolist())
         graph = editor.load_model(path)
         pins = {f"t{i}": "AB"[d] for i, d in enumerate(device.tolist())}
-        ours = editor.partition(graph, AB, pins=pins, subgraphs="connected").placement.division.subgraph_of_op.tolist()
+        ours = editor.partition(
+            graph, AB, pins=pins, subgraphs="connected"
+        ).placement.division.subgraph_of_op.tolist()
         fewest = editor.partition(graph, AB, pins=pins)
         assert len(fewest.subgraphs) <= len(set(ours)) <= len(set(theirs))
         if len(set(theirs)) == len(fewest.subgraphs):  # OpenVINO's own number is minimal
@@ -119,5 +152,8 @@ def _openvino_groups(path: Path, device: list[int]) -> list[int]:
         core.compile_model(model, "HETERO:CPU")
     dump = Path("hetero_subgraphs_m.dot").read_text()
     os.remove("hetero_subgraphs_m.dot")
-    found = {int(m[1]): int(m[2]) for m in re.finditer(r'label="[nt](\d+)\\n[^"]*\\nsubgraph=(\d+)', dump)}
+    found = {
+        int(m[1]): int(m[2])
+        for m in re.finditer(r'label="[nt](\d+)\\n[^"]*\\nsubgraph=(\d+)', dump)
+    }
     return [found[i] for i in range(len(device))]

@@ -12,7 +12,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import editor
 from editor.errors import ExecutionError
-from editor.execution.executor import CompiledPlan, compile_placement
+from editor.execution.compiled_plan import CompiledPlan
+from editor.execution.executor import compile_placement
 from editor.placement.placement import Placement
 from editor.runtimes.compile_cache import compile_folder
 
@@ -25,22 +26,37 @@ def quantised() -> ModelProto:
     """A quantised Conv and Relu, and an Erf that the NPU does not have."""
     rng = np.random.default_rng(0)
     number = helper.make_tensor
-    constants = [number("s", TensorProto.FLOAT, [], [STEP]), number("ws", TensorProto.FLOAT, [], [0.01]),
-                 number("bs", TensorProto.FLOAT, [], [STEP * 0.01]), number("z", TensorProto.UINT8, [], [128]),
-                 number("z32", TensorProto.INT32, [], [0]),
-                 numpy_helper.from_array(rng.integers(100, 156, (8, 4, 3, 3), dtype=np.uint8), "w"),
-                 numpy_helper.from_array(rng.integers(-200, 200, 8, dtype=np.int32), "b")]
+    constants = [
+        number("s", TensorProto.FLOAT, [], [STEP]),
+        number("ws", TensorProto.FLOAT, [], [0.01]),
+        number("bs", TensorProto.FLOAT, [], [STEP * 0.01]),
+        number("z", TensorProto.UINT8, [], [128]),
+        number("z32", TensorProto.INT32, [], [0]),
+        numpy_helper.from_array(rng.integers(100, 156, (8, 4, 3, 3), dtype=np.uint8), "w"),
+        numpy_helper.from_array(rng.integers(-200, 200, 8, dtype=np.int32), "b"),
+    ]
     node = helper.make_node
-    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["xq"]), node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
-             node("DequantizeLinear", ["w", "ws", "z"], ["wd"]), node("DequantizeLinear", ["b", "bs", "z32"], ["bd"]),
-             node("Conv", ["xd", "wd", "bd"], ["c"], pads=[1] * 4),
-             node("QuantizeLinear", ["c", "s", "z"], ["cq"]), node("DequantizeLinear", ["cq", "s", "z"], ["cd"]),
-             node("MaxPool", ["cd"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-             node("QuantizeLinear", ["p", "s", "z"], ["pq"]), node("DequantizeLinear", ["pq", "s", "z"], ["pd"]),
-             node("Erf", ["pd"], ["y"])]
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+        node("DequantizeLinear", ["w", "ws", "z"], ["wd"]),
+        node("DequantizeLinear", ["b", "bs", "z32"], ["bd"]),
+        node("Conv", ["xd", "wd", "bd"], ["c"], pads=[1] * 4),
+        node("QuantizeLinear", ["c", "s", "z"], ["cq"]),
+        node("DequantizeLinear", ["cq", "s", "z"], ["cd"]),
+        node("MaxPool", ["cd"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("QuantizeLinear", ["p", "s", "z"], ["pq"]),
+        node("DequantizeLinear", ["pq", "s", "z"], ["pd"]),
+        node("Erf", ["pd"], ["y"]),
+    ]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "quantised", [info("x", TensorProto.FLOAT, [1, 4, 16, 16])],
-                              [info("y", TensorProto.FLOAT, [1, 8, 8, 8])], constants)
+    graph = helper.make_graph(
+        nodes,
+        "quantised",
+        [info("x", TensorProto.FLOAT, [1, 4, 16, 16])],
+        [info("y", TensorProto.FLOAT, [1, 8, 8, 8])],
+        constants,
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -53,8 +69,12 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def device_of(plan: editor.Plan) -> dict[str, str]:
     placement = plan.placement
-    return {key: placement.devices[d].name
-            for key, d in zip(placement.graph.op_keys, placement.assignment.device.tolist(), strict=True)}
+    return {
+        key: placement.devices[d].name
+        for key, d in zip(
+            placement.graph.op_keys, placement.assignment.device.tolist(), strict=True
+        )
+    }
 
 
 def kept(placement: Placement) -> CompiledPlan:
@@ -85,12 +105,16 @@ def test_the_plan_runs_on_it_within_a_step_of_the_quantisation(net: Path) -> Non
 
 
 def test_an_op_that_it_refuses_is_named_and_not_run_elsewhere(net: Path) -> None:
-    plan = editor.partition(editor.load_model(net), "HETERO:QNN,CPU", pins={"y": "QNN"}, forced=frozenset({"y"}))
+    plan = editor.partition(
+        editor.load_model(net), "HETERO:QNN,CPU", pins={"y": "QNN"}, forced=frozenset({"y"})
+    )
     with pytest.raises(ExecutionError, match="Erf.*given to CPUExecutionProvider"):
         plan.run(X)
 
 
-def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is_damaged(net: Path) -> None:
+def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is_damaged(
+    net: Path,
+) -> None:
     placement = editor.partition(editor.load_model(net), "HETERO:QNN,CPU").placement
     folder = compile_folder("onnxruntime")
     assert folder is not None
@@ -98,7 +122,10 @@ def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is
     (context,) = folder.glob("*.onnx")
     assert [n.op_type for n in onnx.load(context).graph.node].count("EPContext") == 1
     written = context.stat().st_mtime_ns
-    assert np.array_equal(kept(placement).run(X)["y"], expected) and context.stat().st_mtime_ns == written
+    assert (
+        np.array_equal(kept(placement).run(X)["y"], expected)
+        and context.stat().st_mtime_ns == written
+    )
     context.write_bytes(b"damaged")
     assert np.array_equal(kept(placement).run(X)["y"], expected)
     assert onnx.load(context).graph.node
@@ -106,5 +133,7 @@ def test_what_was_compiled_is_loaded_the_next_time_and_compiled_again_when_it_is
 
 def test_weights_that_ops_compute_are_folded_before_the_npu_is_asked() -> None:
     """It was given them as ops of its own, and did not answer within 18 s."""
-    plan = editor.partition(editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:QNN,CPU")
+    plan = editor.partition(
+        editor.load_model(EXAMPLES / "models" / "mobilenetv2.onnx"), "HETERO:QNN,CPU"
+    )
     assert plan.placement.op_counts == {"QNN": 100, "CPU": 0}

@@ -58,7 +58,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which a package with the toy runtime is installed, and one that fails to load."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "toy_runtime.py").write_text(TOY)
-    for name, points in (("toy", "toy = toy_runtime:Toy"), ("broken", "broken = no_such_module:Runtime")):
+    for name, points in (
+        ("toy", "toy = toy_runtime:Toy"),
+        ("broken", "broken = no_such_module:Runtime"),
+    ):
         info = folder / f"{name}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -69,22 +72,39 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info = helper.make_tensor_value_info
-    nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), helper.make_node("Add", ["r", "x"], ["a"], "add"),
-             helper.make_node("Sigmoid", ["a"], ["s"], "sigmoid"), helper.make_node("Add", ["s", "x"], ["y"], "last")]
-    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, [8])], [info("y", TensorProto.FLOAT, [8])])
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "relu"),
+        helper.make_node("Add", ["r", "x"], ["a"], "add"),
+        helper.make_node("Sigmoid", ["a"], ["s"], "sigmoid"),
+        helper.make_node("Add", ["s", "x"], ["y"], "last"),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [info("x", TensorProto.FLOAT, [8])], [info("y", TensorProto.FLOAT, [8])]
+    )
     path = tmp_path_factory.mktemp("net") / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 def run(environment: dict[str, str], *arguments: object) -> str:
-    done = subprocess.run([sys.executable, "-m", "editor", *map(str, arguments)], env=environment, cwd=ROOT, text=True,
-                          check=False, capture_output=True, timeout=180)
+    done = subprocess.run(
+        [sys.executable, "-m", "editor", *map(str, arguments)],
+        env=environment,
+        cwd=ROOT,
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=180,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason(package: dict[str, str]) -> None:
+def test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason(
+    package: dict[str, str],
+) -> None:
     devices = json.loads(run(package, "devices", "--json"))
     assert "toy" in {d["runtime"] for d in devices}
     said = run(package, "devices")
@@ -92,7 +112,9 @@ def test_an_added_runtime_is_listed_and_a_failing_package_has_a_reason(package: 
     assert "broken: installed but unusable: ModuleNotFoundError" in said
 
 
-def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(package: dict[str, str], net: Path, tmp_path: Path) -> None:
+def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(
+    package: dict[str, str], net: Path, tmp_path: Path
+) -> None:
     run(package, "partition", net, "--devices", "HETERO:Toy,CPU", "--out", tmp_path)
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert plan["affinities"] == {"r": "Toy", "a": "Toy", "s": "CPU", "y": "Toy"}
@@ -100,12 +122,28 @@ def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(package: dict[
 
     x = np.linspace(-2, 2, 8, dtype=np.float32)
     np.savez(tmp_path / "in.npz", x=x)
-    run(package, "run", tmp_path / "plan.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    run(
+        package,
+        "run",
+        tmp_path / "plan.json",
+        "--inputs",
+        tmp_path / "in.npz",
+        "--outputs",
+        tmp_path / "out.npz",
+    )
     a = np.maximum(x, 0) + x
     assert np.allclose(np.load(tmp_path / "out.npz")["y"], 1 / (1 + np.exp(-a)) + x, atol=1e-6)
 
     assert "Toy (Toy)" in run(package, "profile", tmp_path / "plan.json", "--seconds", "0.2")
-    measured = run(package, "bench", tmp_path / "plan.json", "--seconds", "0.3", "--json", tmp_path / "bench.json")
+    measured = run(
+        package,
+        "bench",
+        tmp_path / "plan.json",
+        "--seconds",
+        "0.3",
+        "--json",
+        tmp_path / "bench.json",
+    )
     assert "execType: Toy" in measured
     (result,) = json.loads((tmp_path / "bench.json").read_text())
     assert [s["runs_on"] for s in result["subgraphs"]] == ["Toy", "ONNX Runtime, CPU", "Toy"]
@@ -114,7 +152,14 @@ def test_an_added_runtime_is_queried_run_profiled_and_benchmarked(package: dict[
 
 def test_only_the_module_of_a_runtime_compares_its_name() -> None:
     """Elsewhere names of runtimes and providers stand in texts for people, and in files of other tools."""
-    names = {"onnxruntime", "openvino", "tvm", "interpreter", "CPUExecutionProvider", "CUDAExecutionProvider"}
+    names = {
+        "onnxruntime",
+        "openvino",
+        "tvm",
+        "interpreter",
+        "CPUExecutionProvider",
+        "CUDAExecutionProvider",
+    }
     found = []
     import ast
 
@@ -123,7 +168,11 @@ def test_only_the_module_of_a_runtime_compares_its_name() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare):
-                texts = [c.value for side in (node.left, *node.comparators) for c in ast.walk(side)
-                         if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+                texts = [
+                    c.value
+                    for side in (node.left, *node.comparators)
+                    for c in ast.walk(side)
+                    if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                ]
                 found += [f"{path}:{node.lineno}" for text in texts if text in names]
     assert not found

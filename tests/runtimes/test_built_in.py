@@ -10,8 +10,9 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from editor.runtimes.onnxruntime import built_in, device_list
-from editor.runtimes.onnxruntime.built_in import load_problem
+from editor.runtimes.onnxruntime import device_list
+from editor.runtimes.onnxruntime import device_list as built_in
+from editor.runtimes.onnxruntime.device_list import load_problem
 
 LIBRARY = "libonnxruntime_providers_tensorrt.so"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries have other names there")
@@ -28,12 +29,17 @@ def test_a_library_that_loads_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_a_provider_whose_library_does_not_load_is_unusable_and_no_device(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / LIBRARY).write_bytes(b"this is no library" * 100)
     names = ["TensorrtExecutionProvider", "CPUExecutionProvider"]
-    monkeypatch.setattr(ort, "get_available_providers", lambda: names)  # as another build of ONNX Runtime has them
+    monkeypatch.setattr(
+        ort, "get_available_providers", lambda: names
+    )  # as another build of ONNX Runtime has them
     monkeypatch.setattr(built_in, "BUILT_IN", frozenset(names))
     monkeypatch.setattr(built_in, "load_problem", partial(load_problem, folder=tmp_path))
-    assert [d.provider for d in device_list.available() if d.provider in names] == ["CPUExecutionProvider"]
+    assert [d.provider for d in device_list.available() if d.provider in names] == [
+        "CPUExecutionProvider"
+    ]
     (found,) = [part for part in device_list.unusable() if part.name == "TensorRT"]
     assert found.reason == f"invalid ELF header (needed by {LIBRARY})"

@@ -43,6 +43,11 @@ def test_a_session_may_go_while_its_run_is_still_queued() -> None:
     """Before, ONNX Runtime's callback freed the session's host memory where CUDA allows no calls: the process ended."""
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         pytest.skip("needs a GPU and onnxruntime-gpu")
-    done = subprocess.run([sys.executable, "-c", DROPS_SESSIONS], cwd=ROOT, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", DROPS_SESSIONS],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert "all gone" in done.stdout, done.stderr[-2000:]
-

@@ -11,19 +11,29 @@ import pytest
 from onnx import TensorProto, helper
 
 import editor
-from editor.runtimes.probe import ask
+from editor.runtimes.op_models import ask
 
 
 def pad_model(path: Path, value_is_constant: bool) -> Path:
     info = helper.make_tensor_value_info
-    inputs, weights = [info("x", TensorProto.FLOAT, [2, 2])], [helper.make_tensor("pads", TensorProto.INT64, [4], [0, 0, 0, 1])]
+    inputs, weights = (
+        [info("x", TensorProto.FLOAT, [2, 2])],
+        [helper.make_tensor("pads", TensorProto.INT64, [4], [0, 0, 0, 1])],
+    )
     if value_is_constant:
         weights.append(helper.make_tensor("value", TensorProto.FLOAT, [], [5.0]))
     else:
         inputs.append(info("value", TensorProto.FLOAT, []))
-    graph = helper.make_graph([helper.make_node("Pad", ["x", "pads", "value"], ["y"])], "pad", inputs,
-                              [info("y", TensorProto.FLOAT, [2, 3])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        [helper.make_node("Pad", ["x", "pads", "value"], ["y"])],
+        "pad",
+        inputs,
+        [info("y", TensorProto.FLOAT, [2, 3])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
@@ -33,12 +43,17 @@ def test_a_pad_with_a_computed_value_is_not_placed_on_openvino(tmp_path: Path) -
     inputs = {"x": np.ones((2, 2), np.float32), "value": np.array(5, np.float32)}
     silently_wrong = compiled(inputs)[0][0, 2] != 5
     plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
-    assert (plan.affinity["y"] == "CPU") == silently_wrong, "when OpenVINO has mended it, the exception can go"
+    assert (plan.affinity["y"] == "CPU") == silently_wrong, (
+        "when OpenVINO has mended it, the exception can go"
+    )
     assert plan.run(inputs)["y"][0, 2] == 5
 
 
 def test_openvino_pads_with_constants(tmp_path: Path) -> None:
-    plan = editor.partition(editor.load_model(pad_model(tmp_path / "pad.onnx", value_is_constant=True)), "HETERO:OpenVINO,CPU")
+    plan = editor.partition(
+        editor.load_model(pad_model(tmp_path / "pad.onnx", value_is_constant=True)),
+        "HETERO:OpenVINO,CPU",
+    )
     assert plan.affinity["y"] == "OpenVINO"
     assert plan.run({"x": np.ones((2, 2), np.float32)})["y"][0, 2] == 5
 
@@ -47,33 +62,58 @@ def test_openvino_pads_with_constants(tmp_path: Path) -> None:
 def test_querying_a_resize_of_constants_does_not_compute_it(mode: str, tmp_path: Path) -> None:
     """Position embeddings of a YOLOS: OpenVINO took 12 to 27 s to answer, because it folded the op while it was asked."""
     info = helper.make_tensor_value_info
-    weights = [helper.make_tensor("table", TensorProto.FLOAT, [1, 192, 32, 32], np.zeros(192 * 1024, np.float32)),
-               helper.make_tensor("sizes", TensorProto.INT64, [4], [1, 192, 50, 83])]
-    nodes = [helper.make_node("Resize", ["table", "", "", "sizes"], ["positions"], mode=mode),
-             helper.make_node("Add", ["x", "positions"], ["y"])]
-    graph = helper.make_graph(nodes, "yolos", [info("x", TensorProto.FLOAT, [1, 192, 50, 83])],
-                              [info("y", TensorProto.FLOAT, [1, 192, 50, 83])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "yolos.onnx")
+    weights = [
+        helper.make_tensor(
+            "table", TensorProto.FLOAT, [1, 192, 32, 32], np.zeros(192 * 1024, np.float32)
+        ),
+        helper.make_tensor("sizes", TensorProto.INT64, [4], [1, 192, 50, 83]),
+    ]
+    nodes = [
+        helper.make_node("Resize", ["table", "", "", "sizes"], ["positions"], mode=mode),
+        helper.make_node("Add", ["x", "positions"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "yolos",
+        [info("x", TensorProto.FLOAT, [1, 192, 50, 83])],
+        [info("y", TensorProto.FLOAT, [1, 192, 50, 83])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "yolos.onnx",
+    )
     loaded = editor.load_model(tmp_path / "yolos.onnx")
     queried: list[onnx.ModelProto] = []
     ask(loaded, lambda model: queried.append(model) or "")
     (probe,) = queried
-    read = {name for node in probe.graph.node if node.op_type == "Resize" for name in node.input[:1]}
-    assert read and read <= {value.name for value in probe.graph.input}, "a constant would be folded while it is queried"
+    read = {
+        name for node in probe.graph.node if node.op_type == "Resize" for name in node.input[:1]
+    }
+    assert read and read <= {value.name for value in probe.graph.input}, (
+        "a constant would be folded while it is queried"
+    )
     assert editor.partition(loaded, "HETERO:OpenVINO").affinity["positions"] == "OpenVINO"
 
 
 def test_an_op_that_openvino_computes_wrongly_is_not_placed_on_it(tmp_path: Path) -> None:
     """OpenVINO 2026.4 leaves memory as it is where the repeats of a Tile are only known in a run."""
     info = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("Tile", ["x", "n"], ["y"])], "tile",
-                              [info("x", TensorProto.FLOAT, [2, 3, 4, 5]), info("n", TensorProto.INT64, [4])],
-                              [info("y", TensorProto.FLOAT, [4, 6, 8, 10])])
+    graph = helper.make_graph(
+        [helper.make_node("Tile", ["x", "n"], ["y"])],
+        "tile",
+        [info("x", TensorProto.FLOAT, [2, 3, 4, 5]), info("n", TensorProto.INT64, [4])],
+        [info("y", TensorProto.FLOAT, [4, 6, 8, 10])],
+    )
     path = tmp_path / "tile.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path
+    )
     inputs = {"x": np.ones((2, 3, 4, 5), np.float32), "n": np.full(4, 2)}
     compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     wrong = not np.array_equal(compiled(inputs)[0], np.ones((4, 6, 8, 10), np.float32))
     plan = editor.partition(editor.load_model(path), "HETERO:OpenVINO,CPU")
-    assert (plan.affinity["y"] == "CPU") == wrong, "when OpenVINO has mended it, another op shows that results are compared"
+    assert (plan.affinity["y"] == "CPU") == wrong, (
+        "when OpenVINO has mended it, another op shows that results are compared"
+    )
     assert not wrong or "OpenVINO, CPU computes Tile wrongly" in str(plan.why("y"))

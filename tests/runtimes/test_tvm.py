@@ -15,7 +15,7 @@ from conftest import EXAMPLES
 import editor
 from editor.execution.executor import compile_whole
 from editor.execution.inputs import random_inputs
-from editor.execution.measure.tolerances import compare
+from editor.execution.measure.mismatch import compare
 from editor.graph.graph import Graph
 
 BOX = [{"name": "TVM"}, {"name": "CPU"}]
@@ -32,7 +32,9 @@ def test_a_plan_runs_on_tvm_and_onnx_runtime(mobilenet: Graph) -> None:
 
 def test_tvm_is_discovered_and_names_unsupported_ops() -> None:
     assert any(d.name == "TVM" for d in editor.available_devices())
-    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    graph = editor.load_model(
+        EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}
+    )
     plan = editor.partition(graph, BOX)
     for key in (k for k, d in plan.affinity.items() if d == "CPU"):
         refused = [v for v in plan.why(key).verdicts if v.device == "TVM" and not v.allowed]
@@ -43,15 +45,24 @@ def test_the_exported_script_runs_on_tvm(mobilenet: Graph, tmp_path: Path) -> No
     keys = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]]
     plan = editor.partition(mobilenet, BOX, pins=dict.fromkeys(keys[20:60], "CPU"))
     plan.export("tvm", tmp_path)
-    done = subprocess.run([sys.executable, str(tmp_path / "mobilenetv2_tvm.py")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "mobilenetv2_tvm.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "2 TVM {'logits': (1, 1000)}" in done.stdout
 
 
 def test_the_exported_script_feeds_the_types_of_the_inputs(tmp_path: Path) -> None:
     """It fed float32 to all of them: TVM refuses that for token ids."""
-    graph = editor.load_model(EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8})
+    graph = editor.load_model(
+        EXAMPLES / "models" / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}
+    )
     editor.partition(graph, "HETERO:CPU").export("tvm", tmp_path)
     (script,) = tmp_path.glob("*_tvm.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

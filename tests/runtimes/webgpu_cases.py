@@ -21,13 +21,17 @@ from playwright.sync_api import BrowserContext, expect
 
 import editor
 from editor.errors import ExecutionError
-from editor.execution.executor import CompiledPlan, owned
+from editor.execution.compiled_plan import CompiledPlan, owned
 from editor.execution.measure.profile import profile_all
 from editor.runtimes.base import AsynchronousExecutable
 from editor.runtimes.onnxruntime.plugins import plugin_devices
 
 pytestmark = pytest.mark.usefixtures("software_gpu")
-TWO_AND_CPU = [{"name": "A", "backendName": "WebGPU"}, {"name": "B", "backendName": "WebGPU"}, {"name": "CPU"}]
+TWO_AND_CPU = [
+    {"name": "A", "backendName": "WebGPU"},
+    {"name": "B", "backendName": "WebGPU"},
+    {"name": "CPU"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +41,40 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def weight(name: str, *shape: int) -> TensorProto:
         return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32) * 0.3, name)
-    nodes = [helper.make_node("Conv", ["x", "w1"], ["c1"], pads=[1] * 4), helper.make_node("Relu", ["c1"], ["r1"]),
-             helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4), helper.make_node("Sigmoid", ["c2"], ["s2"]),
-             helper.make_node("Add", ["s2", "r1"], ["a"]), helper.make_node("GlobalAveragePool", ["a"], ["g"]),
-             helper.make_node("Flatten", ["g"], ["f"]), helper.make_node("MatMul", ["f", "w3"], ["m"]),
-             helper.make_node("Softmax", ["m"], ["y"])]
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], pads=[1] * 4),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4),
+        helper.make_node("Sigmoid", ["c2"], ["s2"]),
+        helper.make_node("Add", ["s2", "r1"], ["a"]),
+        helper.make_node("GlobalAveragePool", ["a"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "w3"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"]),
+    ]
     info = helper.make_tensor_value_info
     x, y = info("x", TensorProto.FLOAT, [1, 3, 8, 8]), info("y", TensorProto.FLOAT, [1, 10])
-    graph = helper.make_graph(nodes, "net", [x], [y],
-                              [weight("w1", 8, 3, 3, 3), weight("w2", 8, 8, 3, 3), weight("w3", 8, 10)])
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [x],
+        [y],
+        [weight("w1", 8, 3, 3, 3), weight("w2", 8, 8, 3, 3), weight("w3", 8, 10)],
+    )
     path = tmp_path_factory.mktemp("net") / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 
 @pytest.fixture(scope="module")
 def split(net: Path) -> CompiledPlan:
     """WebGPU to WebGPU to CPU to WebGPU: two boundaries in its memory, two that leave it."""
-    return editor.partition(editor.load_model(net), TWO_AND_CPU, pins={"c2": "B", "g": "CPU", "f": "CPU"}).compile()
+    return editor.partition(
+        editor.load_model(net), TWO_AND_CPU, pins={"c2": "B", "g": "CPU", "f": "CPU"}
+    ).compile()
 
 
 X = {"x": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32)}
@@ -79,7 +99,9 @@ def test_a_split_computes_what_the_cpu_does_in_every_run(net: Path, split: Compi
         assert np.allclose(split.run(X)["y"], expected, atol=1e-5)
 
 
-def test_values_stay_in_device_memory_between_subgraphs(split: CompiledPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_stay_in_device_memory_between_subgraphs(
+    split: CompiledPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert copies(split) == [("r1", False), ("c2", False), ("a", True), ("f", True)]
     first, second = split.steps[0].executable, split.steps[1].executable
     monkeypatch.setattr(ort.OrtValue, "numpy", lambda _: pytest.fail("copied through the host"))
@@ -88,16 +110,25 @@ def test_values_stay_in_device_memory_between_subgraphs(split: CompiledPlan, mon
     assert [value.device_name() for value in second.run(outputs[:1])] == ["webgpu"]
 
 
-def test_a_result_in_device_memory_is_read_once(split: CompiledPlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    (value, *_), reads, read = split.steps[0].executable.run([ort.OrtValue.ortvalue_from_numpy(X["x"])]), [], ort.OrtValue.numpy
+def test_a_result_in_device_memory_is_read_once(
+    split: CompiledPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (value, *_), reads, read = (
+        split.steps[0].executable.run([ort.OrtValue.ortvalue_from_numpy(X["x"])]),
+        [],
+        ort.OrtValue.numpy,
+    )
     monkeypatch.setattr(ort.OrtValue, "numpy", lambda self: reads.append(1) or read(self))
     first = owned(value)
     assert len(reads) == 1 and np.array_equal(first, read(value))
 
 
-@pytest.mark.parametrize("pins", [{"c2": "B", "g": "CPU", "f": "CPU"}, {"c2": "B"}], ids=["with the CPU", "WebGPU alone"])
-def test_several_requests_in_flight_share_the_device_and_compute_what_one_does(net: Path, split: CompiledPlan,
-                                                                               pins: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "pins", [{"c2": "B", "g": "CPU", "f": "CPU"}, {"c2": "B"}], ids=["with the CPU", "WebGPU alone"]
+)
+def test_several_requests_in_flight_share_the_device_and_compute_what_one_does(
+    net: Path, split: CompiledPlan, pins: dict[str, str]
+) -> None:
     first = editor.partition(editor.load_model(net), TWO_AND_CPU, pins=pins).compile(requests=4)
     assert set(first.limits) == {"A", "B"}, "the CPU has no memory of its own"
     inputs = [{"x": X["x"] * np.float32(i + 1)} for i in range(4)]
@@ -107,7 +138,9 @@ def test_several_requests_in_flight_share_the_device_and_compute_what_one_does(n
             plans = [first, *(first.clone() for _ in range(3))]
             for _ in range(3):  # from the second run on, all buffers are fixed
                 results = list(pool.map(lambda plan, each: plan.run(each)["y"], plans, inputs))
-                assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(results, expected, strict=True))
+                assert all(
+                    np.allclose(a, b, atol=1e-6) for a, b in zip(results, expected, strict=True)
+                )
 
 
 def test_a_measured_run_waits_for_the_device(split: CompiledPlan) -> None:
@@ -119,35 +152,51 @@ def test_a_measured_run_waits_for_the_device(split: CompiledPlan) -> None:
 
 
 def test_a_plugin_session_leaves_no_op_to_the_cpu_in_silence(tmp_path: Path) -> None:
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Det", ["r"], ["y"])], "net",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Det", ["r"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+    )
     path = tmp_path / "det.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     plan = editor.partition(editor.load_model(path), "HETERO:WebGPU,CPU")
     assert plan.affinity == {"r": "WebGPU", "y": "CPU"}
-    with pytest.raises(ExecutionError, match=r"refused 1 of its ops: Det \('y'\) was given to CPUExecutionProvider"):
+    with pytest.raises(
+        ExecutionError, match=r"refused 1 of its ops: Det \('y'\) was given to CPUExecutionProvider"
+    ):
         plan.repin({"y": "WebGPU"}, force=True).run({"x": np.ones((2, 2), np.float32)})
 
 
 def test_an_op_that_the_provider_computes_wrongly_is_refused(tmp_path: Path) -> None:
     """onnxruntime-ep-webgpu 0.4.0 interpolates the wrong axes of images whose channels are last."""
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, s, s, 3]) for n, s in (("x", 4), ("y", 8)))
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, s, s, 3])
+        for n, s in (("x", 4), ("y", 8))
+    )
     sizes = helper.make_tensor("sizes", TensorProto.INT64, [4], [1, 8, 8, 3])
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")
     graph = helper.make_graph([node], "resize", [x], [y], [sizes])
     path = tmp_path / "resize.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     values = {"x": np.random.default_rng(0).standard_normal((1, 4, 4, 3)).astype(np.float32)}
     plan = editor.partition(editor.load_model(path), "HETERO:WebGPU,CPU")
     expected = editor.partition(editor.load_model(path), "HETERO:CPU").run(values)["y"]
-    wrong = not np.allclose(plan.repin({"y": "WebGPU"}, force=True).run(values)["y"], expected, atol=1e-4)
+    wrong = not np.allclose(
+        plan.repin({"y": "WebGPU"}, force=True).run(values)["y"], expected, atol=1e-4
+    )
     assert (plan.affinity["y"] == "CPU") == wrong, "when it has been mended, this test can go"
     assert not wrong or "computes Resize wrongly" in str(plan.why("y"))
 
 
 def test_a_benchmark_says_which_transfers_are_copies(net: Path) -> None:
-    plan = editor.partition(editor.load_model(net), TWO_AND_CPU, pins={"c2": "B", "g": "CPU", "f": "CPU"})
+    plan = editor.partition(
+        editor.load_model(net), TWO_AND_CPU, pins={"c2": "B", "g": "CPU", "f": "CPU"}
+    )
     result = plan.benchmark(seconds=0.2)
     assert [t.copied for t in result.transfers] == [False, False, True, True]
     assert result.difference is not None and result.difference.within_tolerance
@@ -162,8 +211,15 @@ def test_a_profile_has_a_time_for_every_op_on_the_device(net: Path) -> None:
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "editor", *arguments], env={**os.environ, **environment}, cwd=ROOT, text=True,
-                          check=False, capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "editor", *arguments],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -175,7 +231,9 @@ def test_a_provider_without_a_driver_is_installed_but_unusable() -> None:
     assert "WebGpuExecutionProvider" not in {d["provider"] for d in json.loads(described)}
 
 
-def test_a_local_build_is_used_where_the_environment_allows_it(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_build_is_used_where_the_environment_allows_it(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import onnxruntime_ep_webgpu
 
     library = onnxruntime_ep_webgpu.get_library_path()
@@ -189,7 +247,9 @@ def test_a_local_build_is_used_where_the_environment_allows_it(net: Path, monkey
     assert np.isfinite(editor.partition(editor.load_model(net), [entry]).run(X)["y"]).all()
 
 
-def test_the_page_plans_and_benchmarks_it_and_says_what_was_copied(net: Path, serve: Serve, browser: BrowserContext) -> None:
+def test_the_page_plans_and_benchmarks_it_and_says_what_was_copied(
+    net: Path, serve: Serve, browser: BrowserContext
+) -> None:
     server = serve(str(net), "--devices", "HETERO:WebGPU,CPU")
     page = browser.new_page()
     page.goto(server.url)

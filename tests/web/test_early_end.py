@@ -17,8 +17,22 @@ MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
 
 def started(*arguments: str, cwd: Path | None = ROOT) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(ROOT / "app.py"), "--no-browser", "--no-token", "--port", "0", *arguments],
-                            cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        [
+            sys.executable,
+            str(ROOT / "app.py"),
+            "--no-browser",
+            "--no-token",
+            "--port",
+            "0",
+            *arguments,
+        ],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def group_is_gone(group: int) -> bool:
@@ -35,12 +49,15 @@ def group_is_gone(group: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("model", [[], [MODEL]], ids=["no model", "model"])
-def test_a_signal_at_any_time_of_the_start_ends_it_without_a_word(tmp_path: Path, model: list[str],
-                                                                  number: signal.Signals) -> None:
+def test_a_signal_at_any_time_of_the_start_ends_it_without_a_word(
+    tmp_path: Path, model: list[str], number: signal.Signals
+) -> None:
     for moment in (0.15, 0.3, 0.5, 0.8, 1.2, 1.7, 2.3):
         process = started(*model, "--workspace", str(tmp_path))
         time.sleep(moment)  # any moment will do: these are spread over the start
-        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)  # a terminal tells the whole group of Ctrl+C
+        (os.killpg if number == signal.SIGINT else os.kill)(
+            process.pid, number
+        )  # a terminal tells the whole group of Ctrl+C
         _, said = process.communicate(timeout=60)
         assert said == "", f"after {moment} s: {said}"
         end = time.monotonic() + 20
@@ -54,13 +71,21 @@ def test_a_signal_at_any_time_of_the_start_ends_it_without_a_word(tmp_path: Path
 def test_a_port_in_use_is_a_message_only(tmp_path: Path, model: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        out, said = started(*model, "--workspace", str(tmp_path), "--port", port).communicate(timeout=60)
-    assert out == "" and said.startswith("error: cannot listen on 127.0.0.1:") and said.count("\n") == 1
+        out, said = started(*model, "--workspace", str(tmp_path), "--port", port).communicate(
+            timeout=60
+        )
+    assert (
+        out == ""
+        and said.startswith("error: cannot listen on 127.0.0.1:")
+        and said.count("\n") == 1
+    )
     assert not list(tmp_path.glob("hetero-jobs-*"))
 
 
 @pytest.mark.parametrize("model", [[], [MODEL]], ids=["no model", "model"])
-def test_a_workspace_that_cannot_be_used_is_a_message_only(tmp_path: Path, model: list[str]) -> None:
+def test_a_workspace_that_cannot_be_used_is_a_message_only(
+    tmp_path: Path, model: list[str]
+) -> None:
     (tmp_path / "workspace.db").write_bytes(b"not a database at all" * 100)
     out, said = started(*model, "--workspace", str(tmp_path)).communicate(timeout=60)
     assert out == "" and "is no database" in said and said.count("\n") == 1
@@ -70,6 +95,11 @@ def test_a_folder_that_is_gone_is_a_message(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     command = f"rmdir {folder} && exec {sys.executable} {ROOT / 'app.py'} --no-browser --port 0"
-    done = subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("error: the current folder is not there") and done.stderr.count(
-        "\n") == 1
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (
+        done.returncode == 1
+        and done.stderr.startswith("error: the current folder is not there")
+        and done.stderr.count("\n") == 1
+    )

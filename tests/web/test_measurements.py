@@ -35,7 +35,8 @@ def document(state: AppState) -> Document:
 
 
 def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
-        state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = JobOptions(0.2, "latency", 2, True)
     assert state.job_options(document) == JobOptions() and state.measured(document) is None
@@ -61,8 +62,15 @@ def test_a_measurement_is_of_the_present_plan_by_whatever_steps_one_comes_to_it(
 
 def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: Document) -> None:
     placement, (costs, _) = document.placement, plan_costs(document)
-    parts, subgraphs, transfers = placement.price(costs), subgraph_rows(document), transfer_rows(document)
-    assert len(subgraphs) == 3 and sum(row["seconds"] for row in subgraphs) == pytest.approx(parts.compute)
+    parts, subgraphs, transfers = (
+        placement.price(costs),
+        subgraph_rows(document),
+        transfer_rows(document),
+    )
+    assert len(subgraphs) == 3 and sum(row["seconds"] for row in subgraphs) == pytest.approx(
+        parts.compute
+    )
     assert [row["seconds"] for row in subgraphs] == seconds_of_ops(
-        costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops).tolist()
+        costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops
+    ).tolist()
     assert transfers and sum(row["seconds"] for row in transfers) == pytest.approx(parts.transfers)

@@ -9,12 +9,27 @@ from editor.web.controls import Button, plain
 
 
 def test_plain_elements_are_texts_and_tags_with_properties_and_children() -> None:
-    made = plain("a", None, [html.Div([html.B("<b>"), None, 3], className="c", **{"data-op": "1"})], html.Hr())
-    assert made.tree == ["a", ["div", {"className": "c", "data-op": "1"}, ["b", {}, "<b>"], "3"], ["hr", {}]]
+    made = plain(
+        "a",
+        None,
+        [html.Div([html.B("<b>"), None, 3], className="c", **{"data-op": "1"})],
+        html.Hr(),
+    )
+    assert made.tree == [
+        "a",
+        ["div", {"className": "c", "data-op": "1"}, ["b", {}, "<b>"], "3"],
+        ["hr", {}],
+    ]
 
 
-@pytest.mark.parametrize("needs_dash", [Button("Start", id="start"), dcc.Link("home", href="/"),
-                                        html.Div(html.Button("x", id={"type": "export", "what": "svg"}))])
+@pytest.mark.parametrize(
+    "needs_dash",
+    [
+        Button("Start", id="start"),
+        dcc.Link("home", href="/"),
+        html.Div(html.Button("x", id={"type": "export", "what": "svg"})),
+    ],
+)
 def test_what_has_a_callback_is_not_plain(needs_dash: object) -> None:
     with pytest.raises(TypeError, match="needs Dash"):
         plain(html.Div(), needs_dash)

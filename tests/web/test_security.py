@@ -19,8 +19,13 @@ from editor.web.other_users import other_users
 from editor.web.security import Guard
 
 
-def ask(guard: Guard, headers: dict[str, str] | list[tuple[str, str]], query: str = "", kind: str = "http",
-        path: str = "/") -> list[dict[str, Any]]:
+def ask(
+    guard: Guard,
+    headers: dict[str, str] | list[tuple[str, str]],
+    query: str = "",
+    kind: str = "http",
+    path: str = "/",
+) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -30,8 +35,14 @@ def ask(guard: Guard, headers: dict[str, str] | list[tuple[str, str]], query: st
         sent.append(message)
 
     pairs = headers.items() if isinstance(headers, dict) else headers
-    scope = {"type": kind, "headers": [(k.encode(), v.encode()) for k, v in pairs], "query_string": query.encode(),
-             "method": "GET", "path": path, "client": ("127.0.0.1", 5)}
+    scope = {
+        "type": kind,
+        "headers": [(k.encode(), v.encode()) for k, v in pairs],
+        "query_string": query.encode(),
+        "method": "GET",
+        "path": path,
+        "client": ("127.0.0.1", 5),
+    }
     asyncio.run(guard(scope, receive, send))
     return sent
 
@@ -40,20 +51,30 @@ async def inner(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-@pytest.mark.parametrize(("headers", "status"), [
-    ({"host": "127.0.0.1:8050"}, 200), ({"host": "localhost:8050"}, 200), ({"host": "[::1]:8050"}, 200),
-    ({"host": "evil.example"}, 403), ({"host": "127.0.0.1.evil.example"}, 403), ({}, 403),
-    ({"host": "127.0.0.1:8050", "origin": "http://127.0.0.1:8050"}, 200),
-    ({"host": "127.0.0.1:8050", "origin": "http://evil.example"}, 403),
-    ({"host": "127.0.0.1:8050", "origin": "http://127.0.0.1:9999"}, 403),
-    ({"host": "127.0.0.1:8050", "origin": "null"}, 403),
-])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "127.0.0.1:8050"}, 200),
+        ({"host": "localhost:8050"}, 200),
+        ({"host": "[::1]:8050"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({}, 403),
+        ({"host": "127.0.0.1:8050", "origin": "http://127.0.0.1:8050"}, 200),
+        ({"host": "127.0.0.1:8050", "origin": "http://evil.example"}, 403),
+        ({"host": "127.0.0.1:8050", "origin": "http://127.0.0.1:9999"}, 403),
+        ({"host": "127.0.0.1:8050", "origin": "null"}, 403),
+    ],
+)
 def test_host_and_origin(headers: dict[str, str], status: int) -> None:
     assert ask(Guard(inner, "127.0.0.1", None), headers)[0]["status"] == status
 
 
 def test_websockets_are_guarded_too() -> None:
-    assert ask(Guard(inner, "127.0.0.1", None), {"host": "evil.example"}, kind="websocket")[0]["type"] == "websocket.close"
+    assert (
+        ask(Guard(inner, "127.0.0.1", None), {"host": "evil.example"}, kind="websocket")[0]["type"]
+        == "websocket.close"
+    )
 
 
 BOX = {"host": "box:8050"}
@@ -74,11 +95,18 @@ def test_a_token_off_the_loopback() -> None:
     assert ask(guard, BOX, kind="websocket")[0]["type"] == "websocket.close"
 
 
-@pytest.mark.parametrize(("path", "query", "place"), [
-    ("/", "token=secret", b"/"), ("/d/1", "token=secret&x=1%202", b"/d/1?x=1+2"),
-    ("//evil.example", "token=secret", b"/evil.example"),
-    ("/a\r\nb", "token=secret", b"/a%0D%0Ab")])
-def test_a_browser_is_sent_on_to_the_address_without_the_token(path: str, query: str, place: bytes) -> None:
+@pytest.mark.parametrize(
+    ("path", "query", "place"),
+    [
+        ("/", "token=secret", b"/"),
+        ("/d/1", "token=secret&x=1%202", b"/d/1?x=1+2"),
+        ("//evil.example", "token=secret", b"/evil.example"),
+        ("/a\r\nb", "token=secret", b"/a%0D%0Ab"),
+    ],
+)
+def test_a_browser_is_sent_on_to_the_address_without_the_token(
+    path: str, query: str, place: bytes
+) -> None:
     guard = Guard(inner, "127.0.0.1", Access("secret"))
     answer = ask(guard, {"host": "127.0.0.1", "accept": "text/html,*/*"}, query, path=path)[0]
     assert answer["status"] == 303 and dict(answer["headers"])[b"location"] == place
@@ -97,7 +125,9 @@ def test_wrong_tokens_lock_nobody_out() -> None:
     guard = Guard(inner, "127.0.0.1", Access("secret"))
     home = {"host": "127.0.0.1"}
     assert {ask(guard, home, f"token={i}")[0]["status"] for i in range(300)} == {403}
-    assert {ask(guard, {**home, "cookie": f"hetero_token={i}"})[0]["status"] for i in range(300)} == {403}
+    assert {
+        ask(guard, {**home, "cookie": f"hetero_token={i}"})[0]["status"] for i in range(300)
+    } == {403}
     assert ask(guard, home, "token=secret")[0]["status"] == 200
 
 
@@ -105,7 +135,11 @@ def test_wrong_tokens_lock_nobody_out() -> None:
 def test_a_header_that_counts_may_come_once(name: str) -> None:
     guard = Guard(inner, "127.0.0.1", None)
     pair = (name, {"host": "127.0.0.1", "origin": "http://127.0.0.1", "content-length": "0"}[name])
-    for first, second in ((pair, pair), ((name, "evil.example"), pair), (pair, (name, "evil.example"))):
+    for first, second in (
+        (pair, pair),
+        ((name, "evil.example"), pair),
+        (pair, (name, "evil.example")),
+    ):
         others = [] if name == "host" else [("host", "127.0.0.1")]
         assert ask(guard, [*others, first, second])[0]["status"] == 400
 
@@ -144,7 +178,9 @@ def test_the_page_opens_with_the_printed_address_only(tmp_path: Path) -> None:
         server.stop()
 
 
-@pytest.mark.parametrize("headers", [{"host": "[::1"}, {"host": "127.0.0.1:8050", "origin": "http://["}])
+@pytest.mark.parametrize(
+    "headers", [{"host": "[::1"}, {"host": "127.0.0.1:8050", "origin": "http://["}]
+)
 def test_a_host_or_origin_that_cannot_be_parsed_is_refused(headers: dict[str, str]) -> None:
     assert ask(Guard(inner, "127.0.0.1", None), headers)[0]["status"] == 403
 
@@ -153,7 +189,12 @@ def test_a_host_or_origin_that_cannot_be_parsed_is_refused(headers: dict[str, st
 def test_cookies_of_other_programs_do_not_hide_the_token(others: str) -> None:
     access = Access("secret")
     guard = Guard(inner, "0.0.0.0", access)
-    assert ask(guard, {"host": "box", "cookie": f"{others}; hetero_token={access.session}"})[0]["status"] == 200
+    assert (
+        ask(guard, {"host": "box", "cookie": f"{others}; hetero_token={access.session}"})[0][
+            "status"
+        ]
+        == 200
+    )
     assert ask(guard, {"host": "box", "cookie": others})[0]["status"] == 403
 
 
@@ -166,5 +207,7 @@ def test_every_answer_forbids_frames_and_other_hosts() -> None:
         assert b"frame-ancestors 'none'" in policy and b"http" not in policy
         scripts = next(part for part in policy.split(b";") if b"script-src" in part)
         assert b"unsafe" not in scripts
-        assert found[b"x-frame-options"] == b"DENY" and found[b"x-content-type-options"] == b"nosniff"
+        assert (
+            found[b"x-frame-options"] == b"DENY" and found[b"x-content-type-options"] == b"nosniff"
+        )
         assert found[b"referrer-policy"] == b"no-referrer"

@@ -16,7 +16,11 @@ from pages import free_port
 
 
 def _children(pid: int) -> set[int]:
-    found = {int(c) for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()}
+    found = {
+        int(c)
+        for t in Path(f"/proc/{pid}/task").iterdir()
+        for c in (t / "children").read_text().split()
+    }
     return found | {grand for child in found for grand in _children(child)}
 
 
@@ -30,18 +34,37 @@ def _alive(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("model", [[], [str(EXAMPLES / "models" / "mobilenetv2.onnx")]])
-def test_nothing_is_left_and_nothing_is_said(number: signal.Signals, model: list[str], tmp_path: Path) -> None:
+def test_nothing_is_left_and_nothing_is_said(
+    number: signal.Signals, model: list[str], tmp_path: Path
+) -> None:
     port = free_port()
-    command = [sys.executable, "app.py", *model, "--no-token", "--no-browser", "--port", str(port),
-               "--workspace", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)
+    command = [
+        sys.executable,
+        "app.py",
+        *model,
+        "--no-token",
+        "--no-browser",
+        "--port",
+        str(port),
+        "--workspace",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     assert str(port) in process.stdout.readline()
     urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30).read()
     if not model:  # then the worker of jobs starts at once
         end = time.monotonic() + 30
-        while not any(b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes() for c in _children(process.pid)):
+        while not any(
+            b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes() for c in _children(process.pid)
+        ):
             assert time.monotonic() < end
             time.sleep(0.1)
         time.sleep(3)
@@ -53,4 +76,6 @@ def test_nothing_is_left_and_nothing_is_said(number: signal.Signals, model: list
     while left := {pid for pid in others if _alive(pid)}:
         assert time.monotonic() < end, left
         time.sleep(0.1)
-    assert not list(tmp_path.glob("hetero-jobs-*")), "credentials and spilled data went with the processes"
+    assert not list(tmp_path.glob("hetero-jobs-*")), (
+        "credentials and spilled data went with the processes"
+    )

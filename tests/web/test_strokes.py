@@ -53,7 +53,11 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppState]:
 
 @pytest.fixture
 def document(state: AppState) -> Document:
-    opened = state.open(OpenRequest(str(EXAMPLES / "models" / "mobilenetv2.onnx"), [{"name": "CPU"}, {"name": "GPU"}]))
+    opened = state.open(
+        OpenRequest(
+            str(EXAMPLES / "models" / "mobilenetv2.onnx"), [{"name": "CPU"}, {"name": "GPU"}]
+        )
+    )
     opened.unpin()
     opened.set_automatic("priority", {}, "minimal")
     opened.reorder(["CPU", "GPU"])
@@ -90,14 +94,27 @@ def test_undo_after_a_stroke_is_not_applied_before_it(state: AppState, document:
     assert answer[-1] == {"page": "a", "sequence": 2, "problem": ""}
 
 
-def test_a_request_that_is_sent_again_gets_the_answer_of_the_first(state: AppState, document: Document) -> None:
+def test_a_request_that_is_sent_again_gets_the_answer_of_the_first(
+    state: AppState, document: Document
+) -> None:
     """A stroke that took five seconds was sent again; its deltas went, and a policy that moved ops was said to move none."""
     document.set_automatic("priority", {}, "minimal")
     document.reorder(["GPU", "CPU"] if document.devices[0].name == "CPU" else ["CPU", "GPU"])
-    request = {"page": "twice", "seen": 10**9, "strokes": [
-        {"do": "order", "names": [d.name for d in reversed(document.devices)], "sequence": 1},
-        {"do": "automatic", "policy": "optimal:latency", "costs": "estimate", "grouping": "minimal", "codegen": "op",
-         "sequence": 2}]}
+    request = {
+        "page": "twice",
+        "seen": 10**9,
+        "strokes": [
+            {"do": "order", "names": [d.name for d in reversed(document.devices)], "sequence": 1},
+            {
+                "do": "automatic",
+                "policy": "optimal:latency",
+                "costs": "estimate",
+                "grouping": "minimal",
+                "codegen": "op",
+                "sequence": 2,
+            },
+        ],
+    }
     first, again = (_strokes(state, request, document.id) for _ in range(2))  # type: ignore[arg-type]
     assert str(first[5]) == str(again[5]) and str(first[6]) == str(again[6])
     moved = {**request, "strokes": [paint(3, 5), paint(4, 6)]}
@@ -108,49 +125,86 @@ def test_a_request_that_is_sent_again_gets_the_answer_of_the_first(state: AppSta
 
 
 def test_a_stroke_that_fails_does_not_hold_up_the_next(state: AppState, document: Document) -> None:
-    answer = _strokes(state, {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]}, document.id)
+    answer = _strokes(
+        state,
+        {"page": "b", "seen": 10**9, "strokes": [{"do": "fly", "sequence": 1}, paint(2, 3)]},
+        document.id,
+    )
     assert len(document.placement.settings.pins) == 1
     assert "does not know: 'fly'" in str(answer[6])
 
 
 def test_a_fault_of_the_server_is_said_and_holds_up_nothing(
-        state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page sent the same stroke again for ever, and no other after it was done."""
+
     def fails(*_: Any) -> None:
         raise AssertionError("the minimum cut failed")
+
     monkeypatch.setitem(HANDLERS, "reset", (HANDLERS["reset"][0], fails))
     page = PageStrokes()
-    answers = page.apply([{"do": "reset", "sequence": 1}, paint(2, 3)], lambda s: Answer(apply(state, document, s)))
-    assert answers[0].message is not None and "the plan is as before (AssertionError: the minimum" in answers[0].message["text"]
+    answers = page.apply(
+        [{"do": "reset", "sequence": 1}, paint(2, 3)], lambda s: Answer(apply(state, document, s))
+    )
+    assert (
+        answers[0].message is not None
+        and "the plan is as before (AssertionError: the minimum" in answers[0].message["text"]
+    )
     assert answers[1].message is None and document.placement.settings.pins and page.last == 2
 
 
-@pytest.mark.parametrize(("stroke", "fault"), [
-    ({"do": "fly"}, "does not know: 'fly'"), ({}, "does not know"), ({"do": "paint", "ops": [1]}, "“device” is missing"),
-    ({"do": "unpin", "ops": [10**6]}, "does not fit the document"), ({"do": "grow", "how": "type", "ops": [-1], "device": None,
-     "unpin": False}, "does not fit the document"), ({"do": "rule-ops", "rule": 3}, "no such rule"),
-    ({"do": "region", "ops": [], "device": None, "unpin": False}, "Choose an op"),
-    ({"do": "use-layout", "name": "x"}, "no such layout"), ({"do": "adopt", "name": "x"}, "no tuned plan")])
-def test_unknown_and_malformed_strokes_are_errors(state: AppState, document: Document, stroke: Any, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("stroke", "fault"),
+    [
+        ({"do": "fly"}, "does not know: 'fly'"),
+        ({}, "does not know"),
+        ({"do": "paint", "ops": [1]}, "“device” is missing"),
+        ({"do": "unpin", "ops": [10**6]}, "does not fit the document"),
+        (
+            {"do": "grow", "how": "type", "ops": [-1], "device": None, "unpin": False},
+            "does not fit the document",
+        ),
+        ({"do": "rule-ops", "rule": 3}, "no such rule"),
+        ({"do": "region", "ops": [], "device": None, "unpin": False}, "Choose an op"),
+        ({"do": "use-layout", "name": "x"}, "no such layout"),
+        ({"do": "adopt", "name": "x"}, "no tuned plan"),
+    ],
+)
+def test_unknown_and_malformed_strokes_are_errors(
+    state: AppState, document: Document, stroke: Any, fault: str
+) -> None:
     version = document.version
     with pytest.raises(EditorError, match=fault):
         apply(state, document, stroke)
     assert document.version == version
 
 
-@pytest.mark.parametrize("request_", [{"do": "fly"}, {"do": "open"}, {"do": "mode", "mode": "threads"},
-                                      {"do": "find", "text": 1}])
-def test_unknown_and_malformed_detail_requests_are_errors(document: Document, request_: Any) -> None:
+@pytest.mark.parametrize(
+    "request_",
+    [{"do": "fly"}, {"do": "open"}, {"do": "mode", "mode": "threads"}, {"do": "find", "text": 1}],
+)
+def test_unknown_and_malformed_detail_requests_are_errors(
+    document: Document, request_: Any
+) -> None:
     with pytest.raises(EditorError):
         changed_detail(document, request_, first_detail(document.graph))
 
 
-def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_are_read_once_a_stroke_at_most(
+    state: AppState, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = document.graph
     seconds = dict.fromkeys(graph.op_keys, 1e-6)
     for device in document.devices:
         if not device.planned:
-            save_profile(graph, device, DeviceProfile("x", 1e-4, seconds, dict.fromkeys(seconds, 0), ("k",), 0, 0, 0, 0, 0, 1))
+            save_profile(
+                graph,
+                device,
+                DeviceProfile(
+                    "x", 1e-4, seconds, dict.fromkeys(seconds, 0), ("k",), 0, 0, 0, 0, 0, 1
+                ),
+            )
     reads: list[Path] = []
 
     def counted(path: Path, *arguments: Any, **options: Any) -> str:
@@ -162,10 +216,15 @@ def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Docu
     present = [profile_path(graph, d) for d in document.devices if not d.planned]
     assert present
     used = [document.devices[number] for number in document.placement.used_numbers]
-    assert figures_of(document)["basis"].source == ("in part " if any(d.planned for d in used) else "") + "from profile"
+    assert (
+        figures_of(document)["basis"].source
+        == ("in part " if any(d.planned for d in used) else "") + "from profile"
+    )
     for sequence in (1, 2):
         reads.clear()
-        _strokes(state, {"page": "c", "seen": 10**9, "strokes": [paint(sequence, sequence)]}, document.id)
+        _strokes(
+            state, {"page": "c", "seen": 10**9, "strokes": [paint(sequence, sequence)]}, document.id
+        )
         assert all(reads.count(path) <= 1 for path in present)
     # A device that is set up otherwise has no profile: the figures changed without a word.
     number = next(i for i, d in enumerate(document.devices) if not d.planned)
@@ -174,14 +233,20 @@ def test_profiles_are_read_once_a_stroke_at_most(state: AppState, document: Docu
     for sequence, value in ((3, "session.intra_op.allow_spinning=0"), (4, "")):
         stroke = {**fields, "value": value, "sequence": sequence}
         answer = _strokes(state, {"page": "c", "seen": 10**9, "strokes": [stroke]}, document.id)  # type: ignore[list-item]
-        assert f"no profile of {name} as the table has it" in str(answer[6]) if value else answer[6] is None
+        assert (
+            f"no profile of {name} as the table has it" in str(answer[6])
+            if value
+            else answer[6] is None
+        )
     for path in present:
         path.unlink()
     assert figures_of(document)["basis"].source == "from shapes"
     assert device_profile.best_source(graph, document.devices) == "estimate"
 
 
-def test_a_policy_that_decides_by_profiles_follows_a_new_one(state: AppState, document: Document) -> None:
+def test_a_policy_that_decides_by_profiles_follows_a_new_one(
+    state: AppState, document: Document
+) -> None:
     """After *Profile* the plan was that of the former costs: the sidebar said one latency, the status bar another."""
     cpu = next(d for d in document.devices if not d.planned)
     kinds = dict.fromkeys(document.graph.op_keys, 0)
@@ -190,7 +255,11 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(state: AppState, do
         for number, each in enumerate((1.0, 1e-12)):  # slow, then fast
             seconds = dict.fromkeys(document.graph.op_keys, each)
             whole = each * len(seconds)
-            save_profile(document.graph, cpu, DeviceProfile("x", whole, seconds, kinds, ("k",), 0, 0, 0, 0, 0, 1))
+            save_profile(
+                document.graph,
+                cpu,
+                DeviceProfile("x", whole, seconds, kinds, ("k",), 0, 0, 0, 0, 0, 1),
+            )
             if not number:
                 document.set_automatic("optimal", {"costs": "measured"}, "minimal")
             apply(state, document, {"do": "show"})
@@ -199,20 +268,29 @@ def test_a_policy_that_decides_by_profiles_follows_a_new_one(state: AppState, do
     finally:
         profile_path(document.graph, cpu).unlink()
         document.set_automatic("priority", {}, "minimal")
-    assert used == [["GPU"], ["CPU"]] and document.history.current.number == steps + 1, "no step of the history"
+    assert used == [["GPU"], ["CPU"]] and document.history.current.number == steps + 1, (
+        "no step of the history"
+    )
 
 
-def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, document: Document) -> None:
+def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(
+    state: AppState, document: Document
+) -> None:
     jobs = state.jobs
     assert isinstance(jobs, GatedJobs)
     jobs.entered.clear()
     jobs.gate.clear()
-    starting = threading.Thread(target=state.start_job, args=(document, "benchmark", JobOptions(0.1)))
+    starting = threading.Thread(
+        target=state.start_job, args=(document, "benchmark", JobOptions(0.1))
+    )
     starting.start()
     try:
         assert jobs.entered.wait(30)
-        stroke = threading.Thread(target=_strokes, daemon=True,
-                                  args=(state, {"page": "d", "seen": 10**9, "strokes": [paint(1, 4)]}, document.id))
+        stroke = threading.Thread(
+            target=_strokes,
+            daemon=True,
+            args=(state, {"page": "d", "seen": 10**9, "strokes": [paint(1, 4)]}, document.id),
+        )
         stroke.start()
         stroke.join(20)
         assert not stroke.is_alive(), "it waits for the job"
@@ -224,28 +302,57 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(state: AppState, docum
 
 
 def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_it(
-        state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Undo and other documents of the model failed for good."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     graph = document.graph
-    seconds = {graph.op_keys[op]: 1e-5 for op in graph.order.tolist() if not graph.op_is_constant[op]}
+    seconds = {
+        graph.op_keys[op]: 1e-5 for op in graph.order.tolist() if not graph.op_is_constant[op]
+    }
     for device in document.devices:
-        save_profile(graph, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1,
-                                                  origin="a table on box <7>", disturbances=("other programs were busy",)))
+        save_profile(
+            graph,
+            device,
+            DeviceProfile(
+                device.description,
+                1e-2,
+                seconds,
+                {},
+                (),
+                1e-5,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                1,
+                origin="a table on box <7>",
+                disturbances=("other programs were busy",),
+            ),
+        )
     document.set_automatic("optimal", {"costs": "measured"}, "minimal")
     document.keep_layout("by profile")
     document.set_automatic("priority", {}, "minimal")
     shown = str(profiles_view(document))
-    assert "a table on box <7>" in shown and "other programs were busy" in shown and "Forget the profile of GPU" in shown
+    assert (
+        "a table on box <7>" in shown
+        and "other programs were busy" in shown
+        and "Forget the profile of GPU" in shown
+    )
     apply(state, document, {"do": "forget-profile", "name": "GPU", "sequence": 1})
-    assert not profile_path(graph, document.devices[1]).exists() and profile_path(graph, document.devices[0]).exists()
+    assert (
+        not profile_path(graph, document.devices[1]).exists()
+        and profile_path(graph, document.devices[0]).exists()
+    )
     apply(state, document, {"do": "forget-profile", "name": "CPU", "sequence": 2})
     assert "Forget the profile" not in str(profiles_view(document))
     layout = document.layout("by profile")
     assert layout is not None and layout.placement is not None
     assert document.undo() and document.placement.settings.policy_options["costs"] == "estimate"
     with pytest.raises(EditorError, match="no profile of this model"):
-        document.set_automatic("memory", {"costs": "measured"}, "minimal")  # whoever asks for one is told
+        document.set_automatic(
+            "memory", {"costs": "measured"}, "minimal"
+        )  # whoever asks for one is told
     record = state.store.get(document.id)
     assert record is not None
     decisions = state.store.decisions(document.id, record.cursor)
@@ -258,7 +365,9 @@ def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_i
     for number, name in enumerate(("CPU", "GPU"), 4):
         apply(state, document, {"do": "put-back-profile", "name": name, "sequence": number})
     assert document.placement.settings.policy_options["costs"] == "measured"
-    assert "Put back" not in str(profiles_view(document)) and "Forget the profile of GPU" in str(profiles_view(document))
+    assert "Put back" not in str(profiles_view(document)) and "Forget the profile of GPU" in str(
+        profiles_view(document)
+    )
     with pytest.raises(EditorError, match="no earlier profile of GPU"):
         apply(state, document, {"do": "put-back-profile", "name": "GPU", "sequence": 6})
     document.set_automatic("priority", {}, "minimal")

@@ -10,23 +10,36 @@ from editor.web.messages import Ribbon, RibbonPart
 
 
 def ribbon(*devices: int, seconds: float = 1.0) -> Ribbon:
-    parts: list[RibbonPart] = [{"part": i, "device": device, "ops": str(i), "seconds": seconds, "bytes": 1, "moved": 0}
-                               for i, device in enumerate(devices)]
-    return {"parts": parts, "kind": "estimate", "source": "from shapes", "measured": False, "fallbacks": 0}
+    parts: list[RibbonPart] = [
+        {"part": i, "device": device, "ops": str(i), "seconds": seconds, "bytes": 1, "moved": 0}
+        for i, device in enumerate(devices)
+    ]
+    return {
+        "parts": parts,
+        "kind": "estimate",
+        "source": "from shapes",
+        "measured": False,
+        "fallbacks": 0,
+    }
 
 
 COLOURS = {"<NPU>": "#111111", "CPU": "#222222"}
 
 
 def widths(svg: str) -> dict[str, float]:
-    return {fill: sum(float(b) - float(a) for a, b in re.findall(r"M([\d.]+) 0H([\d.]+)V", path))
-            for path, fill in re.findall(r'<path d="([^"]*)" fill="([^"]*)"', svg)}
+    return {
+        fill: sum(float(b) - float(a) for a, b in re.findall(r"M([\d.]+) 0H([\d.]+)V", path))
+        for path, fill in re.findall(r'<path d="([^"]*)" fill="([^"]*)"', svg)
+    }
 
 
 def test_strips_are_as_wide_as_their_time() -> None:
     found = widths(thumbnail_svg(ribbon(0, 1, 0, 0), COLOURS, list(COLOURS)))
     assert found == {"#111111": WIDTH * 0.75, "#222222": WIDTH * 0.25}
-    assert sum(widths(thumbnail_svg(ribbon(0, 1, seconds=0.0), COLOURS, list(COLOURS))).values()) == WIDTH
+    assert (
+        sum(widths(thumbnail_svg(ribbon(0, 1, seconds=0.0), COLOURS, list(COLOURS))).values())
+        == WIDTH
+    )
 
 
 def test_a_plan_of_many_subgraphs_stays_small(tmp_path: Path) -> None:

@@ -51,11 +51,21 @@ def model_with_weights(folder: Path, location: str = "net.onnx.data") -> dict[st
     """File names and contents of a model whose weights lie beside it."""
     weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
     value = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g",
-                              [value("x", 1, [1, 64])], [value("y", 1, [1, 64])], [weights])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "mm")],
+        "g",
+        [value("x", 1, [1, 64])],
+        [value("y", 1, [1, 64])],
+        [weights],
+    )
     (folder / location).parent.mkdir(exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx",
-              save_as_external_data=True, location=location, size_threshold=0)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / "net.onnx",
+        save_as_external_data=True,
+        location=location,
+        size_threshold=0,
+    )
     return {name: (folder / name).read_bytes() for name in ("net.onnx", location)}
 
 
@@ -68,7 +78,9 @@ def test_a_folder_with_weights_is_a_model_that_opens(tmp_path: Path) -> None:
     assert editor.load_model(path).op_types == ("MatMul",)
     for name, content in files.items():
         put(uploads, f"export/{name}", content)
-    assert uploads.finish("abcdef0123") == path, "the same files again are the same place, and find the same document"
+    assert uploads.finish("abcdef0123") == path, (
+        "the same files again are the same place, and find the same document"
+    )
     assert not list((tmp_path / "uploads" / "incoming").iterdir())
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -83,9 +95,13 @@ def test_a_zip_file_is_unpacked(tmp_path: Path) -> None:
     assert len(editor.load_model(uploads.finish("abcdef0123"))) == 1
 
 
-@pytest.mark.parametrize(("names", "fault"), [
-    ([], "no .onnx"), (["a.txt"], "no .onnx"), (["a.onnx", "b.onnx"], "2 .onnx files")])
-def test_an_upload_without_one_model_is_a_message_and_is_removed(tmp_path: Path, names: list[str], fault: str) -> None:
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [([], "no .onnx"), (["a.txt"], "no .onnx"), (["a.onnx", "b.onnx"], "2 .onnx files")],
+)
+def test_an_upload_without_one_model_is_a_message_and_is_removed(
+    tmp_path: Path, names: list[str], fault: str
+) -> None:
     uploads = Uploads(tmp_path)
     for name in names:
         put(uploads, name, b"content")
@@ -108,11 +124,20 @@ def link() -> zipfile.ZipInfo:
     return entry
 
 
-@pytest.mark.parametrize(("content", "fault"), [
-    (zip_of(("../../evil.onnx", b"x")), "cannot be used"), (zip_of((link(), b"/etc/passwd")), "is a link"),
-    (zip_of(("bomb.onnx", bytes(50_000_000))), "may have"), (b"PK\x03\x04 no zip", "cannot be read"),
-    (zip_of(("a.onnx", b"x"))[:-30], "cannot be read")], ids=["parent", "link", "bomb", "no zip", "cut off"])
-def test_a_hostile_zip_file_is_a_message_and_leaves_nothing(tmp_path: Path, content: bytes, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (zip_of(("../../evil.onnx", b"x")), "cannot be used"),
+        (zip_of((link(), b"/etc/passwd")), "is a link"),
+        (zip_of(("bomb.onnx", bytes(50_000_000))), "may have"),
+        (b"PK\x03\x04 no zip", "cannot be read"),
+        (zip_of(("a.onnx", b"x"))[:-30], "cannot be read"),
+    ],
+    ids=["parent", "link", "bomb", "no zip", "cut off"],
+)
+def test_a_hostile_zip_file_is_a_message_and_leaves_nothing(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
     uploads = Uploads(tmp_path / "uploads", max_bytes=10_000_000)
     put(uploads, "a.zip", content)
     with pytest.raises(EditorError, match=fault):
@@ -120,15 +145,22 @@ def test_a_hostile_zip_file_is_a_message_and_leaves_nothing(tmp_path: Path, cont
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_damaged_zip_file_is_a_message_wherever_it_is_damaged(tmp_path: Path, method: int) -> None:
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_damaged_zip_file_is_a_message_wherever_it_is_damaged(
+    tmp_path: Path, method: int
+) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", method) as archive:
         archive.writestr("net.onnx", random.Random(0).randbytes(300) + bytes(300))
         archive.writestr("net.data", b"weights")
     whole, uploads, said = packed.getvalue(), Uploads(tmp_path / "uploads"), set()
     for place in range(len(whole)):
-        for changed in (whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1:], whole[:place] + whole[place + 1:]):
+        for changed in (
+            whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :],
+            whole[:place] + whole[place + 1 :],
+        ):
             put(uploads, "a.zip", changed)
             try:
                 uploads.finish("abcdef0123")
@@ -152,13 +184,24 @@ def test_what_killed_servers_left_is_removed_after_a_day(tmp_path: Path) -> None
     assert [path.name for path in incoming.iterdir()] == ["newupload1.zip"]
 
 
-WEIGHTS = ("encoder.layers.0:weight", ".weights", ".hidden/w", "w" * 255, "ä" * 127, "a b?*|<>\"", "trailing. ", "~",
-           "-w")
+WEIGHTS = (
+    "encoder.layers.0:weight",
+    ".weights",
+    ".hidden/w",
+    "w" * 255,
+    "ä" * 127,
+    'a b?*|<>"',
+    "trailing. ",
+    "~",
+    "-w",
+)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["folder", "zip"])
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_files_of_weights_keep_the_names_that_the_model_has_for_them(tmp_path: Path, name: str, packed: bool) -> None:
+def test_files_of_weights_keep_the_names_that_the_model_has_for_them(
+    tmp_path: Path, name: str, packed: bool
+) -> None:
     uploads, model = Uploads(tmp_path / "uploads"), model_with_weights(tmp_path, name)
     if packed:
         put(uploads, "a.zip", zip_of(*model.items()))
@@ -166,7 +209,10 @@ def test_files_of_weights_keep_the_names_that_the_model_has_for_them(tmp_path: P
         for file, content in model.items():
             put(uploads, file, content)
     path = uploads.finish("abcdef0123")
-    assert not missing_data(read_model(path), path) and (path.parent / name).read_bytes() == model[name]
+    assert (
+        not missing_data(read_model(path), path)
+        and (path.parent / name).read_bytes() == model[name]
+    )
 
 
 def test_a_model_with_a_long_name_is_found(tmp_path: Path) -> None:
@@ -200,6 +246,7 @@ def test_an_upload_whose_files_still_come_in_is_not_finished(tmp_path: Path) -> 
         with pytest.raises(EditorError, match="still coming in"):
             uploads.finish("abcdef0123")
         yield b" second"
+
     asyncio.run(uploads.receive("abcdef0123", "net.onnx", slow()))
     assert uploads.finish("abcdef0123").read_bytes() == b"first second"
 
@@ -233,12 +280,19 @@ def test_pages_open_files_of_the_roots_only(tmp_path: Path) -> None:
     state = AppState(Store(str(tmp_path / "workspace")), JobService(), None, EXAMPLES)
     try:
         state.limit_paths([str(inside)])
-        for path in (outside / "net.onnx", inside / ".." / "private" / "net.onnx", inside / "link.onnx", Path("/etc/passwd")):
+        for path in (
+            outside / "net.onnx",
+            inside / ".." / "private" / "net.onnx",
+            inside / "link.onnx",
+            Path("/etc/passwd"),
+        ):
             with pytest.raises(EditorError, match="outside the folders"):
                 state.open(OpenRequest(str(path), "HETERO:CPU"))
         with pytest.raises(EditorError, match="outside the folders"):
             state.open(OpenRequest(str(inside / "net.onnx"), "/etc/passwd"))
-        editor.partition(editor.load_model(outside / "net.onnx"), "HETERO:CPU").save(inside / "plan.json")
+        editor.partition(editor.load_model(outside / "net.onnx"), "HETERO:CPU").save(
+            inside / "plan.json"
+        )
         with pytest.raises(EditorError, match="outside the folders"):
             state.open(OpenRequest(str(inside / "plan.json"), "HETERO:CPU"))
         assert len(state.open(OpenRequest(str(inside / "net.onnx"), "HETERO:CPU")).graph) == 2
@@ -260,8 +314,10 @@ def test_memory_stays_flat_while_two_gigabytes_go_up(running: Server) -> None:
     urllib.request.urlopen(running.url).read()
     before, block, total = process.memory_info().rss, bytes(1 << 20), 2048
     with socket.create_connection(("127.0.0.1", running.port)) as connection:
-        connection.sendall(f"PUT /_upload?upload=abcdef0123&name=big.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
-                           f"Content-Length: {total << 20}\r\n\r\n".encode())
+        connection.sendall(
+            f"PUT /_upload?upload=abcdef0123&name=big.onnx HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n"
+            f"Content-Length: {total << 20}\r\n\r\n".encode()
+        )
         for number in range(total):
             connection.sendall(block)
             if number % 64 == 0:
@@ -274,15 +330,20 @@ def test_memory_stays_flat_while_two_gigabytes_go_up(running: Server) -> None:
 
 
 def test_a_large_body_elsewhere_is_refused_without_reading_it(running: Server) -> None:
-    request = urllib.request.Request(f"{running.url}/_dash-update-component", bytes(MAX_BODY + 1),
-                                     {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{running.url}/_dash-update-component",
+        bytes(MAX_BODY + 1),
+        {"Content-Type": "application/json"},
+    )
     with pytest.raises((urllib.error.HTTPError, ConnectionError, urllib.error.URLError)) as error:
         urllib.request.urlopen(request, timeout=20)
     if isinstance(error.value, urllib.error.HTTPError):
         assert error.value.code == 413
     with socket.create_connection(("127.0.0.1", running.port)) as connection:
-        connection.sendall(f"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\nContent-Type: "
-                           "application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        connection.sendall(
+            f"POST /_dash-update-component HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\nContent-Type: "
+            "application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
         piece = b"100000\r\n" + bytes(0x100000) + b"\r\n"
         with pytest.raises(OSError):
             for _ in range(200):
@@ -329,10 +390,17 @@ def impatient() -> Iterator[int]:
     process.wait(10)
 
 
-@pytest.mark.parametrize("sent", [
-    b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
-    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"],
-    ids=["nothing", "half a head", "half a body", "no second request", "half a second head"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HT",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT",
+    ],
+    ids=["nothing", "half a head", "half a body", "no second request", "half a second head"],
+)
 def test_connections_that_say_nothing_or_stop_are_closed(impatient: int, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", impatient)) as connection:
         connection.sendall(sent)
@@ -363,19 +431,40 @@ def answer_to(port: int, *pieces: bytes) -> bytes:
 _CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
 
 
-@pytest.mark.parametrize("pieces", [
-    [b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000 + b"\r\n\r\n"],
-    [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", *[b"a" * 1000] * 100],
-    [b"GET / HTTP/1.1\r\nHost: x\r\nA", *[b"a" * 1000] * 100],
-    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: b\r\n"] * 200, b"\r\n"],
-    [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: " + b"b" * 1000 + b"\r\n"] * 70],
-    [b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"], [b"GET /?", *[b"a" * 1000] * 100],
-    [_CHUNKED, b"0\r\n", *[b"a: b\r\n"] * 200, b"\r\n"], [_CHUNKED, b"0\r\na: ", *[b"a" * 1000] * 100],
-    [_CHUNKED, b"1;", *[b"a" * 1000] * 100], [b"\r\n" * 1000] * 50,
-    [b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000]],
-    ids=["one long field", "in pieces", "long name", "many fields", "many long fields", "long path", "long query",
-         "many trailers", "a long trailer", "a long extension of a chunk", "empty lines", "a second request"])
-def test_a_head_that_is_too_large_is_answered_at_once_and_closed(impatient: int, pieces: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000 + b"\r\n\r\n"],
+        [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", *[b"a" * 1000] * 100],
+        [b"GET / HTTP/1.1\r\nHost: x\r\nA", *[b"a" * 1000] * 100],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: b\r\n"] * 200, b"\r\n"],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n", *[b"a: " + b"b" * 1000 + b"\r\n"] * 70],
+        [b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"],
+        [b"GET /?", *[b"a" * 1000] * 100],
+        [_CHUNKED, b"0\r\n", *[b"a: b\r\n"] * 200, b"\r\n"],
+        [_CHUNKED, b"0\r\na: ", *[b"a" * 1000] * 100],
+        [_CHUNKED, b"1;", *[b"a" * 1000] * 100],
+        [b"\r\n" * 1000] * 50,
+        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000],
+    ],
+    ids=[
+        "one long field",
+        "in pieces",
+        "long name",
+        "many fields",
+        "many long fields",
+        "long path",
+        "long query",
+        "many trailers",
+        "a long trailer",
+        "a long extension of a chunk",
+        "empty lines",
+        "a second request",
+    ],
+)
+def test_a_head_that_is_too_large_is_answered_at_once_and_closed(
+    impatient: int, pieces: list[bytes]
+) -> None:
     assert b"HTTP/1.1 431 " in answer_to(impatient, *pieces)
 
 
@@ -406,7 +495,9 @@ def test_one_connection_takes_no_memory_and_others_are_served(running: Server) -
     small = b"".join(b"a%d: b\r\n" % n for n in range(10_000))
     for piece in (b"a" * 1_000_000, small):
         answer = answer_to(running.port, b"GET / HTTP/1.1\r\nHost: x\r\nb: ", *[piece] * 50)
-        assert answer.startswith(b"HTTP/1.1 431 ") or not answer, "the answer is lost where the client only sends"
+        assert answer.startswith(b"HTTP/1.1 431 ") or not answer, (
+            "the answer is lost where the client only sends"
+        )
     assert urllib.request.urlopen(running.url, timeout=20).status == 200
     assert process.memory_info().rss - before < 30e6
 
@@ -415,4 +506,7 @@ def test_messages_do_not_name_the_place_of_an_uploaded_file(tmp_path: Path) -> N
     uploads = Uploads(tmp_path / "uploads")
     place = uploads.folder / ("a" * 24) / "net.onnx"
     assert uploads.shown(f"{place}: damaged; see {place}") == "net.onnx: damaged; see net.onnx"
-    assert uploads.shown(f"{tmp_path}/other/net.onnx: damaged") == f"{tmp_path}/other/net.onnx: damaged"
+    assert (
+        uploads.shown(f"{tmp_path}/other/net.onnx: damaged")
+        == f"{tmp_path}/other/net.onnx: damaged"
+    )

@@ -41,7 +41,9 @@ def test_a_browser_that_runs_already_opens_the_window_and_ends(programs: Path) -
     assert not (programs / "tab").exists()
 
 
-def test_what_ends_with_an_error_makes_room_for_the_next(programs: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_ends_with_an_error_makes_room_for_the_next(
+    programs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     _program(programs, "chromium", "exit 1")  # as for root
     _program(programs, "google-chrome", f"echo next > {programs}/window; exec /bin/sleep 2")
     open_window(ADDRESS)
@@ -50,16 +52,17 @@ def test_what_ends_with_an_error_makes_room_for_the_next(programs: Path, caplog:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_where_nothing_shows_a_window_a_tab_is_opened_and_said(programs: Path, there: bool,
-                                                               capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_nothing_shows_a_window_a_tab_is_opened_and_said(
+    programs: Path, there: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     if there:
         _program(programs, "chromium", "exit 1")
     open_window(ADDRESS)
     assert (programs / "tab").read_text() == ADDRESS
     said = capsys.readouterr().err
-    assert ("none of these shows one here" if there else "none is here") in said and "pywebview" in said
-
-
+    assert (
+        "none of these shows one here" if there else "none is here"
+    ) in said and "pywebview" in said
 
 
 def test_a_model_of_ones_own_opens_with_what_is_here(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from pages import free_port
 
 from editor.errors import EditorError, WorkspaceError
 from editor.placement.placement import Settings
-from editor.workspace.decisions import first_decisions
 from editor.workspace.history import Store
+from editor.workspace.solver import first_decisions
 
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
@@ -38,32 +38,52 @@ def write_old_workspace(file: Path, with_version: bool) -> None:
     """The tables as versions before 0.3 made them: a document with three steps, the last undone."""
     with sqlite3.connect(file) as db:
         version = ", version INTEGER NOT NULL DEFAULT 0" if with_version else ""
-        db.execute("CREATE TABLE documents (id VARCHAR(32) NOT NULL PRIMARY KEY, title VARCHAR NOT NULL, "
-                   "model VARCHAR NOT NULL, sha256 VARCHAR(64) NOT NULL, define JSON NOT NULL, cursor INTEGER NOT NULL, "
-                   f"updated VARCHAR NOT NULL{version})")
-        db.execute("CREATE TABLE revisions (document VARCHAR(32) NOT NULL REFERENCES documents (id), number INTEGER NOT NULL, "
-                   "label VARCHAR NOT NULL, decisions BLOB NOT NULL, PRIMARY KEY (document, number))")
-        db.execute("CREATE TABLE layouts (document VARCHAR(32) NOT NULL, name VARCHAR(80) NOT NULL, decisions BLOB NOT NULL, "
-                   "PRIMARY KEY (document, name))")
-        db.execute('CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, document VARCHAR(32) NOT NULL, '
-                   '"when" VARCHAR NOT NULL, figures JSON NOT NULL)')
-        db.execute("INSERT INTO documents VALUES ('a', 'old', '/m.onnx', 'ff', '{}', 1, '2026'"
-                   + (", 4)" if with_version else ")"))
+        db.execute(
+            "CREATE TABLE documents (id VARCHAR(32) NOT NULL PRIMARY KEY, title VARCHAR NOT NULL, "
+            "model VARCHAR NOT NULL, sha256 VARCHAR(64) NOT NULL, define JSON NOT NULL, cursor INTEGER NOT NULL, "
+            f"updated VARCHAR NOT NULL{version})"
+        )
+        db.execute(
+            "CREATE TABLE revisions (document VARCHAR(32) NOT NULL REFERENCES documents (id), number INTEGER NOT NULL, "
+            "label VARCHAR NOT NULL, decisions BLOB NOT NULL, PRIMARY KEY (document, number))"
+        )
+        db.execute(
+            "CREATE TABLE layouts (document VARCHAR(32) NOT NULL, name VARCHAR(80) NOT NULL, decisions BLOB NOT NULL, "
+            "PRIMARY KEY (document, name))"
+        )
+        db.execute(
+            "CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, document VARCHAR(32) NOT NULL, "
+            '"when" VARCHAR NOT NULL, figures JSON NOT NULL)'
+        )
+        db.execute(
+            "INSERT INTO documents VALUES ('a', 'old', '/m.onnx', 'ff', '{}', 1, '2026'"
+            + (", 4)" if with_version else ")")
+        )
         for number, label in enumerate(("open", "first", "second")):
             blob = zlib.compress(json.dumps({"step": number}).encode())
             db.execute("INSERT INTO revisions VALUES ('a', ?, ?, ?)", (number, label, blob))
 
 
 @pytest.mark.parametrize("with_version", [False, True])
-def test_a_workspace_of_an_earlier_version_opens_with_its_history(tmp_path: Path, with_version: bool) -> None:
+def test_a_workspace_of_an_earlier_version_opens_with_its_history(
+    tmp_path: Path, with_version: bool
+) -> None:
     write_old_workspace(tmp_path / "workspace.db", with_version)
     for _ in range(2):
         store = Store(str(tmp_path))
         record = store.get("a")
         assert record is not None
-        assert (record.title, record.cursor, record.tip, record.version) == ("old", 1, 2, 4 if with_version else 0)
+        assert (record.title, record.cursor, record.tip, record.version) == (
+            "old",
+            1,
+            2,
+            4 if with_version else 0,
+        )
         assert [(step.number, step.parent, step.label) for step in store.steps("a")] == [
-            (0, None, "open"), (1, 0, "first"), (2, 1, "second")]
+            (0, None, "open"),
+            (1, 0, "first"),
+            (2, 1, "second"),
+        ]
         assert store.decisions("a", 2) == {"step": 2}
     store.append("a", 1, "third", {}, record.version)
 
@@ -84,8 +104,16 @@ except EditorError as error:
 
 def opened_at_once(place: str, processes: int = 4) -> list[str]:
     """What each of several processes says that open a workspace at the same moment."""
-    started = [subprocess.Popen([sys.executable, "-c", _OPENED_AT_ONCE, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                text=True, cwd=ROOT) for _ in range(processes)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _OPENED_AT_ONCE, place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(processes)
+    ]
     for process in started:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
     for process in started:
@@ -96,7 +124,9 @@ def opened_at_once(place: str, processes: int = 4) -> list[str]:
 
 
 @pytest.mark.parametrize("with_version", [None, False, True], ids=["new", "oldest", "older"])
-def test_servers_that_open_a_workspace_at_once_all_open_it(tmp_path: Path, with_version: bool | None) -> None:
+def test_servers_that_open_a_workspace_at_once_all_open_it(
+    tmp_path: Path, with_version: bool | None
+) -> None:
     for attempt in range(2):  # one round would pass by chance
         folder = tmp_path / str(attempt)
         if with_version is not None:
@@ -127,21 +157,29 @@ def test_a_workspace_may_have_any_name_and_is_private(tmp_path: Path, name: str)
     finally:
         os.umask(umask)
     assert len(Store(str(tmp_path / name)).recent()) == 1 and not other.recent()
-    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()) == sorted(
-        Path(each, "workspace.db") for each in (name, f"{name}2"))
+    assert sorted(
+        path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()
+    ) == sorted(Path(each, "workspace.db") for each in (name, f"{name}2"))
     assert stat.S_IMODE((tmp_path / name / "workspace.db").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
 
 
 def test_the_url_of_a_file_names_that_file(tmp_path: Path) -> None:
-    for url in (f"sqlite:///{tmp_path}/a/my%20file.db", f"sqlite+pysqlite:///{tmp_path}/b/file.db?timeout=3"):
+    for url in (
+        f"sqlite:///{tmp_path}/a/my%20file.db",
+        f"sqlite+pysqlite:///{tmp_path}/b/file.db?timeout=3",
+    ):
         store = Store(url)
         file = next(store.folder.iterdir())
-        assert str(file) == store._database.url.database and stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert (
+            str(file) == store._database.url.database and stat.S_IMODE(file.stat().st_mode) == 0o600
+        )
 
 
 @pytest.mark.parametrize("place", ["a\nb", "sqlite:///a\nb/x.db", "://", "sqlite://x:y/z"])
-def test_a_workspace_that_cannot_be_used_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_a_workspace_that_cannot_be_used_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EditorError, match="line break|neither a folder"):
         Store(place)
@@ -156,9 +194,18 @@ def test_a_migrated_workspace_has_the_same_tables_as_a_new_one(tmp_path: Path) -
     for folder in (old, new):
         Store(str(folder))
         with sqlite3.connect(folder / "workspace.db") as db:
-            tables = [name for (name,) in db.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
-            columns.append({table: {row[1] for row in db.execute(f"PRAGMA table_info({table})")} for table in tables})
+            tables = [
+                name
+                for (name,) in db.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+                )
+            ]
+            columns.append(
+                {
+                    table: {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+                    for table in tables
+                }
+            )
     assert columns[0] == columns[1]
 
 
@@ -216,6 +263,7 @@ def test_threads_of_one_server_do_not_tell_each_other_to_wait(tmp_path: Path) ->
                 store.changes(document, n)
         except WorkspaceError as error:
             refused.append(str(error))
+
     threads = [threading.Thread(target=edit, args=(record.id,)) for record in records]
     for thread in threads:
         thread.start()
@@ -226,8 +274,14 @@ def test_threads_of_one_server_do_not_tell_each_other_to_wait(tmp_path: Path) ->
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, cwd=ROOT,
-                          timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
 
 
 _FULL = """
@@ -305,14 +359,39 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.chown(folder, "postgres")
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     data = folder / "data"
-    subprocess.run([*as_user, binaries / "initdb", "-D", data, "-U", "editor", "--auth=trust", "--no-sync"], check=True,
-                   capture_output=True, cwd="/tmp", timeout=120)
-    port = free_port()  # only now: making the database takes seconds, in which another test could take it
-    server = subprocess.Popen([*as_user, binaries / "postgres", "-D", data, "-p", str(port), "-k", folder, "-c",
-                               "listen_addresses=127.0.0.1", "-c", "fsync=off"], stderr=subprocess.DEVNULL, cwd="/tmp")
+    subprocess.run(
+        [*as_user, binaries / "initdb", "-D", data, "-U", "editor", "--auth=trust", "--no-sync"],
+        check=True,
+        capture_output=True,
+        cwd="/tmp",
+        timeout=120,
+    )
+    port = (
+        free_port()
+    )  # only now: making the database takes seconds, in which another test could take it
+    server = subprocess.Popen(
+        [
+            *as_user,
+            binaries / "postgres",
+            "-D",
+            data,
+            "-p",
+            str(port),
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "fsync=off",
+        ],
+        stderr=subprocess.DEVNULL,
+        cwd="/tmp",
+    )
     try:
         end = time.monotonic() + 60
-        while subprocess.run([binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode:
+        while subprocess.run(
+            [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False
+        ).returncode:
             assert server.poll() is None and time.monotonic() < end, "PostgreSQL did not start"
             time.sleep(0.2)
         yield f"postgresql://editor@127.0.0.1:{port}/postgres"
@@ -330,7 +409,10 @@ def test_a_team_shares_a_workspace_in_postgresql(postgres: str, tmp_path: Path) 
         assert member.undo() and member.redo()
     members[0].keep_layout("ours")
     assert list(members[1].store.layouts(members[1].id)) == ["ours"]
-    assert Store(postgres).find(str(tmp_path / "net.onnx"), members[0].graph.sha256, {}, TABLE) is not None
+    assert (
+        Store(postgres).find(str(tmp_path / "net.onnx"), members[0].graph.sha256, {}, TABLE)
+        is not None
+    )
 
 
 def test_a_postgresql_that_is_gone_is_a_message() -> None:
@@ -340,8 +422,12 @@ def test_a_postgresql_that_is_gone_is_a_message() -> None:
 
 def test_what_takes_long_to_load_is_loaded_where_it_is_needed_only(tmp_path: Path) -> None:
     """Alembic for workspaces of older versions, the solver for searches: each would take every start 0.2 to 0.3 s."""
-    script = ("import sys, editor; from editor.workspace.history import Store\n"
-              f"Store({str(tmp_path)!r}); editor.partition(editor.load_model({MODEL!r}), 'HETERO:CPU')\n"
-              "print([name for name in ('alembic', 'ortools.sat', 'pandas') if name in sys.modules])")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    script = (
+        "import sys, editor; from editor.workspace.history import Store\n"
+        f"Store({str(tmp_path)!r}); editor.partition(editor.load_model({MODEL!r}), 'HETERO:CPU')\n"
+        "print([name for name in ('alembic', 'ortools.sat', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.strip() == "[]"

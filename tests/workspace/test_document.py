@@ -26,17 +26,18 @@ from editor.web.panels.inspector import plan
 from editor.web.strokes import _automatic, _use_layout
 from editor.web.view import costs_value, layout_costs, op_costs, predicted_of
 from editor.web.work import Works
-from editor.workspace.decisions import first_decisions
 from editor.workspace.document import Document
 from editor.workspace.history import Store
 from editor.workspace.layouts import differing, same_plan
-from editor.workspace.solver import Solver
+from editor.workspace.solver import Solver, first_decisions
 
 TABLE = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "openvino"}]
 
 
 def make(store: Store, graph: Graph) -> Document:
-    record = store.create("m", str(graph.path), graph.sha256, {}, first_decisions(Settings(), TABLE))
+    record = store.create(
+        "m", str(graph.path), graph.sha256, {}, first_decisions(Settings(), TABLE)
+    )
     return open_again(store, graph, record.id)
 
 
@@ -45,7 +46,9 @@ def open_again(store: Store, graph: Graph, identity: str) -> Document:
     assert record is not None
     unable = ["cannot" if kind == "Gemm" else "" for kind in graph.op_types]
     abilities = {"A": Capability.everything(graph), "B": Capability.of_reasons(unable)}
-    return Document(store, record, Solver(graph, store.decisions(identity, record.cursor), abilities))
+    return Document(
+        store, record, Solver(graph, store.decisions(identity, record.cursor), abilities)
+    )
 
 
 def test_changes_undo_redo_and_reload(mobilenet: Graph, tmp_path: Path) -> None:
@@ -89,7 +92,9 @@ def test_regions_and_paths_are_selected(mobilenet: Graph, tmp_path: Path) -> Non
     assert len(document.between([ops[0]], [ops[-1]])) == len(ops) and len(branch) == len(mobilenet)
 
 
-def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     from editor.web.view import colours_of
 
     document = make(Store(str(tmp_path)), mobilenet)
@@ -100,7 +105,9 @@ def test_a_renamed_device_keeps_its_colour_and_a_new_one_gets_its_own(mobilenet:
     assert renamed["Board"] == before["A"] and renamed["B"] == before["B"]
     document.reorder(["B", "Board"])
     assert colours_of(document) == renamed
-    document.set_devices([*(dict(d.entry) for d in document.devices), {"name": "C", "backendName": "CPU"}])
+    document.set_devices(
+        [*(dict(d.entry) for d in document.devices), {"name": "C", "backendName": "CPU"}]
+    )
     assert len({colours_of(document)[name] for name in ("Board", "B", "C")}) == 3
 
 
@@ -125,10 +132,16 @@ def test_a_failed_change_changes_nothing(mobilenet: Graph, tmp_path: Path) -> No
         document.between([generators[0]], [generators[1]])
     with pytest.raises(editor.PinError, match="the table has the devices"):
         document.reorder(["A", "C"])
-    assert document.placement.affinity == before and document.version == version and not document.can_undo
+    assert (
+        document.placement.affinity == before
+        and document.version == version
+        and not document.can_undo
+    )
 
 
-def test_the_same_model_and_table_reopen_the_same_document(mobilenet: Graph, tmp_path: Path) -> None:
+def test_the_same_model_and_table_reopen_the_same_document(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     store = Store(str(tmp_path))
     document = make(store, mobilenet)
     found = store.find(str(mobilenet.path), mobilenet.sha256, {}, TABLE)
@@ -142,7 +155,9 @@ def test_an_unusable_workspace_is_an_error() -> None:
         Store("nosuchdatabase://x/y")
 
 
-def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_kept_layout_has_the_devices_that_it_was_kept_with(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     """Two accelerators could not be compared: a layout was solved again for whatever devices came later."""
     document = make(Store(str(tmp_path)), mobilenet)
     document.keep_layout("with OpenVINO")
@@ -154,8 +169,11 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, t
     now = layouts["this plan"].placement
     assert now is not None
     different = {mobilenet.op_keys[op] for op in differing(now, kept.placement)}
-    assert different == {mobilenet.op_keys[op] for op in now.placed_ops
-                         if now.affinity[mobilenet.op_keys[op]] != before[mobilenet.op_keys[op]]}
+    assert different == {
+        mobilenet.op_keys[op]
+        for op in now.placed_ops
+        if now.affinity[mobilenet.op_keys[op]] != before[mobilenet.op_keys[op]]
+    }
     text = str(compare_view(document, list(layouts.values())))
     assert "kept with A, B" in text
     costs, _ = layout_costs(document, kept)
@@ -168,33 +186,58 @@ def test_a_kept_layout_has_the_devices_that_it_was_kept_with(mobilenet: Graph, t
 
     stroke: Layout = {"do": "use-layout", "name": "with OpenVINO"}
     _use_layout(SimpleNamespace(works=Works()), document, stroke)  # type: ignore[arg-type]  # all that it needs of the server
-    assert [d.name for d in document.devices] == ["A", "B"] and document.placement.affinity == before
+    assert [d.name for d in document.devices] == [
+        "A",
+        "B",
+    ] and document.placement.affinity == before
     assert document.undo() and document.devices[0].name == "NPU"
 
 
 def test_a_layout_that_exceeds_a_memory_says_so(mobilenet: Graph, tmp_path: Path) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     assert "over the memory of" not in str(compare_view(document, document.layouts()))
-    document.set_devices([{**d.entry, "memory": "1MB"} if d.name == "A" else dict(d.entry) for d in document.devices])
+    document.set_devices(
+        [{**d.entry, "memory": "1MB"} if d.name == "A" else dict(d.entry) for d in document.devices]
+    )
     assert "over the memory of A" in str(compare_view(document, document.layouts()))
 
 
 @pytest.mark.parametrize("painted", [(), (3, 4, 5)], ids=["unsplit", "split"])
 def test_the_load_of_the_devices_and_what_a_split_adds_are_the_latency_of_the_status_bar(
-        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, painted: tuple[int, ...]) -> None:
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, painted: tuple[int, ...]
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     document = make(Store(str(tmp_path)), mobilenet)
     ops = np.flatnonzero(~mobilenet.op_is_constant)
     for device, each in zip(document.devices, (1e-4, 2e-4), strict=True):
         seconds = {mobilenet.op_keys[op]: each for op in ops.tolist()}
-        save_profile(mobilenet, device, DeviceProfile(device.description, each * len(ops), seconds, {}, (), 1e-3, 2e-3, 0.0,
-                                                      0.0, 0.0, 1, split_factor=1.5))
+        save_profile(
+            mobilenet,
+            device,
+            DeviceProfile(
+                device.description,
+                each * len(ops),
+                seconds,
+                {},
+                (),
+                1e-3,
+                2e-3,
+                0.0,
+                0.0,
+                0.0,
+                1,
+                split_factor=1.5,
+            ),
+        )
     document.set_automatic("priority", {"costs": "measured"}, "minimal")
     if painted:
         document.paint(ops[list(painted)].tolist(), 1)
     costs, _ = op_costs(document)
     price = document.placement.price(costs)
-    shown = re.findall(r"ops in ([\d.]+) (ms|µs), \d+% of the time", re.sub(r"1 op in", "1 ops in", str(plan(document))))
+    shown = re.findall(
+        r"ops in ([\d.]+) (ms|µs), \d+% of the time",
+        re.sub(r"1 op in", "1 ops in", str(plan(document))),
+    )
     load = sum(float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] for number, unit in shown)
     assert len(shown) == 2 and load == pytest.approx(price.compute, rel=0.01)
     predicted, _ = predicted_of(document)
@@ -206,11 +249,16 @@ def test_the_order_of_devices_is_no_other_table(mobilenet: Graph, tmp_path: Path
     document.keep_layout("kept")
     document.reorder(["B", "A"])
     kept = document.layouts()[1]
-    assert not kept.other_devices and kept.placement is not None and kept.placement.devices == document.devices
+    assert (
+        not kept.other_devices
+        and kept.placement is not None
+        and kept.placement.devices == document.devices
+    )
 
 
 def test_costs_are_called_what_the_figures_come_from(
-        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under a policy without costs the list said "estimated" while the figures came from a profile."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     document = make(Store(str(tmp_path)), mobilenet)
@@ -218,9 +266,19 @@ def test_costs_are_called_what_the_figures_come_from(
     keys = [mobilenet.op_keys[op] for op in document.placement.placed_ops]
     for device in document.devices:
         seconds = dict.fromkeys(keys, 1e-4)
-        save_profile(mobilenet, device, DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
+        save_profile(
+            mobilenet,
+            device,
+            DeviceProfile(device.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1),
+        )
     assert costs_value(document) == "measured"
-    change: Automatic = {"do": "automatic", "policy": "priority", "grouping": "minimal", "costs": "estimate", "codegen": "op"}
+    change: Automatic = {
+        "do": "automatic",
+        "policy": "priority",
+        "grouping": "minimal",
+        "costs": "estimate",
+        "codegen": "op",
+    }
     _automatic(None, document, change)  # type: ignore[arg-type]  # it needs no server
     assert costs_value(document) == "estimate" and op_costs(document)[1].kind == "estimate"
     _automatic(None, document, {**change, "policy": "optimal:latency", "costs": "measured"})  # type: ignore[arg-type, typeddict-item]
@@ -228,7 +286,9 @@ def test_costs_are_called_what_the_figures_come_from(
     assert op_costs(document)[1].kind == "prediction"
 
 
-def test_a_change_that_is_being_solved_can_be_cancelled_and_changes_nothing(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_change_that_is_being_solved_can_be_cancelled_and_changes_nothing(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     before, version = document.placement, document.version
     done = threading.Event()
@@ -245,13 +305,20 @@ def test_a_change_that_is_being_solved_can_be_cancelled_and_changes_nothing(mobi
     done.set()
     canceller.join()
     assert time.monotonic() - begin < 100, "it searched on"
-    assert (document.placement, document.version, len(document.history.steps)) == (before, version, 1)
+    assert (document.placement, document.version, len(document.history.steps)) == (
+        before,
+        version,
+        1,
+    )
     document.set_automatic("optimal", {}, "minimal")
-    assert document.placement.settings.policy == "optimal", "an old cancellation does not end the next change"
+    assert document.placement.settings.policy == "optimal", (
+        "an old cancellation does not end the next change"
+    )
 
 
-def test_undo_comes_back_to_a_placement_without_solving_it_again(mobilenet: Graph, tmp_path: Path,
-                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_comes_back_to_a_placement_without_solving_it_again(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     first = document.placement
     document.set_automatic("optimal", {"objective": "throughput"}, "minimal")
@@ -262,13 +329,17 @@ def test_undo_comes_back_to_a_placement_without_solving_it_again(mobilenet: Grap
     assert document.redo() and document.placement is second and not solved
 
 
-def test_a_layout_that_was_compared_is_not_solved_again_when_it_is_used(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_layout_that_was_compared_is_not_solved_again_when_it_is_used(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     document = make(Store(str(tmp_path)), mobilenet)
     document.keep_layout("mine")
     document.pin(document.placement.placed_ops[5:9].tolist(), "B")
     said: list[tuple[int, int, str]] = []
     compared = {each.name: each for each in document.layouts(lambda *each: said.append(each))}
-    assert [name for *_, name in said] == list(compared) and {total for _, total, _ in said} == {len(compared)}
+    assert [name for *_, name in said] == list(compared) and {total for _, total, _ in said} == {
+        len(compared)
+    }
     for name in ("mine", "best throughput"):
         layout = document.layout(name)
         assert layout is not None and layout.placement is compared[name].placement
@@ -281,21 +352,33 @@ def test_a_new_document_is_solved_once(mobilenet: Graph, tmp_path: Path) -> None
     store, decisions = Store(str(tmp_path)), first_decisions(Settings("optimal"), TABLE)
     solver = Solver(mobilenet, decisions, {name: Capability.everything(mobilenet) for name in "AB"})
     placement = solver.solve(decisions)
-    record = store.create("m", str(mobilenet.path), mobilenet.sha256, {}, {**decisions, "devices_text": "- name: A"})
+    record = store.create(
+        "m", str(mobilenet.path), mobilenet.sha256, {}, {**decisions, "devices_text": "- name: A"}
+    )
     assert Document(store, record, solver).placement is placement
 
 
-def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(mobilenet: Graph, tmp_path: Path) -> None:
+def test_a_layout_that_was_just_kept_can_be_used_and_forgotten(
+    mobilenet: Graph, tmp_path: Path
+) -> None:
     """It has the present plan's placement, and was taken for it."""
     document = make(Store(str(tmp_path)), mobilenet)
     document.keep_layout("mine")
     table = str(compare_view(document, document.layouts()))
-    assert "Forget “mine”" in table and "Make “mine” the current plan" in table and "Forget “this plan”" not in table
+    assert (
+        "Forget “mine”" in table
+        and "Make “mine” the current plan" in table
+        and "Forget “this plan”" not in table
+    )
 
 
-def test_a_layout_that_differs_in_its_cut_only_is_told_from_one_that_differs_in_nothing(tmp_path: Path) -> None:
+def test_a_layout_that_differs_in_its_cut_only_is_told_from_one_that_differs_in_nothing(
+    tmp_path: Path,
+) -> None:
     # two chains with an op on A each: they are not connected, and yet may be one subgraph
-    graph = editor.load_model(write_dag(tmp_path / "dag.onnx", [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]]))
+    graph = editor.load_model(
+        write_dag(tmp_path / "dag.onnx", [[], [0], [1], [2], [0], [4], [5], [6], [3, 7]])
+    )
     document = make(Store(str(tmp_path)), graph)
     document.paint(range(9), 1)
     document.paint([2, 5], 0)
@@ -303,9 +386,15 @@ def test_a_layout_that_differs_in_its_cut_only_is_told_from_one_that_differs_in_
     same = document.layouts()[:2]
     assert same[0].placement is not None and same[1].placement is not None
     assert same_plan(same[0].placement, same[1].placement)
-    assert "same plan" in str(compare_view(document, same)) and "other subgraphs" not in str(compare_view(document, same))
+    assert "same plan" in str(compare_view(document, same)) and "other subgraphs" not in str(
+        compare_view(document, same)
+    )
     document.set_automatic("priority", {}, "connected")
     other = document.layouts()[:2]
     assert other[0].placement is not None and other[1].placement is not None
-    assert not differing(other[0].placement, other[1].placement) and not same_plan(other[0].placement, other[1].placement)
-    assert "other subgraphs" in str(compare_view(document, other)) and "same plan" not in str(compare_view(document, other))
+    assert not differing(other[0].placement, other[1].placement) and not same_plan(
+        other[0].placement, other[1].placement
+    )
+    assert "other subgraphs" in str(compare_view(document, other)) and "same plan" not in str(
+        compare_view(document, other)
+    )

@@ -13,8 +13,14 @@ import editor
 from editor.exports.report import write_comparison
 from editor.graph.graph import Graph
 from editor.placement.costs import estimate, price
-from editor.placement.device_profile import DeviceProfile, basis_of, best_source, costs_of, save_profile
-from editor.placement.hints import hints
+from editor.placement.device_profile import (
+    DeviceProfile,
+    basis_of,
+    best_source,
+    costs_of,
+    save_profile,
+)
+from editor.placement.fallbacks import hints
 from editor.placement.placement import Placement, solve
 from editor.web.panels.compare import _named
 from editor.workspace.layouts import READY_MADE, differing, figures, ready_made, twins_of
@@ -29,8 +35,12 @@ def painted(mobilenet: Graph) -> Placement:
 
 
 def latency(placement: Placement) -> float:
-    return price(placement.graph, estimate(placement.graph, placement.devices), placement.assignment.device,
-                 np.flatnonzero(placement.constraints.placed)).total
+    return price(
+        placement.graph,
+        estimate(placement.graph, placement.devices),
+        placement.assignment.device,
+        np.flatnonzero(placement.constraints.placed),
+    ).total
 
 
 def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph) -> None:
@@ -38,8 +48,18 @@ def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph
     table = [{"name": "A", "backendName": "GPU"}, {"name": "B", "backendName": "GPU"}]
     stages = editor.partition(mobilenet, table, policy="pipeline").placement
     costs = estimate(mobilenet, stages.devices)
-    for_one_run = solve(mobilenet, stages.devices, replace(stages.settings, policy="priority", pins={
-        mobilenet.op_keys[op]: stages.devices[stages.assignment.device[op]].name for op in stages.placed_ops}))
+    for_one_run = solve(
+        mobilenet,
+        stages.devices,
+        replace(
+            stages.settings,
+            policy="priority",
+            pins={
+                mobilenet.op_keys[op]: stages.devices[stages.assignment.device[op]].name
+                for op in stages.placed_ops
+            },
+        ),
+    )
     assert hints(for_one_run) and not hints(for_one_run)[0].throughput
     for hint in hints(stages):
         pins = {mobilenet.op_keys[op]: hint.device for op in hint.ops}
@@ -50,7 +70,9 @@ def test_hints_for_throughput_shorten_the_time_between_requests(mobilenet: Graph
 
 def test_runtimes_of_one_processor_take_turns_on_it(mobilenet: Graph) -> None:
     """Two halves on two runtimes of one CPU promised twice the requests; each device of its own keeps its promise."""
-    half = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]][:50]
+    half = [mobilenet.op_keys[op] for op in mobilenet.order if not mobilenet.op_is_constant[op]][
+        :50
+    ]
     for second, shared in (("openvino", True), ("GPU", False)):
         table = [{"name": "a", "backendName": "CPU"}, {"name": "b", "backendName": second}]
         placement = editor.partition(mobilenet, table, pins=dict.fromkeys(half, "b")).placement
@@ -65,9 +87,16 @@ def test_every_hint_saves_the_stated_time(painted: Placement) -> None:
     found = hints(painted)
     assert found and [h.seconds for h in found] == sorted((h.seconds for h in found), reverse=True)
     for hint in found:
-        pins = {**painted.settings.pins, **{painted.graph.op_keys[op]: hint.device for op in hint.ops}}
-        after = solve(painted.graph, painted.devices, replace(painted.settings, pins=pins),
-                      painted.constraints.capabilities)
+        pins = {
+            **painted.settings.pins,
+            **{painted.graph.op_keys[op]: hint.device for op in hint.ops},
+        }
+        after = solve(
+            painted.graph,
+            painted.devices,
+            replace(painted.settings, pins=pins),
+            painted.constraints.capabilities,
+        )
         assert latency(painted) - latency(after) == pytest.approx(hint.seconds)
         assert len(painted.subgraphs) - len(after.subgraphs) == hint.subgraphs
         assert painted.division.bytes_moved - after.division.bytes_moved == hint.bytes
@@ -77,8 +106,12 @@ def test_every_hint_saves_the_stated_time(painted: Placement) -> None:
 def test_one_hint_covers_all_layers(tmp_path: Path) -> None:
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     adds = [op for op in range(len(graph)) if graph.op_types[op] == "Add"]
-    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}).placement
-    best = next(hint for hint in hints(split) if list(hint.ops) == adds and hint.device == BOX[0]["name"])
+    split = editor.partition(
+        graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in adds[:-1]}
+    ).placement
+    best = next(
+        hint for hint in hints(split) if list(hint.ops) == adds and hint.device == BOX[0]["name"]
+    )
     assert best.subgraphs == len(split.subgraphs) - 1 and best.bytes == split.division.bytes_moved
 
 
@@ -105,30 +138,45 @@ def test_ready_made_layouts_compare_with_the_plan(painted: Placement) -> None:
 
 
 def test_ready_made_layouts_are_solved_with_the_costs_of_their_comparison(
-        mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A CPU that was measured a hundred times slower than assumed: no op goes there for the sake of latency."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     plan = editor.partition(mobilenet, "HETERO:GPU,CPU")
     cpu = plan.devices[1]
-    assert [d.planned for d in plan.devices] == [True, False] and best_source(mobilenet, plan.devices) == "estimate"
+    assert [d.planned for d in plan.devices] == [True, False] and best_source(
+        mobilenet, plan.devices
+    ) == "estimate"
     assumed = estimate(mobilenet, plan.devices)
     assert str(basis_of(assumed, "estimate")) == "estimate from shapes"
     ops = np.flatnonzero(~mobilenet.op_is_constant).tolist()
     seconds = {mobilenet.op_keys[op]: 100 * float(assumed.op[op, 1]) for op in ops}
     total = sum(seconds.values())
-    save_profile(mobilenet, cpu, DeviceProfile(cpu.description, total, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
+    save_profile(
+        mobilenet,
+        cpu,
+        DeviceProfile(cpu.description, total, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1),
+    )
     source = best_source(mobilenet, plan.devices)
     costs = costs_of(mobilenet, plan.devices, source)
     assert source == "measured" and str(basis_of(costs, source)) == "estimate in part from profile"
-    assert str(basis_of(costs, source, [0])) == "estimate from shapes", "only the planned GPU, which has no profile"
-    assert str(basis_of(costs, source, [1])) == "prediction from profile", "only the CPU, which has one"
+    assert str(basis_of(costs, source, [0])) == "estimate from shapes", (
+        "only the planned GPU, which has no profile"
+    )
+    assert str(basis_of(costs, source, [1])) == "prediction from profile", (
+        "only the CPU, which has one"
+    )
     assert plan.placement.used_numbers == [0]
     elsewhere = replace(costs, origins=("", "CPU: trtexec on orin"))
-    assert "orin" in str(basis_of(elsewhere, source, [0, 1])) and "orin" not in str(basis_of(elsewhere, source, [0]))
+    assert "orin" in str(basis_of(elsewhere, source, [0, 1])) and "orin" not in str(
+        basis_of(elsewhere, source, [0])
+    )
     layouts = {one.name: one.placement for one in ready_made(plan.placement)}
     least = layouts["least latency"]
     assert least is not None and least.settings.policy_options["costs"] == "measured"
-    predicted = {name: figures(one, costs)["predicted"] for name, one in layouts.items() if one is not None}
+    predicted = {
+        name: figures(one, costs)["predicted"] for name, one in layouts.items() if one is not None
+    }
     assert predicted["least latency"] <= min(predicted.values()) + 1e-12
     page = write_comparison({"this": plan.placement}, tmp_path, "x")[0].read_text()
     assert '"source":"estimate in part from profile"' in page
@@ -138,8 +186,12 @@ def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:
     """Right branches on the CPU: one layer's costs two transfers, so all of them are one hint."""
     graph = editor.load_model(write_layers(tmp_path / "layered.onnx"))
     right = [op for op in range(len(graph)) if "/right/" in graph.op_names[op]]
-    split = editor.partition(graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in right}).placement
-    best = next(hint for hint in hints(split) if list(hint.ops) == right and hint.device == BOX[0]["name"])
+    split = editor.partition(
+        graph, BOX, pins={graph.op_keys[op]: BOX[1]["name"] for op in right}
+    ).placement
+    best = next(
+        hint for hint in hints(split) if list(hint.ops) == right and hint.device == BOX[0]["name"]
+    )
     assert best.subgraphs == len(split.subgraphs) - 1
     assert _named(graph, best.ops) == f"{len(right)} Neg, in every layer,"
     assert _named(graph, best.ops[:12]) == "12 Neg"
@@ -147,7 +199,9 @@ def test_a_hint_moves_a_repeated_subgraph_in_all_layers(tmp_path: Path) -> None:
 
 def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) -> None:
     plan = editor.partition(mobilenet, EXAMPLES / "devices" / "runtimes.yaml")
-    assert [one.name for one in ready_made(plan.placement) if one.name.startswith("all on")] == ["all on ONNX Runtime"]
+    assert [one.name for one in ready_made(plan.placement) if one.name.startswith("all on")] == [
+        "all on ONNX Runtime"
+    ]
 
 
 def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> None:
@@ -159,7 +213,9 @@ def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> No
         one, other = placements[name], placements[twin]
         assert one is not None and other is not None and not differing(one, other)
         assert one.division.subgraph_of_op.tolist() == other.division.subgraph_of_op.tolist()
-    assert not twins_of([replace(layout, ready_made=False) for layout in layouts])  # a kept one stays a row of its own
+    assert not twins_of(
+        [replace(layout, ready_made=False) for layout in layouts]
+    )  # a kept one stays a row of its own
 
 
 def test_hints_leave_out_what_lacks_memory(mobilenet: Graph) -> None:
@@ -167,8 +223,11 @@ def test_hints_leave_out_what_lacks_memory(mobilenet: Graph) -> None:
     pins = dict.fromkeys(keys[10:90], "CPU")
 
     def found(**more: object) -> tuple[Placement, set[str]]:
-        placement = editor.partition(mobilenet, [{"name": "GPU", **more}, {"name": "CPU"}], pins=pins).placement
+        placement = editor.partition(
+            mobilenet, [{"name": "GPU", **more}, {"name": "CPU"}], pins=pins
+        ).placement
         return placement, {hint.device for hint in hints(placement)}
+
     placement, free = found()
     assert "GPU" in free
     limit = placement.run_memory.peaks["GPU"] + 1000

@@ -29,12 +29,27 @@ def test_each_row_is_the_plan_of_the_model_at_these_sizes(whisper: Graph) -> Non
     plan = editor.partition(whisper, "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
     said: list[tuple[int, int, str]] = []
     rows = plan.at_sizes({"sequence": [8, 64], "batch": [1, 3]}, lambda *each: said.append(each))
-    assert said == [(i, 4, f"sequence={s} batch={b}") for i, (s, b) in enumerate([(8, 1), (8, 3), (64, 1), (64, 3)])]
-    assert [dict(r.define) for r in rows] == [{"batch": b, "sequence": s} for s in (8, 64) for b in (1, 3)]
+    assert said == [
+        (i, 4, f"sequence={s} batch={b}")
+        for i, (s, b) in enumerate([(8, 1), (8, 3), (64, 1), (64, 3)])
+    ]
+    assert [dict(r.define) for r in rows] == [
+        {"batch": b, "sequence": s} for s in (8, 64) for b in (1, 3)
+    ]
     for row in rows:
-        alone = editor.partition(editor.load_model(WHISPER, row.define), "HETERO:GPU,CPU", policy="optimal", pins={key: "CPU"})
-        assert row.problem == "" and row.basis is not None and str(row.basis) == "estimate from shapes"
-        assert row.figures["subgraphs"] == len(alone.subgraphs) and row.figures["memory"] == alone.run_memory.peaks
+        alone = editor.partition(
+            editor.load_model(WHISPER, row.define),
+            "HETERO:GPU,CPU",
+            policy="optimal",
+            pins={key: "CPU"},
+        )
+        assert (
+            row.problem == "" and row.basis is not None and str(row.basis) == "estimate from shapes"
+        )
+        assert (
+            row.figures["subgraphs"] == len(alone.subgraphs)
+            and row.figures["memory"] == alone.run_memory.peaks
+        )
         placed = [alone.graph.op_keys[op] for op in alone.placement.placed_ops.tolist()]
         assert row.moved_ops == sum(alone.affinity[k] != plan.affinity[k] for k in placed)
     assert rows[0].moved_ops == 0
@@ -43,13 +58,22 @@ def test_each_row_is_the_plan_of_the_model_at_these_sizes(whisper: Graph) -> Non
 
 
 def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
-        whisper: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whisper: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """These rows said that there is no profile, and had no figures."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     [cpu] = editor.partition(whisper, "HETERO:CPU").devices
-    seconds = {whisper.op_keys[op]: 1e-5 for op in whisper.order.tolist() if not whisper.op_is_constant[op]}
-    save_profile(whisper, cpu, DeviceProfile(cpu.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1))
-    plan = editor.partition(whisper, "HETERO:CPU", policy="optimal", policy_options={"costs": "measured"})
+    seconds = {
+        whisper.op_keys[op]: 1e-5 for op in whisper.order.tolist() if not whisper.op_is_constant[op]
+    }
+    save_profile(
+        whisper,
+        cpu,
+        DeviceProfile(cpu.description, 1e-2, seconds, {}, (), 1e-5, 0.0, 0.0, 0.0, 0.0, 1),
+    )
+    plan = editor.partition(
+        whisper, "HETERO:CPU", policy="optimal", policy_options={"costs": "measured"}
+    )
     own = whisper.define["sequence"]
     rows = plan.at_sizes({"sequence": [own, own + 8]})
     assert [row.problem for row in rows] == ["", ""]
@@ -67,7 +91,9 @@ def test_a_plan_by_a_profile_has_estimates_at_sizes_that_were_not_measured(
         state.jobs.close()
 
 
-def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_there(whisper: Graph, tmp_path: Path) -> None:
+def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_there(
+    whisper: Graph, tmp_path: Path
+) -> None:
     state = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES)
     try:
         first = state.open(OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define)))
@@ -84,17 +110,30 @@ def test_whoever_only_looks_at_other_sizes_comes_back_to_the_history_that_was_th
         state.jobs.close()
 
 
-def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(whisper: Graph) -> None:
+def test_sizes_that_the_model_cannot_have_are_a_row_with_the_reason_and_unknown_names_an_error(
+    whisper: Graph,
+) -> None:
     plan = editor.partition(whisper, "HETERO:CPU")
     good, bad = plan.at_sizes({"sequence": [8, 10_000]})  # there are 448 positions
-    assert good.problem == "" and (bad.problem or bad.figures["predicted"] > good.figures["predicted"])
-    with pytest.raises(editor.EditorError, match="no dimension 'length' to choose; it has: batch, sequence"):
+    assert good.problem == "" and (
+        bad.problem or bad.figures["predicted"] > good.figures["predicted"]
+    )
+    with pytest.raises(
+        editor.EditorError, match="no dimension 'length' to choose; it has: batch, sequence"
+    ):
         plan.at_sizes({"length": [1]})
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "no sizes"), ("sequence", "written as"), ("sequence=8,x", "written as"), ("sequence=-1", "written as"),
-    ("a=" + ",".join(map(str, range(1, MOST_SIZES + 2))), "at most")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no sizes"),
+        ("sequence", "written as"),
+        ("sequence=8,x", "written as"),
+        ("sequence=-1", "written as"),
+        ("a=" + ",".join(map(str, range(1, MOST_SIZES + 2))), "at most"),
+    ],
+)
 def test_sizes_are_read_strictly(text: str, message: str) -> None:
     with pytest.raises(editor.EditorError, match=message):
         parse_sizes(text)
@@ -108,18 +147,32 @@ def test_sizes_that_go_together_are_sets_of_their_own(whisper: Graph) -> None:
     plan = editor.partition(whisper, "HETERO:CPU")
     rows = plan.at_sizes(sets)
     own = whisper.define["sequence"]
-    assert [dict(r.define) for r in rows] == [{"batch": b, "sequence": s} for s, b in ((8, 1), (64, 3), (own, 3))]
-    assert [words(r, names_of(sets)) for r in rows] == [f"sequence={s} batch={b}" for s, b in ((8, 1), (64, 3), (own, 3))]
+    assert [dict(r.define) for r in rows] == [
+        {"batch": b, "sequence": s} for s, b in ((8, 1), (64, 3), (own, 3))
+    ]
+    assert [words(r, names_of(sets)) for r in rows] == [
+        f"sequence={s} batch={b}" for s, b in ((8, 1), (64, 3), (own, 3))
+    ]
     with pytest.raises(editor.EditorError, match="25 combinations of sizes; at most 24"):
         parse_sizes(f"a={','.join(map(str, range(23)))}; b=1,2")
 
 
 def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it_solves(
-        tmp_path: Path, whisper: Graph, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path,
+    whisper: Graph,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = editor.partition(whisper, "HETERO:CPU").save(tmp_path / "plan.json")
     assert main(["sizes", str(plan), "sequence=8,16", "--json", str(tmp_path / "sizes.json")]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["sizes", "sequence=8", "sequence=16"]
-    assert [row["define"]["sequence"] for row in json.loads((tmp_path / "sizes.json").read_text())] == [8, 16]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "sizes",
+        "sequence=8",
+        "sequence=16",
+    ]
+    assert [
+        row["define"]["sequence"] for row in json.loads((tmp_path / "sizes.json").read_text())
+    ] == [8, 16]
     with monkeypatch.context() as terminal:
         terminal.setattr(sys.stderr, "isatty", lambda: True)
         assert main(["sizes", str(plan), "sequence=8,16"]) == 0
@@ -130,7 +183,9 @@ def test_the_command_prints_a_line_for_each_size_and_says_on_a_terminal_which_it
 def test_a_comparison_of_sizes_ends_when_it_is_cancelled(whisper: Graph, tmp_path: Path) -> None:
     state, works = AppState(Store(str(tmp_path / "ws")), JobService(), None, EXAMPLES), Works()
     try:
-        document = state.open(OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define)))
+        document = state.open(
+            OpenRequest(str(whisper.path), "HETERO:CPU,GPU", dict(whisper.define))
+        )
         with works.begin(document.id, "") as work, pytest.raises(Cancelled):
             works.cancel(document.id)
             state.at_sizes(document, "sequence=8,16", work)

@@ -17,21 +17,31 @@ from editor.placement.subgraphs.division import moved_in_words
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     """NonZero gives as many indices as there are values."""
-    nodes = [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Neg", ["where"], ["y"])]
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Neg", ["where"], ["y"]),
+    ]
     value = helper.make_tensor_value_info
     outputs = [value("y", TensorProto.INT64, [2, None])]
     graph = helper.make_graph(nodes, "net", [value("x", TensorProto.FLOAT, ["rows", 4])], outputs)
     path = tmp_path / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     table = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
     loaded = editor.load_model(path, define={"rows": 2})
     editor.partition(loaded, table, pins={"where": "A", "y": "B"}).save(tmp_path / "plan.json")
     return tmp_path / "plan.json"
 
 
-def test_check_says_what_its_bytes_do_not_have(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_what_its_bytes_do_not_have(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", str(plan), "--max-bytes", "0"]) == 0
-    assert "note: bytes moved has 0 for 1 tensor whose size is not known before a run" in capsys.readouterr().out
+    assert (
+        "note: bytes moved has 0 for 1 tensor whose size is not known before a run"
+        in capsys.readouterr().out
+    )
     assert main(["check", str(plan), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unknown_transfers"] == 1
 

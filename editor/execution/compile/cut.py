@@ -11,23 +11,31 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+)
 
 from editor.errors import ExecutionError, ModelError
-from editor.execution.compile.constant_folding import fold_constants
-from editor.execution.compile.shape_values import shape_values
+from editor.execution.compile.constant_folding import fold_constants, shape_values
 from editor.graph.bodies import op_reads
-from editor.graph.constants import read_by
 from editor.graph.fixed_sizes import node_of
 from editor.graph.graph import Graph, TensorKind
 from editor.graph.model_file import read_again
 from editor.graph.shapes import bind_symbols
+from editor.graph.static_values import read_by
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
 from editor.runtimes.base import SubModel
-from editor.runtimes.onnxruntime.errors import reason_of
 from editor.runtimes.onnxruntime.evaluate import output_types
-from editor.runtimes.probe import MAX_IR_VERSION, make_value_info, type_proto
+from editor.runtimes.onnxruntime.options import reason_of
+from editor.runtimes.op_models import MAX_IR_VERSION, make_value_info, type_proto
 
 _OLDEST_IR_VERSION = 4
 """Older versions required every initializer to be a graph input."""
@@ -66,7 +74,9 @@ class Cutter:
         except ModelError as error:
             raise ExecutionError(str(error)) from error
         bind_symbols(source, graph.define)
-        tensors: dict[str, TensorProto | SparseTensorProto] = {t.name: t for t in source.graph.initializer}
+        tensors: dict[str, TensorProto | SparseTensorProto] = {
+            t.name: t for t in source.graph.initializer
+        }
         tensors |= {t.values.name: t for t in source.graph.sparse_initializer}
         given = tuple(sorted(overridden))
         for name in given:
@@ -86,19 +96,31 @@ class Cutter:
         depends = graph.op_is_size.copy()
         for op in constants.tolist():
             depends[op] |= depends[graph.predecessors[op]].any()
-        needed = read_by(depends, graph.op_is_constant, graph.op_reads, graph.order, graph.tensor_producer)
+        needed = read_by(
+            depends, graph.op_is_constant, graph.op_reads, graph.order, graph.tensor_producer
+        )
         return frozenset(np.flatnonzero((depends | needed) & graph.op_is_constant).tolist())
 
     def whole(self, extra_outputs: Sequence[str] = ()) -> SubModel:
         """The unsplit model, prepared like a sub-model; ``extra_outputs`` are further tensors to return."""
         graph = self.graph
         inputs = [graph.tensor_names[t] for t in graph.inputs]
-        outputs = [graph.tensor_names[t] for t in dict.fromkeys(graph.outputs.tolist()) if not self._has_no_op(t)]
+        outputs = [
+            graph.tensor_names[t]
+            for t in dict.fromkeys(graph.outputs.tolist())
+            if not self._has_no_op(t)
+        ]
         outputs = list(dict.fromkeys((*outputs, *extra_outputs)))
-        ops = [op for op in graph.order.tolist() if op not in self.folded_ops or op in self._ops_of_sizes]
+        ops = [
+            op
+            for op in graph.order.tolist()
+            if op not in self.folded_ops or op in self._ops_of_sizes
+        ]
         return self._model(ops, inputs, outputs, "the unsplit model", as_in_file=True)
 
-    def submodel(self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False) -> SubModel:
+    def submodel(
+        self, placement: Placement, subgraph: Subgraph, fold_shapes: bool = False
+    ) -> SubModel:
         """The sub-model of one subgraph.
 
         Args:
@@ -107,8 +129,11 @@ class Cutter:
             fold_shapes: values that static shapes determine become constants instead of inputs; see ``known``.
         """
         subgraph_of_op = placement.division.subgraph_of_op
-        ops = [op for op in map(self.graph.key_index.__getitem__, subgraph.ops)
-               if subgraph_of_op[op] >= 0 or not self._has_values(op)]
+        ops = [
+            op
+            for op in map(self.graph.key_index.__getitem__, subgraph.ops)
+            if subgraph_of_op[op] >= 0 or not self._has_values(op)
+        ]
         inputs = [name for name in subgraph.inputs if not (fold_shapes and self._is_known(name))]
         return self._model(ops, inputs, subgraph.outputs, f"subgraph {subgraph.id}")
 
@@ -116,18 +141,32 @@ class Cutter:
         """Whether all results of a constant op are folded: those that only other constants read are not, and one of these may
         be pinned, so that it runs."""
         outputs = self.graph.op_outputs[op]
-        return op in self.folded_ops and all(self.graph.tensor_names[t] in self.folded for t in outputs[outputs >= 0].tolist())
+        return op in self.folded_ops and all(
+            self.graph.tensor_names[t] in self.folded for t in outputs[outputs >= 0].tolist()
+        )
 
     def _is_known(self, name: str) -> bool:
-        return self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT and name in self.known
+        return (
+            self.graph.tensor_kind[self.graph.tensor_index[name]] == TensorKind.OP_OUTPUT
+            and name in self.known
+        )
 
     def _has_no_op(self, tensor: int) -> bool:
         return bool(self.graph.tensor_kind[tensor] != TensorKind.OP_OUTPUT)
 
-    def _model(self, ops: Sequence[int], inputs: Sequence[str], outputs: Sequence[str], label: str,
-               as_in_file: bool = False) -> SubModel:
+    def _model(
+        self,
+        ops: Sequence[int],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        label: str,
+        as_in_file: bool = False,
+    ) -> SubModel:
         """``as_in_file``: ops that read a fixed size read it from their tensor, which must be among the others'."""
-        nodes = {op: self.source.graph.node[op] if as_in_file else node_of(self.graph, self.source, op) for op in ops}
+        nodes = {
+            op: self.source.graph.node[op] if as_in_file else node_of(self.graph, self.source, op)
+            for op in ops
+        }
         live = _live(nodes, outputs)
         graph = GraphProto(name=self.source.graph.name or self.graph.name)
         needed: dict[str, None] = {}
@@ -150,7 +189,10 @@ class Cutter:
                 graph.sparse_initializer.append(tensor)
             else:
                 graph.initializer.append(tensor)
-        model = ModelProto(ir_version=min(max(self.source.ir_version, _OLDEST_IR_VERSION), MAX_IR_VERSION), graph=graph)
+        model = ModelProto(
+            ir_version=min(max(self.source.ir_version, _OLDEST_IR_VERSION), MAX_IR_VERSION),
+            graph=graph,
+        )
         model.opset_import.extend(self.source.opset_import)
         if not model.opset_import:
             model.opset_import.append(helper.make_opsetid("", 1))
@@ -172,14 +214,21 @@ class Cutter:
         Raises:
             ExecutionError: ONNX Runtime does not know them either.
         """
-        model = self._model(self.graph.order.tolist(), [self.graph.tensor_names[t] for t in self.graph.inputs], names,
-                            "types", as_in_file=True).model
+        model = self._model(
+            self.graph.order.tolist(),
+            [self.graph.tensor_names[t] for t in self.graph.inputs],
+            names,
+            "types",
+            as_in_file=True,
+        ).model
         try:
             types = output_types(model, self.graph.folder)
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            raise ExecutionError(f"the type of boundary tensor {names[0]!r} is unknown, so the model cannot be cut "
-                                 f"there; assign the ops that produce and read it to one device "
-                                 f"({reason_of(error)})") from error
+            raise ExecutionError(
+                f"the type of boundary tensor {names[0]!r} is unknown, so the model cannot be cut "
+                f"there; assign the ops that produce and read it to one device "
+                f"({reason_of(error)})"
+            ) from error
         self.inferred_types.update((name, type_proto(text)) for name, text, _ in types)
 
 
@@ -196,10 +245,17 @@ def _live(nodes: Mapping[int, NodeProto], outputs: Iterable[str]) -> list[int]:
 
 def cut(placement: Placement, cutter: Cutter, fold_shapes: bool = False) -> list[SubModel | None]:
     """One sub-model per subgraph (see ``Cutter.submodel``); None for a subgraph without outputs."""
-    return [cutter.submodel(placement, s, fold_shapes) if s.outputs else None for s in placement.subgraphs]
+    return [
+        cutter.submodel(placement, s, fold_shapes) if s.outputs else None
+        for s in placement.subgraphs
+    ]
 
 
 def missing_types(placement: Placement) -> list[str]:
     """Boundary tensors whose type ONNX shape inference does not know; see ``Cutter.infer_types``."""
     graph = placement.graph
-    return [b.tensor for b in placement.boundaries if not graph.tensor_types[graph.tensor_index[b.tensor]]]
+    return [
+        b.tensor
+        for b in placement.boundaries
+        if not graph.tensor_types[graph.tensor_index[b.tensor]]
+    ]

@@ -26,7 +26,9 @@ class JobClient(Client):
         try:
             super().start(**options)
         except BaseException:
-            with contextlib.suppress(Exception):  # Dask raises many kinds of errors here; the one that counts is above
+            with contextlib.suppress(
+                Exception
+            ):  # Dask raises many kinds of errors here; the one that counts is above
                 self.close(timeout=_CLOSE_SECONDS)
             self._loop_runner.stop()  # its thread stays where the connection was closed before; a second stop does nothing
             raise

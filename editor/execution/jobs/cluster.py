@@ -42,16 +42,32 @@ class EmbeddedCluster(SpecCluster):
         self.private = PrivateFolder(folder)
         certificate, key = map(str, write_credentials(self.private.path))
         roles = ("scheduler", "worker", "client")
-        self.credentials = Security(tls_ca_file=certificate, require_encryption=True,
-                                    **{f"tls_{role}_cert": certificate for role in roles},
-                                    **{f"tls_{role}_key": key for role in roles})
-        common = {"host": _HOST, "protocol": "tls", "security": self.credentials, "dashboard": False}
-        worker = {"nthreads": 2, "memory_limit": 0.8, "silence_logs": logging.CRITICAL, "worker_class": WorkerWithoutHttp,
-                  "local_directory": str(self.private.path)}
+        self.credentials = Security(
+            tls_ca_file=certificate,
+            require_encryption=True,
+            **{f"tls_{role}_cert": certificate for role in roles},
+            **{f"tls_{role}_key": key for role in roles},
+        )
+        common = {
+            "host": _HOST,
+            "protocol": "tls",
+            "security": self.credentials,
+            "dashboard": False,
+        }
+        worker = {
+            "nthreads": 2,
+            "memory_limit": 0.8,
+            "silence_logs": logging.CRITICAL,
+            "worker_class": WorkerWithoutHttp,
+            "local_directory": str(self.private.path),
+        }
         try:
-            super().__init__(scheduler={"cls": _SchedulerWithoutHttp, "options": {**common, "port": 0}},
-                             workers={0: {"cls": Nanny, "options": {**common, **worker}}},
-                             security=self.credentials, silence_logs=logging.CRITICAL)
+            super().__init__(
+                scheduler={"cls": _SchedulerWithoutHttp, "options": {**common, "port": 0}},
+                workers={0: {"cls": Nanny, "options": {**common, **worker}}},
+                security=self.credentials,
+                silence_logs=logging.CRITICAL,
+            )
         except BaseException:
             self.private.remove()
             raise

@@ -47,13 +47,24 @@ def write_credentials(folder: Path) -> tuple[Path, Path]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hetero-editor jobs")])
     now = datetime.datetime.now(datetime.UTC)
-    certificate = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-                   .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=1))
-                   .not_valid_after(now + _LIFE).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-                   .sign(key, hashes.SHA256()))
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return (_write(folder / "certificate.pem", certificate.public_bytes(serialization.Encoding.PEM)),
-            _write(folder / "key.pem", secret))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + _LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return (
+        _write(folder / "certificate.pem", certificate.public_bytes(serialization.Encoding.PEM)),
+        _write(folder / "key.pem", secret),
+    )
 
 
 def _made(parent: Path | None) -> Path | None:
@@ -80,6 +91,8 @@ def _remove_if_abandoned(lock: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:
+    with os.fdopen(
+        os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb"
+    ) as file:
         file.write(content)
     return path

@@ -32,7 +32,9 @@ if TYPE_CHECKING:  # importing them would delay the start
 class ModelPreloader:
     """Loads a model and queries the capabilities of devices in a separate process."""
 
-    def __init__(self, model: str, define: Mapping[str, int], devices: Spec, assume_sizes: bool = False) -> None:
+    def __init__(
+        self, model: str, define: Mapping[str, int], devices: Spec, assume_sizes: bool = False
+    ) -> None:
         """Starts the process.
 
         Args:
@@ -46,18 +48,26 @@ class ModelPreloader:
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._cancelled = False
-        context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
+        context = multiprocessing.get_context(
+            "spawn"
+        )  # a fork would copy locks that other threads hold
         self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         """Pickled messages of the process; None after its end."""
         receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=_read, args=(sender, *self._request, devices, assume_sizes), daemon=True)
+        self._process = context.Process(
+            target=_read, args=(sender, *self._request, devices, assume_sizes), daemon=True
+        )
         with signals_wait():
             self._process.start()
         sender.close()  # then the pipe ends with the process
         # A full pipe would block the process.
-        threading.Thread(target=self._listen, args=(receiver, section_of("opening", Path(model))), daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(receiver, section_of("opening", Path(model))), daemon=True
+        ).start()
 
-    def machine(self, seconds: float) -> tuple[Sequence[AvailableDevice], Sequence[UnusableRuntime]]:
+    def machine(
+        self, seconds: float
+    ) -> tuple[Sequence[AvailableDevice], Sequence[UnusableRuntime]]:
         """Devices of this machine, and what is installed but cannot be used; both empty when the process died."""
         with contextlib.suppress(EditorError):  # `graph` raises the error
             return self._answer("machine", seconds) or ((), ())
@@ -74,7 +84,9 @@ class ModelPreloader:
         graph: Graph | None = self._answer("graph", seconds)
         return graph
 
-    def capabilities(self, graph: Graph, entries: Sequence[Mapping[str, Any]], seconds: float) -> list[Capability] | None:
+    def capabilities(
+        self, graph: Graph, entries: Sequence[Mapping[str, Any]], seconds: float
+    ) -> list[Capability] | None:
         """[device] its capability; None as for ``graph``, or for another device table.
 
         Raises:
@@ -94,8 +106,10 @@ class ModelPreloader:
                     message = self._messages.get(timeout=max(end - time.monotonic(), 0))
                 except queue.Empty:
                     self._process.kill()
-                    raise JobError(f"gave up after {seconds:.0f} s (last step: "
-                                   f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})") from None
+                    raise JobError(
+                        f"gave up after {seconds:.0f} s (last step: "
+                        f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})"
+                    ) from None
                 if message is None:
                     self._messages.put(None)  # for the next call
                     if self._cancelled:
@@ -126,7 +140,9 @@ class ModelPreloader:
         self._process.kill()
 
 
-def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool) -> None:
+def _read(
+    pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool
+) -> None:
     """Main function of the separate process."""
     receive()
     set_expendable()
@@ -134,7 +150,9 @@ def _read(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, a
         _read_all(pipe, model, define, spec, assume_sizes)
 
 
-def _read_all(pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool) -> None:
+def _read_all(
+    pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool
+) -> None:
     from editor.devices.discovery import available_devices, unusable_runtimes
     from editor.graph.loading import load_model
 

@@ -72,7 +72,9 @@ class Channel:
         What follows may be native code that holds the interpreter's lock, so that nothing more leaves this process; who
         wants to cancel the job then must know which worker to kill.
         """
-        self._worker._get_client().log_event(self.job_id, [{"kind": _STARTED, "worker": self._worker.address}])
+        self._worker._get_client().log_event(
+            self.job_id, [{"kind": _STARTED, "worker": self._worker.address}]
+        )
 
     def stopped(self) -> bool:
         """Whether the job was cancelled."""
@@ -208,17 +210,30 @@ class JobService:
         with self._lock:
             if self._closed:
                 raise JobError("the server is ending")
-            if self._client is not None and self._client.status != "closed":  # closed: the scheduler was gone for too long
+            if (
+                self._client is not None and self._client.status != "closed"
+            ):  # closed: the scheduler was gone for too long
                 return
             import dask
 
             from editor.execution.jobs.client import JobClient
             from editor.execution.jobs.cluster import EmbeddedCluster
 
-            for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
+            for name in (
+                "distributed",
+                "distributed.nanny",
+                "distributed.worker",
+                "distributed.scheduler",
+            ):
                 logging.getLogger(name).setLevel(logging.CRITICAL)  # jobs report killed workers
-            dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": True,
-                             "distributed.worker.preload": ["editor.execution.jobs.worker_setup"], **QUIET})
+            dask.config.set(
+                {
+                    "distributed.scheduler.allowed-failures": 0,
+                    "distributed.worker.daemon": True,
+                    "distributed.worker.preload": ["editor.execution.jobs.worker_setup"],
+                    **QUIET,
+                }
+            )
             try:
                 if self.scheduler:
                     self._client = self._external(JobClient)
@@ -227,7 +242,11 @@ class JobService:
                         self._cluster = EmbeddedCluster(self.folder)
                     self._client = JobClient(self._cluster, set_as_default=False)
             except (OSError, ValueError) as error:  # ValueError: it is no address
-                what = f"no Dask scheduler at {self.scheduler}" if self.scheduler else "the process for jobs cannot be started"
+                what = (
+                    f"no Dask scheduler at {self.scheduler}"
+                    if self.scheduler
+                    else "the process for jobs cannot be started"
+                )
                 raise JobError(f"{what}: {error}") from error
 
     def _external(self, client_of: Callable[..., Any]) -> Any:
@@ -235,7 +254,12 @@ class JobService:
         connection = configured()
         if connection is None or connection.scheduler != self.scheduler:
             connection = Connection(self.scheduler or "")
-        client = client_of(connection.address, timeout=START_SECONDS, set_as_default=False, security=connection.security())
+        client = client_of(
+            connection.address,
+            timeout=START_SECONDS,
+            set_as_default=False,
+            security=connection.security(),
+        )
         workers = client.scheduler_info(n_workers=-1)["workers"]
         if not workers or any(MACHINE_RESOURCE not in w["resources"] for w in workers.values()):
             return client
@@ -251,11 +275,18 @@ class JobService:
         if self._cluster is not None or not self.scheduler:
             return None
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        plain = [address for address, w in workers.items() if MACHINE_RESOURCE not in w["resources"]]
+        plain = [
+            address for address, w in workers.items() if MACHINE_RESOURCE not in w["resources"]
+        ]
         return plain if 0 < len(plain) < len(workers) else None
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, time_limit: float = TIME_LIMIT_SECONDS,
-               section: Section | None = None) -> Job:
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        time_limit: float = TIME_LIMIT_SECONDS,
+        section: Section | None = None,
+    ) -> Job:
         """Starts a job and returns it without waiting.
 
         Args:
@@ -274,7 +305,9 @@ class JobService:
         threading.Thread(target=self._follow, args=(job, function, arguments), daemon=True).start()
         return job
 
-    def run(self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
+    def run(
+        self, function: Callable[..., Any], *arguments: Any, timeout: float | None = None
+    ) -> Any:
         """Runs a job and returns its result; cancels it after ``timeout`` seconds."""
         job = self.submit(function, *arguments)
         try:
@@ -292,13 +325,19 @@ class JobService:
 
     def _time_out(self, job: Job, limit: float) -> None:
         if not job.done:
-            job.reason = JobError(f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})")
+            job.reason = JobError(
+                f"gave up after {limit:.0f} s (last step: {self._last_phase(job)})"
+            )
             self.cancel(job)
 
     def _pid(self) -> int:
         """Process id of the embedded worker; 0 where there is none."""
         cluster = self._cluster
-        return next((nanny.pid or 0 for nanny in cluster.workers.values()), 0) if cluster is not None else 0
+        return (
+            next((nanny.pid or 0 for nanny in cluster.workers.values()), 0)
+            if cluster is not None
+            else 0
+        )
 
     def _stop(self, job: Job, reason: EditorError) -> None:
         """Ends a running job at once, with its worker."""
@@ -308,6 +347,7 @@ class JobService:
 
     def _kill_worker_of(self, job: Job) -> None:
         """Kills the worker of a job; its other jobs restart on the next worker."""
+
         def kill() -> None:
             with self._lock:
                 client = job._future.client
@@ -315,14 +355,18 @@ class JobService:
                     return  # another job has already replaced it
                 self._killed_workers += 1
                 try:
-                    if self._cluster is None:  # an external cluster: its scheduler restarts the worker
+                    if (
+                        self._cluster is None
+                    ):  # an external cluster: its scheduler restarts the worker
                         client.restart_workers([job._worker], timeout=30, raise_for_error=False)
                     else:
                         self._replace_cluster(client)
                 except Exception as error:  # noqa: BLE001  # Dask raises many kinds of errors while a cluster is closed
                     log.warning("could not kill the worker of a cancelled job: %s", error)
 
-        threading.Thread(target=kill, daemon=True).start()  # events arrive on the thread that must answer this call
+        threading.Thread(
+            target=kill, daemon=True
+        ).start()  # events arrive on the thread that must answer this call
 
     def _replace_cluster(self, client: Any) -> None:
         """Kills the embedded worker and starts another cluster, unless another thread has done so.
@@ -353,7 +397,9 @@ class JobService:
         except Exception as error:  # noqa: BLE001  # no cluster could start: callers waiting for the job need the error
             job._finish(False, self._explain(job, error))
 
-    def _run_to_completion(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def _run_to_completion(
+        self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
         """Submits a job and waits for its result; resubmits it when its worker was killed because of another job."""
         for attempt in itertools.count():
             with self._lock:  # not while a worker is being killed
@@ -363,8 +409,15 @@ class JobService:
                 client, killed_before = self._client, self._killed_workers
                 client.subscribe_topic(job.id, lambda event: job._on_events(event[1]))
                 job._worker = None
-                job._future = client.submit(_run, job.id, function, arguments, key=f"{job.id}-{attempt}", pure=False,
-                                            workers=self._plain_workers())
+                job._future = client.submit(
+                    _run,
+                    job.id,
+                    function,
+                    arguments,
+                    key=f"{job.id}-{attempt}",
+                    pure=False,
+                    workers=self._plain_workers(),
+                )
             try:
                 ok, value = job._future.result()
                 time.sleep(0.05)  # the last events arrive on another connection
@@ -385,8 +438,10 @@ class JobService:
         if _worker_lost(error):
             if self.scheduler and self._cluster is None and type(error).__name__ != "KilledWorker":
                 return JobError(f"lost the connection to the Dask scheduler at {self.scheduler}")
-            return JobError("the worker process died: a runtime crashed or used too much memory "
-                            f"(last step: {self._last_phase(job)})")
+            return JobError(
+                "the worker process died: a runtime crashed or used too much memory "
+                f"(last step: {self._last_phase(job)})"
+            )
         return JobError(f"the job failed unexpectedly: {type(error).__name__}: {error}")
 
     def _last_phase(self, job: Job) -> str:

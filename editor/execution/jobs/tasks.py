@@ -16,11 +16,11 @@ from editor.execution.jobs.recipe import Recipe
 from editor.execution.jobs.service import Channel
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
-from editor.execution.measure.kept_plans import KeptPlans
 from editor.execution.measure.memory_use import measure_memory
 from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tune import Tuned
 from editor.execution.measure.tune import tune as find_fastest
+from editor.execution.measure.turns import KeptPlans
 from editor.files import file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
@@ -44,7 +44,6 @@ _latest: list[tuple[Graph, tuple[int, int] | None]] = []
 """The graph that this worker loaded last, with the state of its file; the next job usually uses the same one."""
 
 
-
 def _graph(model: str, define: Mapping[str, int]) -> Graph:
     for graph, state in _latest:
         if str(graph.path) == model and graph.define == dict(define) and state == file_state(model):
@@ -52,13 +51,20 @@ def _graph(model: str, define: Mapping[str, int]) -> Graph:
     return load_model(model, define)
 
 
-def ask_capabilities(channel: Channel, model: str, sha256: str, define: Mapping[str, int],
-                     entries: Sequence[Mapping[str, Any]]) -> list[Capability]:
+def ask_capabilities(
+    channel: Channel,
+    model: str,
+    sha256: str,
+    define: Mapping[str, int],
+    entries: Sequence[Mapping[str, Any]],
+) -> list[Capability]:
     """[device] the ops of a model that it can run, and the reasons for the others."""
     graph = check_same(_graph(model, define), sha256)
     answers = []
     for i, device in enumerate(load_devices(entries)):
-        channel.emit({"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)})
+        channel.emit(
+            {"kind": "phase", "text": f"asking {device.name}", "done": i, "total": len(entries)}
+        )
         answers.append(capability(graph, device))
     return answers
 
@@ -77,7 +83,14 @@ def _alone(channel: Channel) -> Iterator[None]:
         if channel.stopped():
             raise JobError("cancelled")
         if not told:
-            channel.emit({"kind": "phase", "text": "waiting for another measurement on this machine", "done": 0, "total": 0})
+            channel.emit(
+                {
+                    "kind": "phase",
+                    "text": "waiting for another measurement on this machine",
+                    "done": 0,
+                    "total": 0,
+                }
+            )
             told = True
     try:
         yield
@@ -85,32 +98,62 @@ def _alone(channel: Channel) -> Iterator[None]:
         _measuring.release()
 
 
-def benchmark(channel: Channel, recipes: Mapping[str, Recipe], seconds: float, mode: str, requests: int,
-              threads: int = 0, inputs: str | None = None, memory: bool = False) -> list[BenchmarkResult]:
+def benchmark(
+    channel: Channel,
+    recipes: Mapping[str, Recipe],
+    seconds: float,
+    mode: str,
+    requests: int,
+    threads: int = 0,
+    inputs: str | None = None,
+    memory: bool = False,
+) -> list[BenchmarkResult]:
     """Benchmarks plans of one model side by side; ``memory``: then measures what each takes, in a process of its own."""
     placements = {}
     graph: Graph | None = None
     for name, recipe in recipes.items():
-        channel.emit({"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0})
+        channel.emit(
+            {"kind": "phase", "text": f"loading {Path(recipe.model).name}", "done": 0, "total": 0}
+        )
         graph = load_model(recipe.model, recipe.define)
         placements[name] = recipe.placement(graph)
     values = read_inputs(graph, Path(inputs)) if graph is not None and inputs else None
     with _alone(channel):
-        results = Benchmark(placements, seconds, mode, requests, threads, values, channel.emit, channel.stopped, _kept).run()
-        return [_with_memory(channel, r, recipes[r.plan], threads) for r in results] if memory else results
+        results = Benchmark(
+            placements,
+            seconds,
+            mode,
+            requests,
+            threads,
+            values,
+            channel.emit,
+            channel.stopped,
+            _kept,
+        ).run()
+        return (
+            [_with_memory(channel, r, recipes[r.plan], threads) for r in results]
+            if memory
+            else results
+        )
 
 
-def _with_memory(channel: Channel, result: BenchmarkResult, recipe: Recipe, threads: int) -> BenchmarkResult:
+def _with_memory(
+    channel: Channel, result: BenchmarkResult, recipe: Recipe, threads: int
+) -> BenchmarkResult:
     if channel.stopped():
         raise JobError("cancelled")
-    channel.emit({"kind": "phase", "text": f"measuring the memory of {result.plan}", "done": 0, "total": 0})
+    channel.emit(
+        {"kind": "phase", "text": f"measuring the memory of {result.plan}", "done": 0, "total": 0}
+    )
     try:
         return replace(result, memory=measure_memory(recipe, threads))
     except ExecutionError as error:  # the times were measured and stay
         return replace(result, memory_problem=str(error))
 
 
-def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) -> dict[str, DeviceProfile | str]:
+def profile(
+    channel: Channel, recipe: Recipe, seconds: float, threads: int = 0
+) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
 
@@ -118,12 +161,15 @@ def profile(channel: Channel, recipe: Recipe, seconds: float, threads: int = 0) 
         if channel.stopped():
             raise JobError("cancelled")
         channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
+
     with _alone(channel):
         _kept.drop_others(())
         return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
 
 
-def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0) -> Tuned:
+def tune(
+    channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: int, threads: int = 0
+) -> Tuned:
     """Profiles the model if needed, then benchmarks the most promising plans."""
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
     devices = load_devices(recipe.devices)
@@ -131,8 +177,16 @@ def tune(channel: Channel, recipe: Recipe, seconds: float, mode: str, requests: 
         if any(load_profile(graph, d) is None for d in devices if not d.planned):
             profile(channel, recipe, min(seconds, 2.0), threads)
         known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
-        return find_fastest(recipe.placement(graph), seconds, mode, requests, threads, channel.emit, channel.stopped,
-                            "measured" if known else "estimate")
+        return find_fastest(
+            recipe.placement(graph),
+            seconds,
+            mode,
+            requests,
+            threads,
+            channel.emit,
+            channel.stopped,
+            "measured" if known else "estimate",
+        )
 
 
 def warm_up(channel: Channel) -> None:

@@ -1,7 +1,4 @@
-"""One run of one machine's part of a plan: its subgraphs start when their inputs are there, and send what others need.
-
-The same code runs in the workers and, for devices of the editor's own machine, in the editor.
-"""
+"""Moves tensors between machines, in narrower types where the table allows it."""
 
 from __future__ import annotations
 
@@ -13,12 +10,83 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from editor.devices.device import Device
-from editor.execution.executor import convert, memory_space, owned
-from editor.execution.machines.narrowing import Narrow, narrow, widened
+from editor.devices.device import Device, travels_as
+from editor.execution.compiled_plan import convert, memory_space, owned
 from editor.runtimes.base import Executable, MemorySpace, Value, run_to_end
 from editor.runtimes.values import nbytes, to_numpy
+
+_LEVELS = 127
+"""Steps of int8 on each side of zero."""
+_LEAST, _MOST = 1e-30, 3.4e38
+"""Largest magnitudes of a tensor for int8: below, its scale would lose precision; above, rounding could give infinity."""
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A tensor as it travels."""
+
+    data: Any
+    dtype: str = ""
+    """Of the tensor; "" where it travels unchanged."""
+    scale: float = 1.0
+    """Its values are those of ``data`` times this."""
+
+    @property
+    def travels_as(self) -> str:
+        """``float16`` or ``int8``; "" where it travels unchanged."""
+        return str(self.data.dtype) if self.dtype else ""
+
+    @property
+    def bytes(self) -> int:
+        """On the wire."""
+        return nbytes(self.data)
+
+
+def narrow(value: Any, wire_type: str) -> Narrow:
+    """A value as it travels.
+
+    Args:
+        value: an array, or what else a runtime returns; only arrays of float32, and of float16 for int8, are changed.
+        wire_type: ``float16``, ``int8`` or "".
+    """
+    if not isinstance(value, np.ndarray) or travels_as(str(value.dtype), wire_type) == str(
+        value.dtype
+    ):
+        return Narrow(value)
+    if wire_type == "float16":
+        with np.errstate(over="ignore"):
+            half = value.astype(np.float16)
+        same = np.isfinite(half) == np.isfinite(value)
+        return Narrow(half, str(value.dtype)) if same.all() else Narrow(value)
+    return _as_int8(value)
+
+
+def _as_int8(value: npt.NDArray[Any]) -> Narrow:
+    largest = float(np.max(np.abs(value), initial=0.0))
+    if not (
+        largest == 0.0 or _LEAST <= largest <= _MOST
+    ):  # the largest magnitude of a tensor with NaN is NaN
+        return Narrow(value)
+    scale = largest / _LEVELS if largest else 1.0
+    steps = np.multiply(value, np.float32(1.0 / scale), dtype=np.float32)
+    return Narrow(
+        np.clip(np.rint(steps), -_LEVELS, _LEVELS).astype(np.int8), str(value.dtype), scale
+    )
+
+
+def widened(arrived: Narrow) -> Any:
+    """The tensor, in its own type."""
+    if not arrived.dtype:
+        return arrived.data
+    data = np.asarray(arrived.data)
+    if data.dtype == np.float16:
+        return data.astype(arrived.dtype)
+    return np.multiply(data, np.float32(arrived.scale), dtype=np.float32).astype(
+        arrived.dtype, copy=False
+    )
+
 
 Send = Callable[[str, str, Narrow], Awaitable[None]]
 """Sends a tensor (name, machine, as it travels) to another machine."""
@@ -48,7 +116,9 @@ class Program:
 
     def lease(self) -> list[Executable]:
         """[stage] an instance that no other run uses."""
-        return self._idle.pop() if self._idle else [stage.executable.clone() for stage in self.stages]
+        return (
+            self._idle.pop() if self._idle else [stage.executable.clone() for stage in self.stages]
+        )
 
     def give_back(self, instances: list[Executable]) -> None:
         """The run that used these instances has ended, and nothing reads its values any more."""
@@ -100,7 +170,11 @@ class Values:
     def fail(self, error: Exception) -> None:
         """Whoever waits for a tensor gets this error."""
         self._error = error
-        waiting: list[asyncio.Future[Any]] = [*self._leaving.values(), *self._taken.values(), *self._futures.values()]
+        waiting: list[asyncio.Future[Any]] = [
+            *self._leaving.values(),
+            *self._taken.values(),
+            *self._futures.values(),
+        ]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
@@ -119,8 +193,9 @@ class Values:
         return future
 
 
-async def run_program(program: Program, values: Values, send: Send, outputs: Collection[str],
-                      threads: Executor) -> tuple[Spent, dict[str, Any]]:
+async def run_program(
+    program: Program, values: Values, send: Send, outputs: Collection[str], threads: Executor
+) -> tuple[Spent, dict[str, Any]]:
     """Runs the stages in order; each waits for its inputs. Ends when everything is sent.
 
     Args:
@@ -138,12 +213,16 @@ async def run_program(program: Program, values: Values, send: Send, outputs: Col
     try:
         for stage, instance in zip(program.stages, instances, strict=True):
             arguments = [await values.get(name) for name in stage.inputs]
-            done = await loop.run_in_executor(threads, _run_stage, stage, instance, arguments, outputs)
+            done = await loop.run_in_executor(
+                threads, _run_stage, stage, instance, arguments, outputs
+            )
             spent.seconds[stage.id], spent.cpu[stage.id] = done.seconds, done.cpu
             for name, leaves in done.leaving.items():
                 for machine in stage.send[name]:
                     size = leaves.bytes if not leaves.travels_as else nbytes(done.values[name])
-                    spent.sent.append((name, machine, size, done.ready, leaves.travels_as, leaves.bytes))
+                    spent.sent.append(
+                        (name, machine, size, done.ready, leaves.travels_as, leaves.bytes)
+                    )
                     sending.append(asyncio.ensure_future(send(name, machine, leaves)))
             for name, value in done.values.items():
                 values.set(name, value, memory_space(stage.device))
@@ -172,18 +251,33 @@ class _Done:
     """Instant."""
 
 
-def _run_stage(stage: Stage, instance: Executable, arguments: Sequence[tuple[Value, MemorySpace | None]],
-               outputs: Collection[str]) -> _Done:
+def _run_stage(
+    stage: Stage,
+    instance: Executable,
+    arguments: Sequence[tuple[Value, MemorySpace | None]],
+    outputs: Collection[str],
+) -> _Done:
     """Runs a stage, and all that takes time before its results can go on: each change of threads costs a run's time."""
     start, start_cpu = perf_counter(), process_time()
     here = memory_space(stage.device)
-    values = [value if space in (None, here) else convert(value, stage.device) for value, space in arguments]
+    values = [
+        value if space in (None, here) else convert(value, stage.device)
+        for value, space in arguments
+    ]
     results = run_to_end(instance, values)
     ready, cpu = perf_counter(), process_time() - start_cpu
     made = dict(zip(stage.outputs, results, strict=True))
-    return _Done(made, {name: owned(value) for name, value in made.items() if name in outputs},
-                 {name: _as_it_leaves(made[name], stage.wire_type, machines) for name, machines in stage.send.items()},
-                 ready - start, cpu, ready)
+    return _Done(
+        made,
+        {name: owned(value) for name, value in made.items() if name in outputs},
+        {
+            name: _as_it_leaves(made[name], stage.wire_type, machines)
+            for name, machines in stage.send.items()
+        },
+        ready - start,
+        cpu,
+        ready,
+    )
 
 
 def _as_it_leaves(value: Value, wire_type: str, machines: Sequence[str]) -> Narrow:
@@ -197,7 +291,9 @@ def plain(value: Value) -> Any:
     result = to_numpy(value)
     if isinstance(result, list):
         return [plain(item) for item in result]
-    return np.ascontiguousarray(result) if isinstance(result, np.ndarray) and result.ndim else result
+    return (
+        np.ascontiguousarray(result) if isinstance(result, np.ndarray) and result.ndim else result
+    )
 
 
 def message_of(value: Narrow) -> dict[str, Any]:

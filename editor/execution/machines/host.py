@@ -19,12 +19,19 @@ import numpy as np
 from onnx import ModelProto
 
 from editor.devices.device import Device
-from editor.devices.discovery import available_devices, unusable_runtimes
-from editor.devices.names import resolve
+from editor.devices.discovery import available_devices, resolve, unusable_runtimes
 from editor.devices.table import load_devices
 from editor.errors import DeviceTableError, EditorError, ExecutionError
-from editor.execution.machines.dataflow import Program, Stage, Values, for_wire, message_of, run_program, value_of
-from editor.execution.machines.narrowing import Narrow
+from editor.execution.machines.dataflow import (
+    Narrow,
+    Program,
+    Stage,
+    Values,
+    for_wire,
+    message_of,
+    run_program,
+    value_of,
+)
 from editor.execution.machines.weight_store import WeightStore, check_name
 from editor.execution.measure.profile import profile_here
 from editor.graph.external_data import locations_of
@@ -42,8 +49,11 @@ _FORGET_SECONDS = 20.0
 Reply = dict[str, Any]
 
 
-def _answering(machine: str, handler: Callable[..., Awaitable[Reply]]) -> Callable[..., Awaitable[Reply]]:
+def _answering(
+    machine: str, handler: Callable[..., Awaitable[Reply]]
+) -> Callable[..., Awaitable[Reply]]:
     """A handler whose errors become messages; a bug becomes one too, because Dask would send its traceback."""
+
     @functools.wraps(handler)
     async def answer(**message: Any) -> Reply:
         try:
@@ -57,13 +67,16 @@ def _answering(machine: str, handler: Callable[..., Awaitable[Reply]]) -> Callab
         except Exception as error:  # noqa: BLE001  # whatever it is, the editor shows it
             what = f"its worker failed unexpectedly: {type(error).__name__}: {error}"
         return {"error": what, "machine": machine, "lost": False}
+
     return answer
 
 
 class Host:
     """The handlers of one worker."""
 
-    def __init__(self, worker: Any, store: WeightStore, offered: Collection[str] = (), threads: int = 0) -> None:
+    def __init__(
+        self, worker: Any, store: WeightStore, offered: Collection[str] = (), threads: int = 0
+    ) -> None:
         """Registers the handlers.
 
         Args:
@@ -79,10 +92,28 @@ class Host:
         self._runs: dict[str, Values] = {}
         self._pool = ThreadPoolExecutor(64, thread_name_prefix="subgraphs")
         self._devices: list[Reply] | None = None
-        handlers = (self.hello, self.missing, self.weight, self.deploy, self.release, self.run, self.put, self.take,
-                    self.abandon, self.capability, self.profile, self.push, self.echo)
+        handlers = (
+            self.hello,
+            self.missing,
+            self.weight,
+            self.deploy,
+            self.release,
+            self.run,
+            self.put,
+            self.take,
+            self.abandon,
+            self.capability,
+            self.profile,
+            self.push,
+            self.echo,
+        )
         worker.handlers["hetero_ping"] = self.ping
-        worker.handlers.update({f"hetero_{handler.__name__}": _answering(self.machine, handler) for handler in handlers})
+        worker.handlers.update(
+            {
+                f"hetero_{handler.__name__}": _answering(self.machine, handler)
+                for handler in handlers
+            }
+        )
 
     async def ping(self, runs: Sequence[str] = ()) -> Reply:
         """Says that the worker lives, and the time of its clock."""
@@ -96,8 +127,13 @@ class Host:
         """The devices of this machine."""
         if self._devices is None:
             self._devices = await self._in_thread(self._described)
-        return {"editor": VERSION, "protocol": PROTOCOL, "python": platform.python_version(), "devices": self._devices,
-                "unusable": [f"{u.name}: {u.reason}" for u in unusable_runtimes()]}
+        return {
+            "editor": VERSION,
+            "protocol": PROTOCOL,
+            "python": platform.python_version(),
+            "devices": self._devices,
+            "unusable": [f"{u.name}: {u.reason}" for u in unusable_runtimes()],
+        }
 
     def _described(self) -> list[Reply]:
         found = []
@@ -105,24 +141,37 @@ class Host:
             if self.offered and device.name.lower() not in self.offered:
                 continue
             target, local = resolve(device.name), self._device({"name": device.name})
-            limits = [size for size in (device.memory, self.worker.memory_manager.memory_limit) if size]
-            found.append({"name": device.name, "runtime": device.description, "hardware": device.hardware,
-                          "device": target.device if target is not None else device.name,
-                          "slowdown": target.slowdown if target is not None else 1.0,
-                          "precision": runtime_of(local.runtime).precision(local), "memory": min(limits, default=None)})
+            limits = [
+                size for size in (device.memory, self.worker.memory_manager.memory_limit) if size
+            ]
+            found.append(
+                {
+                    "name": device.name,
+                    "runtime": device.description,
+                    "hardware": device.hardware,
+                    "device": target.device if target is not None else device.name,
+                    "slowdown": target.slowdown if target is not None else 1.0,
+                    "precision": runtime_of(local.runtime).precision(local),
+                    "memory": min(limits, default=None),
+                }
+            )
         return found
 
     def _device(self, entry: Mapping[str, Any]) -> Device:
         """The device of a table entry, under its full name, if it is offered."""
         name = f"{self.machine}/{entry['name']}"
         if self.offered and str(entry["name"]).lower() not in self.offered:
-            raise ExecutionError(f"{name}: {self.machine} does not offer it (its worker has --offer)")
+            raise ExecutionError(
+                f"{name}: {self.machine} does not offer it (its worker has --offer)"
+            )
         try:
             device = load_devices([dict(entry)])[0]
         except DeviceTableError as error:
             raise ExecutionError(f"{name}: {self.machine} does not have it: {error}") from error
         if device.planned:
-            raise ExecutionError(f"{name}: {self.machine} does not have it: {device.description.removeprefix('planned: ')}")
+            raise ExecutionError(
+                f"{name}: {self.machine} does not have it: {device.description.removeprefix('planned: ')}"
+            )
         return replace(device, name=name)
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -132,8 +181,10 @@ class Host:
         """Which weights are not here."""
         limit = self.worker.memory_manager.memory_limit
         if limit and sum(sizes.values()) > limit:
-            raise ExecutionError(f"{self.machine}: the weights take {human_bytes(sum(sizes.values()))}, and its worker may use "
-                                 f"{human_bytes(limit)} of memory")
+            raise ExecutionError(
+                f"{self.machine}: the weights take {human_bytes(sum(sizes.values()))}, and its worker may use "
+                f"{human_bytes(limit)} of memory"
+            )
         return {"missing": await self._in_thread(self.store.missing, sizes)}
 
     async def weight(self, name: str, data: Any) -> Reply:
@@ -141,12 +192,15 @@ class Host:
         await self._in_thread(self.store.put, name, memoryview(data))
         return {}
 
-    async def deploy(self, program: str, stages: Sequence[Mapping[str, Any]], threads: int, requests: int) -> Reply:
+    async def deploy(
+        self, program: str, stages: Sequence[Mapping[str, Any]], threads: int, requests: int
+    ) -> Reply:
         """Compiles the subgraphs of a plan that run here."""
         options = CompileOptions(threads or self.threads, requests=requests)
 
         def compiled() -> Program:
             return Program([self._stage(stage, options) for stage in stages])
+
         self._programs[program] = await self._in_thread(compiled)
         while len(self._programs) > _MAX_PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
@@ -157,17 +211,37 @@ class Host:
         model = ModelProto.FromString(stage["skeleton"])
         for location in locations_of(model):
             check_name(location)
-        submodel = SubModel(model, tuple(stage["inputs"]), tuple(stage["outputs"]), self.store.folder, stage["label"])
+        submodel = SubModel(
+            model,
+            tuple(stage["inputs"]),
+            tuple(stage["outputs"]),
+            self.store.folder,
+            stage["label"],
+        )
         executable = runtime_of(device.runtime).compile(submodel, device, options)
-        return Stage(stage["id"], device, submodel.inputs, submodel.outputs, stage["send"], stage["wire_type"], executable)
+        return Stage(
+            stage["id"],
+            device,
+            submodel.inputs,
+            submodel.outputs,
+            stage["send"],
+            stage["wire_type"],
+            executable,
+        )
 
     async def release(self, program: str) -> Reply:
         """Forgets a program."""
         self._programs.pop(program, None)
         return {}
 
-    async def run(self, program: str, run: str, inputs: Mapping[str, Any], outputs: Sequence[str],
-                  peers: Mapping[str, str]) -> Reply:
+    async def run(
+        self,
+        program: str,
+        run: str,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str],
+        peers: Mapping[str, str],
+    ) -> Reply:
         """Runs the subgraphs of a program once.
 
         Args:
@@ -190,7 +264,16 @@ class Host:
                     values.leaving(name).set_result(value)
                 await values.taken(name)
             else:
-                await call(self.worker.rpc, machine, peers[machine], "hetero_put", run=run, name=name, value=message_of(value))
+                await call(
+                    self.worker.rpc,
+                    machine,
+                    peers[machine],
+                    "hetero_put",
+                    run=run,
+                    name=name,
+                    value=message_of(value),
+                )
+
         watch = asyncio.ensure_future(self._watch(values))
         try:
             spent, results = await run_program(known, values, send, outputs, self._pool)
@@ -208,7 +291,11 @@ class Host:
 
     def _values(self, run: str) -> Values:
         if run not in self._runs:
-            for old in [r for r, v in self._runs.items() if perf_counter() - v.last_sign > 2 * _FORGET_SECONDS]:
+            for old in [
+                r
+                for r, v in self._runs.items()
+                if perf_counter() - v.last_sign > 2 * _FORGET_SECONDS
+            ]:
                 del self._runs[old]  # tensors that came for a run that was given up
             self._runs[run] = Values()
         return self._runs[run]
@@ -235,24 +322,45 @@ class Host:
             self._runs.pop(run).fail(ExecutionError("the run was given up"))
         return {}
 
-    async def capability(self, skeleton: bytes, define: Mapping[str, int], device: Mapping[str, Any]) -> Reply:
+    async def capability(
+        self, skeleton: bytes, define: Mapping[str, int], device: Mapping[str, Any]
+    ) -> Reply:
         """Which ops of a model a device can run; reasons for the others."""
+
         def ask() -> Reply:
             graph = load_model(self.store.model(skeleton), define)
-            return {"keys": len(graph), "reasons": list(capability(graph, self._device(device)).reasons)}
+            return {
+                "keys": len(graph),
+                "reasons": list(capability(graph, self._device(device)).reasons),
+            }
+
         result: Reply = await self._in_thread(ask)
         return result
 
-    async def profile(self, skeleton: bytes, define: Mapping[str, int], devices: Sequence[Mapping[str, Any]], seconds: float,
-                      threads: int) -> Reply:
+    async def profile(
+        self,
+        skeleton: bytes,
+        define: Mapping[str, int],
+        devices: Sequence[Mapping[str, Any]],
+        seconds: float,
+        threads: int,
+    ) -> Reply:
         """Profiles a model whose weights are here; full name of a device -> fields of its profile, or why there is none."""
+
         def measure() -> Reply:
             graph = load_model(self.store.model(skeleton), define)
             table = [self._device(device) for device in devices]
             able = [capability(graph, device).mask for device in table]
-            found = profile_here(graph, [*table, *self._helpers(able)], seconds, threads or self.threads)
+            found = profile_here(
+                graph, [*table, *self._helpers(able)], seconds, threads or self.threads
+            )
             found = {device.name: found[device.name] for device in table}
-            return {"profiles": {name: p if isinstance(p, str) else asdict(p) for name, p in found.items()}}
+            return {
+                "profiles": {
+                    name: p if isinstance(p, str) else asdict(p) for name, p in found.items()
+                }
+            }
+
         result: Reply = await self._in_thread(measure)
         return result
 

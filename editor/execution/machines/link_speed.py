@@ -39,8 +39,17 @@ def measure_wires(machines: Sequence[str]) -> dict[tuple[str, str], Wire]:
 
     def push(source: str, target: str) -> Callable[[int], Awaitable[float]]:
         async def once(size: int) -> float:
-            reply = await call(pool, source, address[source], "hetero_push", machine=target, peer=address[target], size=size)
+            reply = await call(
+                pool,
+                source,
+                address[source],
+                "hetero_push",
+                machine=target,
+                peer=address[target],
+                size=size,
+            )
             return float(reply["seconds"])
+
         return once
 
     def put(target: str) -> Callable[[int], Awaitable[float]]:
@@ -48,6 +57,7 @@ def measure_wires(machines: Sequence[str]) -> dict[tuple[str, str], Wire]:
             data, start = np.zeros(size, np.uint8), perf_counter()
             await call(pool, target, address[target], "hetero_echo", data=for_wire(data))
             return perf_counter() - start
+
         return once
 
     def get(source: str) -> Callable[[int], Awaitable[float]]:
@@ -55,6 +65,7 @@ def measure_wires(machines: Sequence[str]) -> dict[tuple[str, str], Wire]:
             start = perf_counter()
             await call(pool, source, address[source], "hetero_echo", size=size)
             return perf_counter() - start
+
         return once
 
     async def measure_all() -> dict[tuple[str, str], Wire]:

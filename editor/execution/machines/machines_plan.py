@@ -21,20 +21,19 @@ import numpy as np
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compile.cut import Cutter, cut, missing_types
-from editor.execution.compile.step import Step
-from editor.execution.executor import (
+from editor.execution.compiled_plan import (
     Compile,
     CompiledPlan,
     Overridden,
     Progress,
     RunTimes,
+    Step,
     TransferTime,
-    compile_placement,
-    compile_whole,
     constant_outputs,
     owned,
 )
 from editor.execution.machines.dataflow import (
+    Narrow,
     Program,
     Spent,
     Stage,
@@ -45,7 +44,6 @@ from editor.execution.machines.dataflow import (
     run_program,
     value_of,
 )
-from editor.execution.machines.narrowing import Narrow
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
@@ -117,7 +115,13 @@ class _Share:
 class _Fleet:
     """The machines of a plan with their programs; shared by the clones of the plan."""
 
-    def __init__(self, shares: Mapping[str, _Share], options: CompileOptions, here: Program, connections: Calls) -> None:
+    def __init__(
+        self,
+        shares: Mapping[str, _Share],
+        options: CompileOptions,
+        here: Program,
+        connections: Calls,
+    ) -> None:
         self.shares, self.options, self.here, self.calls = dict(shares), options, here, connections
         self.pool = ThreadPoolExecutor(64, thread_name_prefix="subgraphs")
         self.stale = False
@@ -126,7 +130,9 @@ class _Fleet:
         """Calls that nobody waits for."""
         self._compared = 0.0
         programs = [(s.machine, s.program, s.address) for s in self.remote]
-        weakref.finalize(self, _release, connections, programs).atexit = False  # workers forget them in time
+        weakref.finalize(
+            self, _release, connections, programs
+        ).atexit = False  # workers forget them in time
 
     @property
     def remote(self) -> list[_Share]:
@@ -168,12 +174,28 @@ class _Fleet:
         for part in share.parts:
             parcel = await asyncio.to_thread(pack, part.submodel.model, part.submodel.folder)
             await send_weights(self.calls.pool, share.label, share.address, parcel.weights)
-            stages.append({"id": part.id, "skeleton": parcel.skeleton, "inputs": part.submodel.inputs,
-                           "outputs": part.submodel.outputs, "label": part.submodel.label,
-                           "device": device_entry(part.runs_on), "send": share.send.get(part.id, {}),
-                           "wire_type": part.device.wire_type})
-        await call(self.calls.pool, share.label, share.address, "hetero_deploy", program=share.program, stages=stages,
-                   threads=self.options.threads, requests=self.options.requests)
+            stages.append(
+                {
+                    "id": part.id,
+                    "skeleton": parcel.skeleton,
+                    "inputs": part.submodel.inputs,
+                    "outputs": part.submodel.outputs,
+                    "label": part.submodel.label,
+                    "device": device_entry(part.runs_on),
+                    "send": share.send.get(part.id, {}),
+                    "wire_type": part.device.wire_type,
+                }
+            )
+        await call(
+            self.calls.pool,
+            share.label,
+            share.address,
+            "hetero_deploy",
+            program=share.program,
+            stages=stages,
+            threads=self.options.threads,
+            requests=self.options.requests,
+        )
 
 
 def _release(connections: Calls, programs: Sequence[tuple[str, str, str]]) -> None:
@@ -181,14 +203,24 @@ def _release(connections: Calls, programs: Sequence[tuple[str, str, str]]) -> No
         for machine, program, address in programs:
             with contextlib.suppress(ExecutionError):
                 await call(connections.pool, machine, address, "hetero_release", program=program)
+
     asyncio.run_coroutine_threadsafe(release(), connections.loop)
 
 
 class MachinesPlan(CompiledPlan):
     """The plan. One instance may run in several threads: each run has values of its own."""
 
-    def __init__(self, graph: Graph, parts: Sequence[Part], steps: list[Step], fleet: _Fleet, constants: Mapping[str, Value],
-                 subgraph_count: int, recompile: Compile, overridden: Overridden) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        parts: Sequence[Part],
+        steps: list[Step],
+        fleet: _Fleet,
+        constants: Mapping[str, Value],
+        subgraph_count: int,
+        recompile: Compile,
+        overridden: Overridden,
+    ) -> None:
         super().__init__(graph, steps, constants, subgraph_count, recompile, overridden)
         self._parts, self._fleet = list(parts), fleet
 
@@ -205,21 +237,37 @@ class MachinesPlan(CompiledPlan):
         if not self._fits(inputs):
             inputs = self._checked(inputs)
         variant = self._variant_for(inputs)
-        if not isinstance(variant, MachinesPlan):  # no subgraph reads anything: there is nothing to run elsewhere
+        if not isinstance(
+            variant, MachinesPlan
+        ):  # no subgraph reads anything: there is nothing to run elsewhere
             return variant.run_timed(inputs)
         return variant._run_all(inputs, self._outputs)
 
     def clone(self) -> CompiledPlan:
         """Another instance with the same programs."""
-        return MachinesPlan(self.graph, self._parts, self.steps, self._fleet, self._constants, self.subgraph_count,
-                            self._recompile, self.overridden)
+        return MachinesPlan(
+            self.graph,
+            self._parts,
+            self.steps,
+            self._fleet,
+            self._constants,
+            self.subgraph_count,
+            self._recompile,
+            self.overridden,
+        )
 
     def capture(self, inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Any]:
         """Runs the plan once; returns the named boundary tensors and outputs as arrays."""
         variant = self._variant_for(inputs)
-        return variant._run_all(inputs, names)[0] if isinstance(variant, MachinesPlan) else variant.capture(inputs, names)
+        return (
+            variant._run_all(inputs, names)[0]
+            if isinstance(variant, MachinesPlan)
+            else variant.capture(inputs, names)
+        )
 
-    def _run_all(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+    def _run_all(
+        self, inputs: Mapping[str, Value], wanted: Collection[str]
+    ) -> tuple[dict[str, Any], RunTimes]:
         fleet = self._fleet
         try:
             return fleet.calls.wait(self._run_known(inputs, wanted))
@@ -228,29 +276,50 @@ class MachinesPlan(CompiledPlan):
             directory.forget()
             if not has_moved({share.machine: share.address for share in fleet.remote}):
                 raise
-            return fleet.calls.wait(self._run_known(inputs, wanted))  # a worker was restarted before this run
+            return fleet.calls.wait(
+                self._run_known(inputs, wanted)
+            )  # a worker was restarted before this run
 
-    async def _run_known(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+    async def _run_known(
+        self, inputs: Mapping[str, Value], wanted: Collection[str]
+    ) -> tuple[dict[str, Any], RunTimes]:
         """Runs once; a machine that does not know its part gets it first."""
         try:
             return await self._run_once(inputs, wanted)
         except _Unknown:
             return await self._run_once(inputs, wanted)
 
-    async def _run_once(self, inputs: Mapping[str, Value], wanted: Collection[str]) -> tuple[dict[str, Any], RunTimes]:
+    async def _run_once(
+        self, inputs: Mapping[str, Value], wanted: Collection[str]
+    ) -> tuple[dict[str, Any], RunTimes]:
         fleet, run, values = self._fleet, uuid.uuid4().hex, Values()
         await fleet.prepare()
         peers = {share.machine: share.address for share in fleet.remote}
-        outputs = {machine: [name for part in share.parts for name in part.submodel.outputs if name in wanted]
-                   for machine, share in fleet.shares.items()}
+        outputs = {
+            machine: [
+                name for part in share.parts for name in part.submodel.outputs if name in wanted
+            ]
+            for machine, share in fleet.shares.items()
+        }
         begin = perf_counter()
         for name, value in inputs.items():
             values.set(name, value)
-        work = {share.machine: asyncio.ensure_future(self._run_there(share, run, inputs, outputs[share.machine], peers))
-                for share in fleet.remote}
-        takes = [asyncio.ensure_future(self._take(share, run, name, values)) for share in fleet.remote
-                 for tensors in share.send.values() for name, machines in tensors.items() if _HERE in machines]
-        here = asyncio.ensure_future(run_program(fleet.here, values, self._sender(run), outputs.get(_HERE, ()), fleet.pool))
+        work = {
+            share.machine: asyncio.ensure_future(
+                self._run_there(share, run, inputs, outputs[share.machine], peers)
+            )
+            for share in fleet.remote
+        }
+        takes = [
+            asyncio.ensure_future(self._take(share, run, name, values))
+            for share in fleet.remote
+            for tensors in share.send.values()
+            for name, machines in tensors.items()
+            if _HERE in machines
+        ]
+        here = asyncio.ensure_future(
+            run_program(fleet.here, values, self._sender(run), outputs.get(_HERE, ()), fleet.pool)
+        )
         try:
             await asyncio.gather(*work.values(), *takes, here)
         except BaseException as error:
@@ -264,23 +333,56 @@ class MachinesPlan(CompiledPlan):
         for reply in replies.values():
             results |= {name: _writable(value) for name, value in reply["outputs"].items()}
         known = {**self._constants, **inputs}
-        results |= {name: owned(known[name]) for name in wanted if name not in results and name in known}
-        return results, self._times(total, {_HERE: (spent, values.arrived), **{
-            machine: (Spent(r["seconds"], r["cpu"], r["sent"]), r["arrived"]) for machine, r in replies.items()}})
+        results |= {
+            name: owned(known[name]) for name in wanted if name not in results and name in known
+        }
+        return results, self._times(
+            total,
+            {
+                _HERE: (spent, values.arrived),
+                **{
+                    machine: (Spent(r["seconds"], r["cpu"], r["sent"]), r["arrived"])
+                    for machine, r in replies.items()
+                },
+            },
+        )
 
-    async def _run_there(self, share: _Share, run: str, inputs: Mapping[str, Value], outputs: Sequence[str],
-                         peers: Mapping[str, str]) -> dict[str, Any]:
+    async def _run_there(
+        self,
+        share: _Share,
+        run: str,
+        inputs: Mapping[str, Value],
+        outputs: Sequence[str],
+        peers: Mapping[str, str],
+    ) -> dict[str, Any]:
         given = {name: for_wire(plain(inputs[name])) for name in share.inputs}
         reply: dict[str, Any] = await call(
-            self._fleet.calls.pool, share.label, share.address, "hetero_run", (run,), program=share.program, run=run,
-            inputs=given, outputs=outputs, peers=peers)
+            self._fleet.calls.pool,
+            share.label,
+            share.address,
+            "hetero_run",
+            (run,),
+            program=share.program,
+            run=run,
+            inputs=given,
+            outputs=outputs,
+            peers=peers,
+        )
         if "unknown" in reply:
             await self._fleet.deploy(share)
             raise _Unknown
         return reply
 
     async def _take(self, share: _Share, run: str, name: str, values: Values) -> None:
-        reply = await call(self._fleet.calls.pool, share.label, share.address, "hetero_take", (run,), run=run, name=name)
+        reply = await call(
+            self._fleet.calls.pool,
+            share.label,
+            share.address,
+            "hetero_take",
+            (run,),
+            run=run,
+            name=name,
+        )
         value = value_of(reply["value"])
         values.arrived[name] = perf_counter()
         values.set(name, value)
@@ -288,15 +390,32 @@ class MachinesPlan(CompiledPlan):
     def _sender(self, run: str) -> Any:
         async def send(name: str, machine: str, value: Narrow) -> None:
             share = self._fleet.shares[machine]
-            await call(self._fleet.calls.pool, share.label, share.address, "hetero_put", (run,), run=run, name=name,
-                       value=message_of(value))
+            await call(
+                self._fleet.calls.pool,
+                share.label,
+                share.address,
+                "hetero_put",
+                (run,),
+                run=run,
+                name=name,
+                value=message_of(value),
+            )
+
         return send
 
     def _abandon(self, run: str, error: BaseException) -> None:
         """Tells the machines that are left; does not wait for them."""
         for share in self._fleet.remote:
             if not (isinstance(error, Lost) and error.machine in (share.label, share.machine)):
-                work = _quietly(call(self._fleet.calls.pool, share.label, share.address, "hetero_abandon", run=run))
+                work = _quietly(
+                    call(
+                        self._fleet.calls.pool,
+                        share.label,
+                        share.address,
+                        "hetero_abandon",
+                        run=run,
+                    )
+                )
                 self._fleet.background.add(task := asyncio.ensure_future(work))
                 task.add_done_callback(self._fleet.background.discard)
 
@@ -306,7 +425,9 @@ class MachinesPlan(CompiledPlan):
             return self._fleet.shares[error.machine].named(error)
         return error
 
-    def _times(self, total: float, spent: Mapping[str, tuple[Spent, Mapping[str, float]]]) -> RunTimes:
+    def _times(
+        self, total: float, spent: Mapping[str, tuple[Spent, Mapping[str, float]]]
+    ) -> RunTimes:
         """Figures of all machines, with their instants by this machine's clock."""
         seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
@@ -326,8 +447,19 @@ class MachinesPlan(CompiledPlan):
         for part in self._parts:
             for name in part.submodel.inputs:
                 target.setdefault((name, part.machine), part.id)
-        return [TransferTime(w.tensor, source[w.tensor], target[w.tensor, w.target], w.seconds, w.bytes, True, w.travelled_as,
-                             w.sent) for w in transfers]
+        return [
+            TransferTime(
+                w.tensor,
+                source[w.tensor],
+                target[w.tensor, w.target],
+                w.seconds,
+                w.bytes,
+                True,
+                w.travelled_as,
+                w.sent,
+            )
+            for w in transfers
+        ]
 
 
 class _Way(NamedTuple):
@@ -357,8 +489,14 @@ def _writable(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) and not value.flags.writeable else value
 
 
-def compile_over_machines(placement: Placement, threads: int = 0, progress: Progress | None = None,
-                          overridden: Overridden = frozenset(), requests: int = 1) -> CompiledPlan:
+def compile_over_machines(
+    placement: Placement,
+    recompile: Compile,
+    threads: int = 0,
+    progress: Progress | None = None,
+    overridden: Overridden = frozenset(),
+    requests: int = 1,
+) -> CompiledPlan:
     """Cuts a plan, sends each machine its part and compiles it there.
 
     Raises:
@@ -374,32 +512,81 @@ def compile_over_machines(placement: Placement, threads: int = 0, progress: Prog
             cutter.infer_types(unknown)
         submodels = cut(placement, cutter, fold_shapes=True)
     by_name = {d.name: d for d in placement.devices}
-    parts = [Part(subgraph.id, submodel, by_name[subgraph.device],
-                  stand_in() if by_name[subgraph.device].planned else by_name[subgraph.device])
-             for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True) if submodel and submodel.outputs]
-    return _deployed(graph, parts, cutter, CompileOptions(threads, requests=requests), progress, len(placement.subgraphs),
-                     lambda names: compile_placement(placement, threads, None, False, names, requests), overridden)
+    parts = [
+        Part(
+            subgraph.id,
+            submodel,
+            by_name[subgraph.device],
+            stand_in() if by_name[subgraph.device].planned else by_name[subgraph.device],
+        )
+        for subgraph, submodel in zip(placement.subgraphs, submodels, strict=True)
+        if submodel and submodel.outputs
+    ]
+    return _deployed(
+        graph,
+        parts,
+        cutter,
+        CompileOptions(threads, requests=requests),
+        progress,
+        len(placement.subgraphs),
+        recompile,
+        overridden,
+    )
 
 
-def compile_whole_on_machine(graph: Graph, device: Device, threads: int, extra_outputs: Sequence[str],
-                             overridden: Overridden, requests: int = 1) -> CompiledPlan:
+def compile_whole_on_machine(
+    graph: Graph,
+    device: Device,
+    recompile: Compile,
+    threads: int,
+    extra_outputs: Sequence[str],
+    overridden: Overridden,
+    requests: int = 1,
+) -> CompiledPlan:
     """The unsplit model on a device of another machine; see ``compile_whole``."""
     cutter = Cutter.open(graph, overridden)
     submodel = cutter.whole(extra_outputs)
     parts = [Part(0, submodel, device, device)] if submodel.outputs else []
-    return _deployed(graph, parts, cutter, CompileOptions(threads, requests=requests), None, len(parts),
-                     lambda names: compile_whole(graph, device, threads, extra_outputs, names, requests), overridden)
+    return _deployed(
+        graph,
+        parts,
+        cutter,
+        CompileOptions(threads, requests=requests),
+        None,
+        len(parts),
+        recompile,
+        overridden,
+    )
 
 
-def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, options: CompileOptions, progress: Progress | None,
-              count: int, recompile: Compile, overridden: Overridden) -> CompiledPlan:
+def _deployed(
+    graph: Graph,
+    parts: Sequence[Part],
+    cutter: Cutter,
+    options: CompileOptions,
+    progress: Progress | None,
+    count: int,
+    recompile: Compile,
+    overridden: Overridden,
+) -> CompiledPlan:
     shares, steps, here = _shares(graph, parts, overridden), [], []
     for part in parts:
         executable: Executable = _Elsewhere()
         if part.machine == _HERE:
-            executable = runtime_of(part.runs_on.runtime).compile(part.submodel, part.runs_on, options)
-            here.append(Stage(part.id, part.runs_on, part.submodel.inputs, part.submodel.outputs,
-                              shares[_HERE].send.get(part.id, {}), part.device.wire_type, executable))
+            executable = runtime_of(part.runs_on.runtime).compile(
+                part.submodel, part.runs_on, options
+            )
+            here.append(
+                Stage(
+                    part.id,
+                    part.runs_on,
+                    part.submodel.inputs,
+                    part.submodel.outputs,
+                    shares[_HERE].send.get(part.id, {}),
+                    part.device.wire_type,
+                    executable,
+                )
+            )
         steps.append(Step(part.id, part.submodel, part.device, part.runs_on, executable))
     connections = calls()
     for share in shares.values():
@@ -408,9 +595,15 @@ def _deployed(graph: Graph, parts: Sequence[Part], cutter: Cutter, options: Comp
     fleet = _Fleet(shares, options, Program(here), connections)
     for i, share in enumerate(fleet.remote):
         if progress:
-            progress(i, len(fleet.remote), f"compiling {counted(len(share.parts), 'subgraph')} on {share.label}")
+            progress(
+                i,
+                len(fleet.remote),
+                f"compiling {counted(len(share.parts), 'subgraph')} on {share.label}",
+            )
         connections.wait(fleet.deploy(share))
-    return MachinesPlan(graph, parts, steps, fleet, constant_outputs(graph, cutter), count, recompile, overridden)
+    return MachinesPlan(
+        graph, parts, steps, fleet, constant_outputs(graph, cutter), count, recompile, overridden
+    )
 
 
 def _shares(graph: Graph, parts: Sequence[Part], overridden: Overridden) -> dict[str, _Share]:
@@ -428,5 +621,7 @@ def _shares(graph: Graph, parts: Sequence[Part], overridden: Overridden) -> dict
             if source is None:
                 share.inputs += [name] if name in given else []
             elif source.machine != machine:
-                shares[source.machine].send.setdefault(source.id, {}).setdefault(name, []).append(machine)
+                shares[source.machine].send.setdefault(source.id, {}).setdefault(name, []).append(
+                    machine
+                )
     return shares

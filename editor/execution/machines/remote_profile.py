@@ -13,13 +13,13 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
-from editor.execution.executor import CompiledPlan, RunTimes, compile_whole
+from editor.execution.compiled_plan import CompiledPlan, RunTimes
+from editor.execution.executor import compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.machines.link_speed import measure_wires
-from editor.execution.measure.profile import scaled
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
-from editor.placement.device_profile import DeviceProfile, profile_of
+from editor.placement.device_profile import DeviceProfile, profile_of, scaled
 from editor.placement.wires import wire_costs
 from editor.runtimes.machines.connection import call, calls
 from editor.runtimes.machines.directory import directory
@@ -30,8 +30,13 @@ from editor.runtimes.profiling import MAX_RUNS, MIN_RUNS
 Report = Callable[[str, int, int], None]
 
 
-def profile_there(graph: Graph, devices: Sequence[Device], seconds: float, threads: int = 0,
-                  report: Report | None = None) -> dict[str, DeviceProfile | str]:
+def profile_there(
+    graph: Graph,
+    devices: Sequence[Device],
+    seconds: float,
+    threads: int = 0,
+    report: Report | None = None,
+) -> dict[str, DeviceProfile | str]:
     """Profiles the devices of other machines, one machine after the other, and measures the links between them.
 
     Returns:
@@ -54,11 +59,18 @@ def profile_there(graph: Graph, devices: Sequence[Device], seconds: float, threa
     measure_wires(list(by_machine))
     if report:
         report("running the model from here", len(by_machine), len(by_machine) + 1)
-    return result | from_here(graph, [d for table in by_machine.values() for d in table], result, seconds, threads)
+    return result | from_here(
+        graph, [d for table in by_machine.values() for d in table], result, seconds, threads
+    )
 
 
-def from_here(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, DeviceProfile | str], seconds: float,
-              threads: int) -> dict[str, DeviceProfile]:
+def from_here(
+    graph: Graph,
+    devices: Sequence[Device],
+    profiles: Mapping[str, DeviceProfile | str],
+    seconds: float,
+    threads: int,
+) -> dict[str, DeviceProfile]:
     """Profiles with the times of runs that the editor starts; of devices that have a profile and can run the whole model.
 
     On their machine, kernels ran one run after the other. Between runs that come over a network a processor does other
@@ -68,11 +80,19 @@ def from_here(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
     for device in devices:
         profile, wires = profiles.get(device.name), wire_costs(graph, [device])
         if isinstance(profile, DeviceProfile) and wires is not None:
-            with contextlib.suppress(ExecutionError):  # it cannot run the whole model, or has too little memory for it
-                plans[device.name] = compile_whole(graph, device, threads), profile, float(wires.ends.sum(axis=0)[-1])
+            with contextlib.suppress(
+                ExecutionError
+            ):  # it cannot run the whole model, or has too little memory for it
+                plans[device.name] = (
+                    compile_whole(graph, device, threads),
+                    profile,
+                    float(wires.ends.sum(axis=0)[-1]),
+                )
     values, times = random_inputs(graph), {name: list[RunTimes]() for name in plans}
     order, rounds, begin = random.Random(0), 0, perf_counter()
-    while plans and (rounds < MIN_RUNS + 2 or (perf_counter() - begin < seconds and rounds < MAX_RUNS)):
+    while plans and (
+        rounds < MIN_RUNS + 2 or (perf_counter() - begin < seconds and rounds < MAX_RUNS)
+    ):
         for name in order.sample(list(plans), len(plans)):
             times[name].append(plans[name][0].run_timed(values)[1])
         rounds += 1
@@ -81,20 +101,38 @@ def from_here(graph: Graph, devices: Sequence[Device], profiles: Mapping[str, De
         kept = times[name][2:]  # the first warm up
         inside = float(np.median([t.subgraphs[0] for t in kept]))
         beyond = float(np.median([t.total - t.subgraphs[0] for t in kept])) - wires_seconds
-        result[name] = replace(scaled(profile, inside), reach_seconds=max(beyond, 0.0),
-                               split_factor=max(profile.split_factor, 1.0))  # less is noise: no split makes ops faster
+        result[name] = replace(
+            scaled(profile, inside),
+            reach_seconds=max(beyond, 0.0),
+            split_factor=max(profile.split_factor, 1.0),
+        )  # less is noise: no split makes ops faster
     return result
 
 
-def _profiles(graph: Graph, machine: str, devices: Sequence[Device], seconds: float,
-              threads: int) -> dict[str, DeviceProfile | str]:
+def _profiles(
+    graph: Graph, machine: str, devices: Sequence[Device], seconds: float, threads: int
+) -> dict[str, DeviceProfile | str]:
     here, address = calls(), directory.machine(machine).address
     parcel = pack(read_again(graph), graph.folder)
     here.wait(send_weights(here.pool, machine, address, parcel.weights))
-    reply = here.wait(call(here.pool, machine, address, "hetero_profile", skeleton=parcel.skeleton, define=dict(graph.define),
-                           devices=[device_entry(d) for d in devices], seconds=seconds, threads=threads))
+    reply = here.wait(
+        call(
+            here.pool,
+            machine,
+            address,
+            "hetero_profile",
+            skeleton=parcel.skeleton,
+            define=dict(graph.define),
+            devices=[device_entry(d) for d in devices],
+            seconds=seconds,
+            threads=threads,
+        )
+    )
     profiles = dict(zip((d.name for d in devices), reply["profiles"].values(), strict=True))
-    return {name: found if isinstance(found, str) else _profile_of(name, found) for name, found in profiles.items()}
+    return {
+        name: found if isinstance(found, str) else _profile_of(name, found)
+        for name, found in profiles.items()
+    }
 
 
 def _profile_of(name: str, document: Mapping[str, Any]) -> DeviceProfile:

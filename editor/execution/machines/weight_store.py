@@ -40,8 +40,10 @@ class WeightStore:
             check_name(name)
         total = sum(sizes.values())
         if total > self.limit:
-            raise ExecutionError(f"the weights take {human_bytes(total)}, its cache holds {human_bytes(self.limit)} "
-                                 "(`--cache` of the worker)")
+            raise ExecutionError(
+                f"the weights take {human_bytes(total)}, its cache holds {human_bytes(self.limit)} "
+                "(`--cache` of the worker)"
+            )
         with self._lock:
             missing = []
             for name, size in sizes.items():
@@ -84,7 +86,10 @@ class WeightStore:
 
     def _evict(self, room: int, keep: frozenset[str]) -> None:
         """Removes the files used the longest time ago until the others take at most ``room`` bytes."""
-        files = sorted((path for path in self.folder.iterdir() if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
+        files = sorted(
+            (path for path in self.folder.iterdir() if path.is_file()),
+            key=lambda path: path.stat().st_mtime_ns,
+        )
         used = sum(path.stat().st_size for path in files)
         for path in files:
             if used <= room:

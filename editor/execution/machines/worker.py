@@ -62,10 +62,15 @@ def serve(options: WorkerOptions) -> None:
         EditorError: the name has odd characters, the connection is not safe, or there is no scheduler.
     """
     if not _NAME.fullmatch(options.name):
-        raise EditorError(f"--name {options.name[:80]!r}: a machine's name has letters, digits, '.', '_' and '-' only")
+        raise EditorError(
+            f"--name {options.name[:80]!r}: a machine's name has letters, digits, '.', '_' and '-' only"
+        )
     options.connection.check()
-    for variable, value in ((_OFFER, ",".join(options.offer)), (_THREADS, str(options.threads)),
-                            (_CACHE, str(options.cache))):
+    for variable, value in (
+        (_OFFER, ",".join(options.offer)),
+        (_THREADS, str(options.threads)),
+        (_CACHE, str(options.cache)),
+    ):
         os.environ[variable] = value
     asyncio.run(_serve(options))
 
@@ -76,7 +81,9 @@ async def _serve(options: WorkerOptions) -> None:
     address = options.connection.address
     for name in ("distributed.nanny", "distributed.worker", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **QUIET})
+    dask.config.set(
+        {"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **QUIET}
+    )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -85,8 +92,11 @@ async def _serve(options: WorkerOptions) -> None:
         try:
             async with _nanny(options) as nanny:
                 was_up = True
-                print(f"{options.name} offers its devices to {address}; weights are kept in {weights_folder(options.name)} "
-                      f"(at most {human_bytes(options.cache)})", flush=True)
+                print(
+                    f"{options.name} offers its devices to {address}; weights are kept in {weights_folder(options.name)} "
+                    f"(at most {human_bytes(options.cache)})",
+                    flush=True,
+                )
                 finished = asyncio.ensure_future(nanny.finished())
                 await asyncio.wait([finished, stopping], return_when=asyncio.FIRST_COMPLETED)
         except (OSError, TimeoutError, ValueError, RuntimeError) as error:
@@ -104,10 +114,19 @@ async def _nanny(options: WorkerOptions) -> AsyncIterator[Any]:
     from distributed.system import MEMORY_LIMIT
 
     connection = options.connection
-    nanny = await Nanny(connection.address, name=options.name, nthreads=1, security=connection.security(),
-                        host=options.host or _own_address(connection), protocol="tls" if connection.ca else "tcp",
-                        dashboard=False, resources={MACHINE_RESOURCE: 1}, memory_limit=options.memory_limit or MEMORY_LIMIT,
-                        silence_logs=logging.CRITICAL, worker_class=WorkerWithoutHttp)
+    nanny = await Nanny(
+        connection.address,
+        name=options.name,
+        nthreads=1,
+        security=connection.security(),
+        host=options.host or _own_address(connection),
+        protocol="tls" if connection.ca else "tcp",
+        dashboard=False,
+        resources={MACHINE_RESOURCE: 1},
+        memory_limit=options.memory_limit or MEMORY_LIMIT,
+        silence_logs=logging.CRITICAL,
+        worker_class=WorkerWithoutHttp,
+    )
     try:
         yield nanny
     finally:
@@ -137,4 +156,9 @@ async def dask_setup(worker: Any) -> None:
     name = str(worker.name)
     name = name if _NAME.fullmatch(name) else "worker"
     store = WeightStore(weights_folder(name), int(os.environ.get(_CACHE, DEFAULT_CACHE)))
-    Host(worker, store, [n for n in os.environ.get(_OFFER, "").split(",") if n], int(os.environ.get(_THREADS, "0")))
+    Host(
+        worker,
+        store,
+        [n for n in os.environ.get(_OFFER, "").split(",") if n],
+        int(os.environ.get(_THREADS, "0")),
+    )

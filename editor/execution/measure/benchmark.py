@@ -21,15 +21,39 @@ import numpy as np
 
 from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_seconds, as_text
 from editor.devices.device import Device
-from editor.devices.discovery import available_devices
-from editor.devices.hardware import cpu_name
+from editor.devices.discovery import available_devices, cpu_name
 from editor.errors import EditorError, ExecutionError, JobError
-from editor.execution.executor import CompiledPlan, RunTimes, compile_placement, compile_whole
+from editor.execution.compiled_plan import CompiledPlan, RunTimes
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers, random_inputs
-from editor.execution.measure.contenders import (
+from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
+from editor.execution.measure.mismatch import (
+    FirstDifference,
+    compare,
+    first_differences,
+    precision_of,
+    precision_of_wires,
+    summary,
+)
+from editor.execution.measure.prediction import costs_by_best_source, surprise
+from editor.execution.measure.statistics import (
+    MachineWatch,
+    drift,
+    is_settled,
+    is_warm,
+    medians_of_turns,
+    steady_rate,
+)
+from editor.execution.measure.turns import (
     MIN_ROUNDS,
+    TURN_SECONDS,
     Contender,
+    KeptPlans,
+    Key,
+    Turn,
     contender_of,
+    key_of_plan,
+    key_of_whole,
     median_parts,
     median_seconds,
     rate,
@@ -37,15 +61,8 @@ from editor.execution.measure.contenders import (
     subgraph_figures,
     transfer_figures,
 )
-from editor.execution.measure.figures import Baseline, BenchmarkResult, Difference, Spread
-from editor.execution.measure.kept_plans import KeptPlans, Key, key_of_plan, key_of_whole
-from editor.execution.measure.mismatch import FirstDifference, first_differences, summary
-from editor.execution.measure.prediction import costs_by_best_source, surprise
-from editor.execution.measure.statistics import MachineWatch, drift, is_settled, is_warm, medians_of_turns, steady_rate
-from editor.execution.measure.tolerances import compare, precision_of, precision_of_wires
-from editor.execution.measure.turns import TURN_SECONDS, Turn
+from editor.placement.chosen_costs import predicted_rate
 from editor.placement.placement import Placement
-from editor.placement.throughput import predicted_rate
 from editor.runtimes.base import CompileOptions, Value
 from editor.runtimes.registry import capability, runtime_of, stand_in
 
@@ -77,12 +94,22 @@ ShouldStop = Callable[[], bool]
 class Benchmark:
     """One interleaved benchmark of one or more placements of one model."""
 
-    def __init__(self, placements: Mapping[str, Placement], seconds: float = 2.0, mode: str = "latency",
-                 requests: int = 4, threads: int = 0, inputs: Mapping[str, Value] | None = None,
-                 on_event: OnEvent | None = None, should_stop: ShouldStop | None = None,
-                 kept: KeptPlans | None = None) -> None:
+    def __init__(
+        self,
+        placements: Mapping[str, Placement],
+        seconds: float = 2.0,
+        mode: str = "latency",
+        requests: int = 4,
+        threads: int = 0,
+        inputs: Mapping[str, Value] | None = None,
+        on_event: OnEvent | None = None,
+        should_stop: ShouldStop | None = None,
+        kept: KeptPlans | None = None,
+    ) -> None:
         if as_text(mode, "the mode of a benchmark") not in ("latency", "throughput"):
-            raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: latency, throughput")
+            raise EditorError(
+                f"unknown benchmark mode {mode!r}; choose one of: latency, throughput"
+            )
         seconds = as_seconds(seconds, "benchmark seconds", MOST_SECONDS)
         requests = as_count(requests, "requests in flight", 1, MOST_REQUESTS)
         threads = as_count(threads, "threads", 0, MOST_THREADS)
@@ -92,7 +119,11 @@ class Benchmark:
         self.on_event = on_event or _ignore
         self.should_stop = should_stop or (lambda: False)
         self.graph = next(iter(self.placements.values())).graph
-        self.inputs = as_mapping(inputs, "inputs", ExecutionError) if inputs is not None else random_inputs(self.graph)
+        self.inputs = (
+            as_mapping(inputs, "inputs", ExecutionError)
+            if inputs is not None
+            else random_inputs(self.graph)
+        )
         self.overridden = overridden_initializers(self.graph, self.inputs)
         self.baseline_problems: dict[str, str] = {}
         self.plan_seconds = 0.0
@@ -112,8 +143,10 @@ class Benchmark:
         """
         contenders: list[Contender] = []
         self._kept.drop_others(self._keys())
-        plans = [contender_of(contenders, name, self._compile(name, placement), i)
-                 for i, (name, placement) in enumerate(self.placements.items())]
+        plans = [
+            contender_of(contenders, name, self._compile(name, placement), i)
+            for i, (name, placement) in enumerate(self.placements.items())
+        ]
         baselines = self._baselines(contenders)
         self._phase("warming up")
         outputs = {id(c): self._warm_up(c) for c in contenders}
@@ -128,16 +161,25 @@ class Benchmark:
         reference_name, reference, problem = self._reference(baselines, outputs)
         results = []
         for contender, (name, placement) in zip(plans, self.placements.items(), strict=True):
-            difference = self._difference(placement, reference_name, reference, outputs[id(contender)])
-            results.append(self._result(name, placement, contender, baselines, difference, problem, elapsed))
+            difference = self._difference(
+                placement, reference_name, reference, outputs[id(contender)]
+            )
+            results.append(
+                self._result(name, placement, contender, baselines, difference, problem, elapsed)
+            )
         for key, compiled in self._used.items():
             self._kept.put(key, compiled)
         return results
 
     def _keys(self) -> list[Key]:
         """Keys of everything that this benchmark compiles."""
-        wholes = [key_of_whole(self.graph, d.settings, self._options, self.overridden) for d in self._real_devices()]
-        return wholes + [key_of_plan(p, self._options, self.overridden) for p in self.placements.values()]
+        wholes = [
+            key_of_whole(self.graph, d.settings, self._options, self.overridden)
+            for d in self._real_devices()
+        ]
+        return wholes + [
+            key_of_plan(p, self._options, self.overridden) for p in self.placements.values()
+        ]
 
     def _kept_or(self, key: Key, compile_it: Callable[[], CompiledPlan]) -> CompiledPlan:
         """The plan of the last benchmark where it is the same, else a new one."""
@@ -148,14 +190,22 @@ class Benchmark:
     def _compile(self, name: str, placement: Placement) -> CompiledPlan:
         def progress(done: int, total: int, what: str) -> None:
             self._phase(f"{name}: {what}" if len(self.placements) > 1 else what, done, total)
+
         if len(placement.subgraphs) == 1:
             device = next(d for d in placement.devices if d.name == placement.subgraphs[0].device)
             if not device.planned:
                 progress(0, 1, f"compiling subgraph 0 on {device.name}")
                 return self._whole(device)
-        return self._kept_or(key_of_plan(placement, self._options, self.overridden),
-                             lambda: compile_placement(placement, self.threads, progress, overridden=self.overridden,
-                                                       requests=self.requests))
+        return self._kept_or(
+            key_of_plan(placement, self._options, self.overridden),
+            lambda: compile_placement(
+                placement,
+                self.threads,
+                progress,
+                overridden=self.overridden,
+                requests=self.requests,
+            ),
+        )
 
     def _whole(self, device: Device) -> CompiledPlan:
         """The unsplit model on a device, compiled once for the baseline and for plans of a single subgraph.
@@ -166,7 +216,14 @@ class Benchmark:
         if key not in self._wholes:
             self._wholes[key] = self._kept_or(
                 key_of_whole(self.graph, key, self._options, self.overridden),
-                lambda: compile_whole(self.graph, device, self.threads, overridden=self.overridden, requests=self.requests))
+                lambda: compile_whole(
+                    self.graph,
+                    device,
+                    self.threads,
+                    overridden=self.overridden,
+                    requests=self.requests,
+                ),
+            )
         return self._wholes[key]
 
     def _baselines(self, contenders: list[Contender]) -> dict[str, Contender]:
@@ -177,7 +234,9 @@ class Benchmark:
             answer = capability(self.graph, device)
             refused = np.flatnonzero(~answer.mask & ~self.graph.op_is_constant).tolist()
             if refused:
-                self.baseline_problems[name] = f"cannot run the whole model: {answer.reasons[refused[0]]}"
+                self.baseline_problems[name] = (
+                    f"cannot run the whole model: {answer.reasons[refused[0]]}"
+                )
                 continue
             try:
                 baselines[name] = contender_of(contenders, name, self._whole(device), None)
@@ -202,8 +261,11 @@ class Benchmark:
     def _warm_up(self, contender: Contender) -> dict[str, Any]:
         result: dict[str, Any] = {}
         spent: list[float] = []
-        while len(spent) < 2 or not (is_warm(spent) or len(spent) >= MAX_WARM_UP_RUNS
-                                     or sum(spent) > _WARM_UP_SHARE * self.seconds):
+        while len(spent) < 2 or not (
+            is_warm(spent)
+            or len(spent) >= MAX_WARM_UP_RUNS
+            or sum(spent) > _WARM_UP_SHARE * self.seconds
+        ):
             self._check_stop()
             self._phase(f"warming up {contender.name}")
             try:
@@ -220,8 +282,14 @@ class Benchmark:
             elif min(spent) > SLOW_FACTOR * self.plan_seconds or self._takes_all_time(min(spent)):
                 if len(spent) == 1 and times.total < self.seconds:
                     continue  # one run may have been held up, and would make the plan look many times faster
-                contender.times.append(times)  # one run suffices: the others would wait for it in every round
-                contender.finished, contender.busy_seconds, contender.too_slow = 1, times.total, True
+                contender.times.append(
+                    times
+                )  # one run suffices: the others would wait for it in every round
+                contender.finished, contender.busy_seconds, contender.too_slow = (
+                    1,
+                    times.total,
+                    True,
+                )
                 break
         return result
 
@@ -230,12 +298,18 @@ class Benchmark:
         return seconds * MIN_ROUNDS > self.seconds and seconds > _CLEARLY_SLOWER * self.plan_seconds
 
     def _measure_latency(self, contenders: Sequence[Contender]) -> None:
-        active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        active = [
+            c
+            for c in contenders
+            if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)
+        ]
         begin = perf_counter()
         rounds, narrow = 0, 0
         order = random.Random(0)
         longest = min(TURN_SECONDS, self.seconds / (MIN_ROUNDS * max(len(active), 1)))
-        while rounds < MIN_ROUNDS or (perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS):
+        while rounds < MIN_ROUNDS or (
+            perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS
+        ):
             self._watch.look()
             for contender in order.sample(active, len(active)):
                 runs = Turn.of(contender.run_seconds, longest).take(partial(self._timed, contender))
@@ -247,7 +321,10 @@ class Benchmark:
                 self._sample(contender, middle, perf_counter() - begin, len(runs))
             rounds += 1
             if rounds % 4 == 0 or rounds <= MIN_ROUNDS:
-                settled = all(is_settled(medians_of_turns([t.total for t in c.times], c.turns)) for c in active)
+                settled = all(
+                    is_settled(medians_of_turns([t.total for t in c.times], c.turns))
+                    for c in active
+                )
                 narrow = narrow + 1 if settled else 0
         self._settled = narrow >= _NARROW_CHECKS
 
@@ -256,12 +333,20 @@ class Benchmark:
         return contender.compiled.run_timed(self.inputs)[1]
 
     def _measure_throughput(self, contenders: Sequence[Contender]) -> None:
-        active = [c for c in contenders if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)]
+        active = [
+            c
+            for c in contenders
+            if not c.too_slow and (c.plan is not None or c.name not in self.baseline_problems)
+        ]
         for contender in active:
-            contender.clones = [contender.compiled] + [contender.compiled.clone() for _ in range(self.requests - 1)]
+            contender.clones = [contender.compiled] + [
+                contender.compiled.clone() for _ in range(self.requests - 1)
+            ]
         begin, narrow, rounds = perf_counter(), 0, 0
         while narrow < _NARROW_CHECKS and any(
-                c.busy_seconds < self.seconds * (1 if rounds >= MIN_ROUNDS else _MOST_OVERTIME) for c in active):
+            c.busy_seconds < self.seconds * (1 if rounds >= MIN_ROUNDS else _MOST_OVERTIME)
+            for c in active
+        ):
             self._watch.look()
             for contender in active:
                 self._check_stop()
@@ -290,7 +375,10 @@ class Benchmark:
                 failures.append(error)
 
         start = perf_counter()
-        threads = [threading.Thread(target=serve, args=each) for each in zip(contender.clones, ends, strict=True)]
+        threads = [
+            threading.Thread(target=serve, args=each)
+            for each in zip(contender.clones, ends, strict=True)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -303,13 +391,19 @@ class Benchmark:
         contender.rates.append(steady_rate(ends) or finished / seconds)
         self._sample(contender, contender.times[-1], elapsed, finished, contender.rates[-1])
 
-    def _reference(self, baselines: Mapping[str, Contender],
-                   outputs: Mapping[int, dict[str, Any]]) -> tuple[str, dict[str, Any] | None, str]:
+    def _reference(
+        self, baselines: Mapping[str, Contender], outputs: Mapping[int, dict[str, Any]]
+    ) -> tuple[str, dict[str, Any] | None, str]:
         """(device, outputs, problem) of the unsplit model, on the stand-in runtime if possible, else on any baseline."""
         names = [n for n in baselines if n not in self.baseline_problems]
         by_device = self._names
         preferred = stand_in()
-        names.sort(key=lambda n: (by_device[n].runtime, by_device[n].provider) != (preferred.runtime, preferred.provider))
+        names.sort(
+            key=lambda n: (
+                (by_device[n].runtime, by_device[n].provider)
+                != (preferred.runtime, preferred.provider)
+            )
+        )
         if names:
             return names[0], outputs[id(baselines[names[0]])], ""
         try:
@@ -317,54 +411,102 @@ class Benchmark:
         except EditorError as error:
             return "", None, str(error)
 
-    def _result(self, name: str, placement: Placement, contender: Contender, baselines: Mapping[str, Contender],
-                difference: Difference | None, problem: str, elapsed: float) -> BenchmarkResult:
+    def _result(
+        self,
+        name: str,
+        placement: Placement,
+        contender: Contender,
+        baselines: Mapping[str, Contender],
+        difference: Difference | None,
+        problem: str,
+        elapsed: float,
+    ) -> BenchmarkResult:
         times = contender.times
         mean_total = float(np.mean([t.total for t in times]))
         planned, own = {d.name for d in placement.devices if d.planned}, _own_names(placement)
         difference, first = self._with_first_differences(placement, difference)
-        if difference is not None and (reference := self._names.get(difference.reference)) is not None:
+        if (
+            difference is not None
+            and (reference := self._names.get(difference.reference)) is not None
+        ):
             difference = replace(difference, reference=_shown(difference.reference, reference, own))
         return BenchmarkResult(
-            plan=name, mode=self.mode, requests=self.requests, runs=contender.finished, seconds=elapsed,
+            plan=name,
+            mode=self.mode,
+            requests=self.requests,
+            runs=contender.finished,
+            seconds=elapsed,
             total=Spread.of([t.total for t in times], contender.turns),
             throughput=rate(contender) or 0.0,
             throughput_interval=rate_interval(contender),
             estimated=any(s.device in planned for s in placement.subgraphs),
             subgraphs=subgraph_figures(placement, contender, mean_total),
             transfers=transfer_figures(placement, contender, mean_total, planned),
-            baselines=tuple(self._baseline(name, _shown(name, d, own), d, baselines.get(name))
-                            for name, d in self._names.items()),
-            difference=difference, difference_problem=problem,
-            first_difference=first, **self._prediction(placement, contender, baselines),
-            settled=self._settled, disturbances=self._disturbed(contender),
-            environment=environment(self.threads), precision_notes=self._precision_notes(placement),
-            properties={d.name: dict(d.properties) for d in placement.used_devices})
+            baselines=tuple(
+                self._baseline(name, _shown(name, d, own), d, baselines.get(name))
+                for name, d in self._names.items()
+            ),
+            difference=difference,
+            difference_problem=problem,
+            first_difference=first,
+            **self._prediction(placement, contender, baselines),
+            settled=self._settled,
+            disturbances=self._disturbed(contender),
+            environment=environment(self.threads),
+            precision_notes=self._precision_notes(placement),
+            properties={d.name: dict(d.properties) for d in placement.used_devices},
+        )
 
-    def _prediction(self, placement: Placement, contender: Contender,
-                    baselines: Mapping[str, Contender]) -> dict[str, Any]:
+    def _prediction(
+        self, placement: Placement, contender: Contender, baselines: Mapping[str, Contender]
+    ) -> dict[str, Any]:
         """What was predicted, by profiles where they exist, and why it came otherwise.
 
         With several requests in flight their rate; parts of a run say nothing then, as each waits for others.
         """
         costs, basis = costs_by_best_source(placement)
         if self.mode != "latency":
-            return {"predicted": None, "predicted_basis": basis, "surprise": "",
-                    "predicted_throughput": predicted_rate(placement, costs, self.requests)}
+            return {
+                "predicted": None,
+                "predicted_basis": basis,
+                "surprise": "",
+                "predicted_throughput": predicted_rate(placement, costs, self.requests),
+            }
         own = _own_names(placement)
-        unsplit = {own[self._names[name].settings]: median_seconds(c) for name, c in baselines.items()
-                   if c.times and name not in self.baseline_problems and self._names[name].settings in own}
-        stand_in = any(placement.devices[placement.device_number(s.device)].planned for s in placement.subgraphs)
-        why = "" if stand_in else surprise(placement, costs, median_parts(contender), median_seconds(contender), unsplit)
-        return {"predicted": placement.price(costs).total, "predicted_basis": basis, "surprise": why}
+        unsplit = {
+            own[self._names[name].settings]: median_seconds(c)
+            for name, c in baselines.items()
+            if c.times and name not in self.baseline_problems and self._names[name].settings in own
+        }
+        stand_in = any(
+            placement.devices[placement.device_number(s.device)].planned
+            for s in placement.subgraphs
+        )
+        why = (
+            ""
+            if stand_in
+            else surprise(
+                placement, costs, median_parts(contender), median_seconds(contender), unsplit
+            )
+        )
+        return {
+            "predicted": placement.price(costs).total,
+            "predicted_basis": basis,
+            "surprise": why,
+        }
 
     def _disturbed(self, contender: Contender) -> tuple[str, ...]:
         totals = [t.total for t in contender.times]
         moved = drift(medians_of_turns(totals, contender.turns)) if self.mode == "latency" else ""
         return (*self._disturbances, *([moved] if moved else []))
 
-    def _difference(self, placement: Placement, name: str, expected: dict[str, Any] | None,
-                    actual: dict[str, Any]) -> Difference | None:
+    def _difference(
+        self,
+        placement: Placement,
+        name: str,
+        expected: dict[str, Any] | None,
+        actual: dict[str, Any],
+    ) -> Difference | None:
         if expected is None:
             return None
         reference = self._names.get(name) or stand_in()
@@ -376,7 +518,9 @@ class Benchmark:
         sending = used if len({d.machine for d in used}) > 1 else []
         return precision_of_wires(sending, precision_of([reference, *used]))
 
-    def _with_first_differences(self, placement: Placement, difference: Difference | None) -> tuple[Difference | None, str]:
+    def _with_first_differences(
+        self, placement: Placement, difference: Difference | None
+    ) -> tuple[Difference | None, str]:
         """The difference with the origin of each output outside its tolerance, and a one-line summary."""
         if difference is None or difference.within_tolerance:
             return difference, ""
@@ -386,35 +530,63 @@ class Benchmark:
         origins: dict[str, FirstDifference] = {}
         problem = "seen in the outputs only, not in any boundary tensor"
         try:
-            origins = first_differences(placement, self.inputs, reference, wrong, self.threads,
-                                        self._precision(placement, reference))
+            origins = first_differences(
+                placement,
+                self.inputs,
+                reference,
+                wrong,
+                self.threads,
+                self._precision(placement, reference),
+            )
         except EditorError as error:
             problem = f"not found: {error}"
-        outputs = tuple(o if o.ok else replace(o, first=str(origins.get(o.name, problem))) for o in difference.outputs)
+        outputs = tuple(
+            o if o.ok else replace(o, first=str(origins.get(o.name, problem)))
+            for o in difference.outputs
+        )
         return replace(difference, outputs=outputs), summary(origins) or problem
 
     def _precision_notes(self, placement: Placement) -> tuple[str, ...]:
         """Of the real devices that run."""
         run = {d.name for d in (*self._real_devices(), *placement.used_devices) if not d.planned}
-        notes = [runtime_of(d.runtime).precision_note(d) for d in placement.devices if d.name in run]
+        notes = [
+            runtime_of(d.runtime).precision_note(d) for d in placement.devices if d.name in run
+        ]
         return tuple(note for note in notes if note)
 
-    def _baseline(self, name: str, shown: str, device: Device, contender: Contender | None) -> Baseline:
+    def _baseline(
+        self, name: str, shown: str, device: Device, contender: Contender | None
+    ) -> Baseline:
         """What the unsplit model took on a device: by its name here, and as the plan calls it."""
         problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
             return Baseline(shown, device.description, None, None, None, problem or "not measured")
         spread = Spread.of([t.total for t in contender.times], contender.turns)
-        return Baseline(shown, device.description, spread, rate(contender), rate_interval(contender), "")
+        return Baseline(
+            shown, device.description, spread, rate(contender), rate_interval(contender), ""
+        )
 
-    def _sample(self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None) -> None:
+    def _sample(
+        self, contender: Contender, times: RunTimes, at: float, runs: int, rate: float | None = None
+    ) -> None:
         """Reports a turn: one of its runs, how many there were, and requests per second where several were in flight."""
         stands_in = any(step.device.planned for step in contender.compiled.steps)
         for i, (name, plan) in enumerate(((contender.name, contender.plan), *contender.identical)):
-            self.on_event({"kind": "sample", "plan": plan, "name": name, "at": at, "runs": 0 if i else runs,  # counted once
-                           "total": times.total, "rate": rate, "estimated": stands_in, "subgraphs": times.subgraphs,
-                           "transfers": sum(t.seconds for t in times.transfers),
-                           "progress": min(at / self.seconds, 1.0)})
+            self.on_event(
+                {
+                    "kind": "sample",
+                    "plan": plan,
+                    "name": name,
+                    "at": at,
+                    "runs": 0 if i else runs,  # counted once
+                    "total": times.total,
+                    "rate": rate,
+                    "estimated": stands_in,
+                    "subgraphs": times.subgraphs,
+                    "transfers": sum(t.seconds for t in times.transfers),
+                    "progress": min(at / self.seconds, 1.0),
+                }
+            )
 
     def _phase(self, text: str, done: int = 0, total: int = 0) -> None:
         self._check_stop()
@@ -423,7 +595,6 @@ class Benchmark:
     def _check_stop(self) -> None:
         if self.should_stop():
             raise JobError("cancelled")
-
 
 
 def named_apart(devices: Sequence[Device]) -> dict[str, Device]:
@@ -437,7 +608,9 @@ def named_apart(devices: Sequence[Device]) -> dict[str, Device]:
 
 
 def _long_name(device: Device) -> str:
-    properties = ", ".join(f"{key}={value}" for key, value in device.properties.items()) or "no properties"
+    properties = (
+        ", ".join(f"{key}={value}" for key, value in device.properties.items()) or "no properties"
+    )
     return f"{device.name} ({device.description}, {properties})"
 
 
@@ -450,15 +623,20 @@ def _own_names(placement: Placement) -> dict[tuple[object, ...], str]:
     """Settings of the plan's devices -> what the plan calls the first of them."""
     return {d.settings: d.name for d in reversed(placement.devices)}
 
+
 def _ignore(_event: Event) -> None:
     """Default event handler."""
 
 
 def environment(threads: int) -> dict[str, str]:
     """Hardware, software and settings of the measurement."""
-    result = {"CPU": cpu_name(),
-              "Cores": str(os.cpu_count()), "System": platform.platform(), "Python": platform.python_version(),
-              "Threads per subgraph": str(threads) if threads else "chosen by the runtime"}
+    result = {
+        "CPU": cpu_name(),
+        "Cores": str(os.cpu_count()),
+        "System": platform.platform(),
+        "Python": platform.python_version(),
+        "Threads per subgraph": str(threads) if threads else "chosen by the runtime",
+    }
     for device in available_devices():
         if device.machine:
             result[device.name] = f"{device.version} [{device.hardware}]"

@@ -43,8 +43,16 @@ class Spread:
         """
         least, p90, p99, most = np.percentile(seconds, [0, 90, 99, 100]).tolist()
         medians = medians_of_turns(seconds, turns)
-        return cls(float(np.median(medians)), *median_interval(medians), p90, p99, least, most, float(np.mean(seconds)),
-                   len(seconds))
+        return cls(
+            float(np.median(medians)),
+            *median_interval(medians),
+            p90,
+            p99,
+            least,
+            most,
+            float(np.mean(seconds)),
+            len(seconds),
+        )
 
     @property
     def margin(self) -> float:
@@ -55,8 +63,14 @@ class Spread:
     def precision(self) -> str:
         """E.g. "95 % interval ±1.2 %"."""
         percent = self.margin * 100
-        reach = max(self.high - self.median, self.median - self.low) / self.median * 100 if self.median else 0.0
-        if percent > _WIDE_PERCENT or reach > percent + _SKEWED_PERCENT:  # no ± says where a skewed interval begins
+        reach = (
+            max(self.high - self.median, self.median - self.low) / self.median * 100
+            if self.median
+            else 0.0
+        )
+        if (
+            percent > _WIDE_PERCENT or reach > percent + _SKEWED_PERCENT
+        ):  # no ± says where a skewed interval begins
             return f"95 % interval {human_seconds(self.low)} to {human_seconds(self.high)}"
         return f"95 % interval ±{percent:.{'2g' if percent < 10 else '0f'}} %"
 
@@ -111,7 +125,11 @@ class TransferFigures:
         """Text such as "edge -> server as float16, 1,024 of 2,048 bytes"; "" within one machine."""
         if not self.wire:
             return ""
-        how = f" as {self.travelled_as}, {self.sent:,} of {self.bytes:,} bytes" if self.travelled_as else ""
+        how = (
+            f" as {self.travelled_as}, {self.sent:,} of {self.bytes:,} bytes"
+            if self.travelled_as
+            else ""
+        )
         return self.wire + how
 
 
@@ -212,9 +230,11 @@ class MemoryUse:
 
     def __str__(self) -> str:
         change = f" ({(self.peak / self.predicted - 1) * 100:+.0f} %)" if self.predicted else ""
-        return (f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)}, of it constants "
-                f"{human_bytes(self.constants)} and tensors {human_bytes(self.needed - self.constants)}; measured "
-                f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run")
+        return (
+            f"{self.where} ({', '.join(self.devices)}): estimate {human_bytes(self.predicted)}, of it constants "
+            f"{human_bytes(self.constants)} and tensors {human_bytes(self.needed - self.constants)}; measured "
+            f"{human_bytes(self.peak)}{change}, {human_bytes(self.compiled)} of it before the first run"
+        )
 
 
 @dataclass(frozen=True)
@@ -275,9 +295,18 @@ class BenchmarkResult:
         for transfer in self.transfers:
             if transfer.wire:
                 by_name.setdefault(transfer.wire, []).append(transfer)
-        return tuple(WireFigures(name, len(ways), sum(t.bytes for t in ways), sum(t.sent for t in ways),
-                                 tuple(sorted({t.travelled_as for t in ways} - {""})), sum(t.time.median for t in ways),
-                                 any(t.estimated for t in ways)) for name, ways in by_name.items())
+        return tuple(
+            WireFigures(
+                name,
+                len(ways),
+                sum(t.bytes for t in ways),
+                sum(t.sent for t in ways),
+                tuple(sorted({t.travelled_as for t in ways} - {""})),
+                sum(t.time.median for t in ways),
+                any(t.estimated for t in ways),
+            )
+            for name, ways in by_name.items()
+        )
 
     @property
     def narrowed(self) -> str:
@@ -288,8 +317,12 @@ class BenchmarkResult:
     @property
     def can_correct_profiles(self) -> bool:
         """Whether it is a measured latency of devices that all have a profile."""
-        return (self.kind is Kind.MEASUREMENT and self.mode == "latency" and self.predicted_basis is not None
-                and self.predicted_basis.kind is Kind.PREDICTION)
+        return (
+            self.kind is Kind.MEASUREMENT
+            and self.mode == "latency"
+            and self.predicted_basis is not None
+            and self.predicted_basis.kind is Kind.PREDICTION
+        )
 
     @property
     def rate(self) -> str:
@@ -320,10 +353,15 @@ class BenchmarkResult:
         if self.predicted_throughput:
             figure, change = self.rate, self.throughput / self.predicted_throughput - 1
         else:
-            figure, change = human_seconds(self.total.median), self.total.median / (self.predicted or self.total.median) - 1
+            figure, change = (
+                human_seconds(self.total.median),
+                self.total.median / (self.predicted or self.total.median) - 1,
+            )
         if not measured:  # how fast a stand-in is says nothing about the device
             return f"{self.predicted_basis} {self.prediction}, on stand-ins {figure}"
-        return f"{self.predicted_basis} {self.prediction}, measured {figure} ({change * 100:+.0f} %)"
+        return (
+            f"{self.predicted_basis} {self.prediction}, measured {figure} ({change * 100:+.0f} %)"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON; times in seconds; ``kind`` says what each is."""
@@ -332,7 +370,9 @@ class BenchmarkResult:
             row["kind"] = kind_of_run(row["estimated"])
         for row in data["memory"]:
             row["kind"] = Kind.MEASUREMENT
-        data["wires"] = [asdict(wire) | {"kind": kind_of_run(wire.estimated)} for wire in self.wires]
+        data["wires"] = [
+            asdict(wire) | {"kind": kind_of_run(wire.estimated)} for wire in self.wires
+        ]
         for row in data["baselines"]:
             row["kind"] = Kind.MEASUREMENT if row["time"] is not None else None
         return data
@@ -345,7 +385,11 @@ class BenchmarkResult:
         """Text that compares the plan with a baseline; "" when the baseline was not measured."""
         if baseline.time is None or not baseline.time.median or not self.total.median:
             return ""
-        if len(self.subgraphs) == 1 and self.subgraphs[0].device == baseline.device and not self.estimated:
+        if (
+            len(self.subgraphs) == 1
+            and self.subgraphs[0].device == baseline.device
+            and not self.estimated
+        ):
             return "this plan is the same"
         words = compared(self, baseline, self.mode)
         return f"{'this plan is ' if words.endswith('er') else ''}{words}{' (estimate)' if words and self.estimated else ''}"
@@ -354,44 +398,71 @@ class BenchmarkResult:
         lines = []
         for s in self.subgraphs:
             mark = " (estimate)" if s.estimated else ""
-            lines.append(f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
-                         f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}{mark}")
+            lines.append(
+                f"{_label(f'subgraph{s.id}: ', s.first_op)}  EXECUTED  layerType: {f'Subgraph[{s.ops}]':<14}  "
+                f"realTime: {_us(s.time.median):>9}  cpu: {_us(s.cpu):>9}  execType: {s.runs_on}{mark}"
+            )
         for t in self.transfers:
-            mark = "" if not t.estimated else " (estimate)" if t.copied or t.wire else " (on a stand-in: nothing copied)"
-            lines.append(f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
-                         f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
-                         f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"
-                         f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}{mark}")
-        lines += [f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms{' (estimate)' if wire.estimated else ''}"
-                  for wire in self.wires]
+            mark = (
+                ""
+                if not t.estimated
+                else " (estimate)"
+                if t.copied or t.wire
+                else " (on a stand-in: nothing copied)"
+            )
+            lines.append(
+                f"{_label(f'transfer{t.source}-{t.target}: ', t.tensor)}  EXECUTED  "
+                f"layerType: {f'Transfer[{t.bytes}]':<14}  realTime: {_us(t.time.median):>9}  "
+                f"cpu: {_us(0.0 if t.wire else t.time.median):>9}  execType: {t.from_device}->{t.to_device}"
+                f"{', copied' if t.copied and not t.wire else ''}{f', over {t.over}' if t.over else ''}{mark}"
+            )
+        lines += [
+            f"Wire {wire.name}: {wire.what}, {_ms(wire.seconds)} ms{' (estimate)' if wire.estimated else ''}"
+            for wire in self.wires
+        ]
         return lines
 
     def _totals(self) -> list[str]:
         mark = " (estimate: planned devices ran on a stand-in)" if self.estimated else ""
         t = self.total
-        return [f"Total time: {_us(t.median)} microseconds{mark}",
-                f"Latency ({_of_runs(t.count, self.runs)}): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  "
-                f"p99 {_ms(t.p99)}  min {_ms(t.min)}  max {_ms(t.max)} ms",
-                f"Throughput: {self.throughput:.2f} requests/s"
-                + (f" ({self.requests} in flight, {self.precision})" if self.mode == "throughput" else "")]
+        return [
+            f"Total time: {_us(t.median)} microseconds{mark}",
+            f"Latency ({_of_runs(t.count, self.runs)}): median {_ms(t.median)} ({t.precision})  p90 {_ms(t.p90)}  "
+            f"p99 {_ms(t.p99)}  min {_ms(t.min)}  max {_ms(t.max)} ms",
+            f"Throughput: {self.throughput:.2f} requests/s"
+            + (
+                f" ({self.requests} in flight, {self.precision})"
+                if self.mode == "throughput"
+                else ""
+            ),
+        ]
 
     def _comparison(self) -> list[str]:
         lines = []
         lines += [f"Noisy: {sign}" for sign in self.disturbances]
         if self.comparison_with_prediction:
             text = self.comparison_with_prediction
-            lines.append(f"{text[:1].upper()}{text[1:]}{f': {self.surprise}' if self.surprise else ''}")
+            lines.append(
+                f"{text[:1].upper()}{text[1:]}{f': {self.surprise}' if self.surprise else ''}"
+            )
         for b in self.baselines:
             if b.time is None:
                 lines.append(f"Unsplit on {b.device} ({b.description}): {b.problem}")
                 continue
-            words = [f"median {_ms(b.time.median)} ms, {b.rate}{', one run' if b.time.count == 1 else ''}", self.ratio_to(b)]
-            lines.append(f"Unsplit on {b.device} ({b.description}): {'; '.join(filter(None, words))}")
+            words = [
+                f"median {_ms(b.time.median)} ms, {b.rate}{', one run' if b.time.count == 1 else ''}",
+                self.ratio_to(b),
+            ]
+            lines.append(
+                f"Unsplit on {b.device} ({b.description}): {'; '.join(filter(None, words))}"
+            )
         if self.difference:
             d = self.difference
             verdict = "within tolerance" if d.within_tolerance else "OUTSIDE TOLERANCE"
-            lines.append(f"Largest difference to the unsplit model on {d.reference}: {d.max_absolute:.3g} absolute, "
-                         f"{d.max_relative:.3g} relative ({verdict}){f', {self.narrowed}' if self.narrowed else ''}")
+            lines.append(
+                f"Largest difference to the unsplit model on {d.reference}: {d.max_absolute:.3g} absolute, "
+                f"{d.max_relative:.3g} relative ({verdict}){f', {self.narrowed}' if self.narrowed else ''}"
+            )
             if self.first_difference:
                 lines.append(f"The difference is {self.first_difference}")
         else:
@@ -404,13 +475,23 @@ class BenchmarkResult:
         return lines
 
 
-def compared(ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline, mode: str) -> str:
+def compared(
+    ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline, mode: str
+) -> str:
     """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower"; "" without figures."""
     many = mode == "throughput"
-    if many and ours.throughput_interval and theirs.throughput_interval and ours.throughput and theirs.throughput:
+    if (
+        many
+        and ours.throughput_interval
+        and theirs.throughput_interval
+        and ours.throughput
+        and theirs.throughput
+    ):
         (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
         return verdict((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
-    mine, time = (each.time if isinstance(each, Baseline) else each.total for each in (ours, theirs))
+    mine, time = (
+        each.time if isinstance(each, Baseline) else each.total for each in (ours, theirs)
+    )
     if mine is None or time is None or many:
         return ""
     return verdict((mine.low, mine.high), (time.low, time.high), mine.median / time.median)
@@ -441,4 +522,4 @@ def _ms(seconds: float) -> str:
 def _label(prefix: str, name: str, width: int = 44) -> str:
     """A label of fixed width; long names lose their start, because scoped names differ at the end."""
     room = width - len(prefix)
-    return (prefix + (name if len(name) <= room else "…" + name[1 - room:])).ljust(width)
+    return (prefix + (name if len(name) <= room else "…" + name[1 - room :])).ljust(width)

@@ -22,7 +22,8 @@ from onnx import TensorProto, helper
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.executor import CompiledPlan, compile_placement, compile_whole
+from editor.execution.compiled_plan import CompiledPlan
+from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.figures import MemoryUse
@@ -68,7 +69,9 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     if elsewhere:
         raise ExecutionError(f"not measured, for {', '.join(elsewhere)} is on another machine")
     used = {d.name: d if d.present else stand_in() for d in placement.used_devices}
-    others = {name: d for name, d in used.items() if not runtime_of(d.runtime).memory_space(d).is_host}
+    others = {
+        name: d for name, d in used.items() if not runtime_of(d.runtime).memory_space(d).is_host
+    }
     _start_runtimes(list(used.values()), threads)
     mapped = _mapped_bytes()
     before, others_before = _settled_bytes(), {name: _bytes_on(d) for name, d in others.items()}
@@ -82,30 +85,56 @@ def _measured(recipe: Recipe, threads: int) -> tuple[MemoryUse, ...]:
     found = []
     if host:
         mine = [numbers[name] for name in host]
-        found.append(MemoryUse(tuple(host), "host memory", after - before, max(peaks[""], after) - before,
-                               memory.taken_by(mine), memory.peak_of(mine),
-                               sum(memory.devices[i].constants for i in mine)))
+        found.append(
+            MemoryUse(
+                tuple(host),
+                "host memory",
+                after - before,
+                max(peaks[""], after) - before,
+                memory.taken_by(mine),
+                memory.peak_of(mine),
+                sum(memory.devices[i].constants for i in mine),
+            )
+        )
     for name in others:
         first, then = others_before[name], others_after[name]
         if first is not None and then is not None:
             i = numbers[name]
             device = memory.devices[i]
-            found.append(MemoryUse((name,), f"memory of {name}", then - first, max(peaks[name], then) - first,
-                                   memory.taken_by([i]), device.peak, device.constants))
+            found.append(
+                MemoryUse(
+                    (name,),
+                    f"memory of {name}",
+                    then - first,
+                    max(peaks[name], then) - first,
+                    memory.taken_by([i]),
+                    device.peak,
+                    device.constants,
+                )
+            )
     return tuple(found)
 
 
 def _start_runtimes(devices: list[Device], threads: int) -> None:
     """Runs a tiny model on each device, so that libraries and thread pools are there before anything is measured."""
     value = helper.make_tensor_value_info
-    model = helper.make_model(helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "tiny", [value("x", TensorProto.FLOAT, [8])],
-        [value("y", TensorProto.FLOAT, [8])]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            "tiny",
+            [value("x", TensorProto.FLOAT, [8])],
+            [value("y", TensorProto.FLOAT, [8])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(model, Path(folder) / "tiny.onnx")
         graph = load_model(Path(folder) / "tiny.onnx")
         for device in devices:
-            with contextlib.suppress(ExecutionError):  # it may refuse Relu; its libraries are loaded nevertheless
+            with contextlib.suppress(
+                ExecutionError
+            ):  # it may refuse Relu; its libraries are loaded nevertheless
                 compile_whole(graph, device, threads).run(random_inputs(graph))
 
 
@@ -135,7 +164,11 @@ def _own_bytes() -> int:
     have loaded them says nothing about the plan."""
     try:
         text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
-        return sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Private_Dirty:"))
+        return sum(
+            int(line.split()[1]) << 10
+            for line in text.splitlines()
+            if line.startswith("Private_Dirty:")
+        )
     except OSError:  # another system than Linux
         return int(psutil.Process().memory_full_info().uss)
 
@@ -146,7 +179,9 @@ def _mapped_bytes() -> int:
         maps = psutil.Process().memory_maps(grouped=True)
     except (AttributeError, psutil.Error):
         return 0
-    return sum(m.private_clean for m in maps if m.path.startswith("/") and not _LIBRARY.search(m.path))
+    return sum(
+        m.private_clean for m in maps if m.path.startswith("/") and not _LIBRARY.search(m.path)
+    )
 
 
 def _bytes_on(device: Device) -> int | None:
@@ -166,6 +201,7 @@ def _peaks(others: dict[str, Device]) -> Iterator[dict[str, int]]:
     def watch() -> None:
         while not done.wait(_SAMPLE_SECONDS):
             look()
+
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:

@@ -1,23 +1,128 @@
-"""Finds the boundary tensor in which a difference to the unsplit model first appears.
-
-Boundary tensors are compared in order of execution, so the result is the first one. Bisection would need fewer
-comparisons, but misses a difference that later ops hide (a Relu, a rounding). Memory is bounded: each pass keeps at
-most ``MAX_BYTES`` of tensors of the plan and as many of the unsplit model, which is recompiled for each pass, until
-all differing outputs are explained.
-"""
+"""Compares outputs with the unsplit model, and finds where they begin to differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from editor.devices.device import Device
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import overridden_initializers
-from editor.execution.measure.tolerances import compare
+from editor.execution.measure.figures import Difference, OutputDifference
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.runtimes.base import Value
+from editor.runtimes.registry import runtime_of
+
+# Relative to the largest magnitude of an output; reordered sums differ by less than this.
+_TOLERANCE = {
+    "float64": 1e-9,
+    "float32": 1e-3,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+    "complex64": 1e-3,
+    "complex128": 1e-9,
+}
+
+
+# Tolerance of float32 on a device that computes with a lower precision.
+_PRECISIONS = {"int8": 5e-2, "bf16": 5e-2, "f16": 1e-2, "tf32": 5e-3}
+"""A boundary tensor that travels as int8 is off by up to 1/254 of its largest magnitude, about as a bfloat16 there."""
+_OF_WIRES = {"float16": "f16", "int8": "int8"}
+
+
+def precision_of(devices: Iterable[Device]) -> str:
+    """The lowest precision that any of the devices is set to for float32: ``bf16``, ``f16``, ``tf32`` or ""."""
+    lowest = ""
+    for device in devices:
+        own = "" if device.planned else runtime_of(device.runtime).precision(device)
+        if own and _PRECISIONS[own] > _PRECISIONS.get(lowest, 0.0):
+            lowest = own
+    return lowest
+
+
+def precision_of_wires(devices: Iterable[Device], precision: str) -> str:
+    """The lower one of a precision and that of the types in which boundary tensors of some devices may travel."""
+    own = [_OF_WIRES[device.wire_type] for device in devices if device.wire_type]
+    return max([precision, *own], key=lambda each: _PRECISIONS.get(each, 0.0))
+
+
+def compare(
+    reference_name: str, expected: Mapping[str, Any], actual: Mapping[str, Any], precision: str = ""
+) -> Difference:
+    """Differences per output; integers, booleans and strings must be equal.
+
+    Args:
+        reference_name: name of the device that computed the expected values.
+        expected: values by name.
+        actual: values by name.
+        precision: precision of float32 computations, see ``precision_of``.
+    """
+    wide = {"float32": _PRECISIONS[precision]} if precision else {}
+    outputs = tuple(
+        _compare(name, expected[name], actual[name], {**_TOLERANCE, **wide}) for name in expected
+    )
+    return Difference(
+        reference_name,
+        max((o.max_absolute for o in outputs), default=0.0),
+        max((o.max_relative for o in outputs), default=0.0),
+        outputs,
+        all(o.ok for o in outputs),
+    )
+
+
+def _compare(
+    name: str, expected: Any, actual: Any, tolerances: Mapping[str, float]
+) -> OutputDifference:
+    if isinstance(expected, list) and isinstance(actual, list):
+        return _compare_sequence(name, expected, actual, tolerances)
+    if expected is None or actual is None or isinstance(expected, dict):
+        return _exact(name, expected == actual)
+    expected, actual = np.asarray(expected), np.asarray(actual)
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return _exact(name, False)
+    tolerance = tolerances.get(
+        expected.dtype.name, 0.1 if expected.dtype.name.startswith("float") else 0.0
+    )
+    if not tolerance:
+        if expected.dtype.kind in "iu":
+            gap = int(np.max(np.abs(expected.astype(object) - actual.astype(object)), initial=0))
+            return OutputDifference(name, float(gap), float(gap > 0), 0.0, gap == 0)
+        return _exact(name, bool((expected == actual).all()))
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    e, a = expected.astype(wide), actual.astype(wide)
+    equal_or_nan = (np.isnan(e) & np.isnan(a)) | (e == a)
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(equal_or_nan, 0.0, np.abs(e - a))
+    largest = float(np.max(gaps, initial=0.0))
+    largest = float("inf") if np.isnan(largest) else largest
+    scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=0.0))
+    relative = largest / scale if scale else largest
+    return OutputDifference(name, largest, relative, tolerance, relative <= tolerance)
+
+
+def _compare_sequence(
+    name: str, expected: list[Any], actual: list[Any], tolerances: Mapping[str, float]
+) -> OutputDifference:
+    if len(expected) != len(actual):
+        return _exact(name, False)
+    parts = [_compare(name, e, a, tolerances) for e, a in zip(expected, actual, strict=True)]
+    return OutputDifference(
+        name,
+        max((p.max_absolute for p in parts), default=0.0),
+        max((p.max_relative for p in parts), default=0.0),
+        max((p.tolerance for p in parts), default=0.0),
+        all(p.ok for p in parts),
+    )
+
+
+def _exact(name: str, same: bool) -> OutputDifference:
+    gap = 0.0 if same else float("inf")
+    return OutputDifference(name, gap, gap, 0.0, same)
+
 
 MAX_BYTES = 256 << 20
 """Bytes of the tensors compared in one pass; twice that is held. A larger tensor has a pass of its own."""
@@ -35,12 +140,21 @@ class FirstDifference:
     max_relative: float
 
     def __str__(self) -> str:
-        return (f"first seen in {self.tensor!r}, made by subgraph {self.subgraph} on {self.device} "
-                f"({self.max_relative:.3g} relative)")
+        return (
+            f"first seen in {self.tensor!r}, made by subgraph {self.subgraph} on {self.device} "
+            f"({self.max_relative:.3g} relative)"
+        )
 
 
-def first_differences(placement: Placement, inputs: Mapping[str, Value], reference: Device, outputs: Sequence[str],
-                      threads: int = 0, precision: str = "", limit: int = MAX_BYTES) -> dict[str, FirstDifference]:
+def first_differences(
+    placement: Placement,
+    inputs: Mapping[str, Value],
+    reference: Device,
+    outputs: Sequence[str],
+    threads: int = 0,
+    precision: str = "",
+    limit: int = MAX_BYTES,
+) -> dict[str, FirstDifference]:
     """Runs the plan and the unsplit model, and compares their boundary tensors.
 
     Args:
@@ -61,21 +175,34 @@ def first_differences(placement: Placement, inputs: Mapping[str, Value], referen
     graph, overridden = placement.graph, overridden_initializers(placement.graph, inputs)
     dependencies = {name: tensors_needed_by(graph, name) for name in outputs}
     relevant = set().union(*dependencies.values())
-    source_of = {name: (s.id, s.device) for s in placement.subgraphs for name in s.outputs if name in relevant}
+    source_of = {
+        name: (s.id, s.device)
+        for s in placement.subgraphs
+        for name in s.outputs
+        if name in relevant
+    }
     plan = compile_placement(placement, threads, as_cut=True, overridden=overridden)
     result: dict[str, FirstDifference] = {}
     for group in in_groups(graph, list(source_of), limit):
-        names = [name for name in group if any(name in dependencies[o] for o in outputs if o not in result)]
+        names = [
+            name
+            for name in group
+            if any(name in dependencies[o] for o in outputs if o not in result)
+        ]
         if not names:
             continue
         actual = plan.capture(inputs, names)
-        expected = compile_whole(graph, reference, threads, names, overridden).capture(inputs, names)
+        expected = compile_whole(graph, reference, threads, names, overridden).capture(
+            inputs, names
+        )
         for name in (n for n in names if n in expected and n in actual):
             gap = compare("", {name: expected[name]}, {name: actual[name]}, precision)
             if not gap.within_tolerance:
                 for output in outputs:
                     if name in dependencies[output]:
-                        result.setdefault(output, FirstDifference(name, *source_of[name], gap.max_relative))
+                        result.setdefault(
+                            output, FirstDifference(name, *source_of[name], gap.max_relative)
+                        )
     return result
 
 
@@ -86,9 +213,14 @@ def summary(differences: Mapping[str, FirstDifference], most: int = 4) -> str:
         places.setdefault(str(place), []).append(output)
     if len(places) <= 1:
         return next(iter(places), "")
-    texts = [f"{text} (output{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:most]))}"
-            f"{', ...' if len(names) > most else ''})" for text, names in places.items()]
-    return "; ".join(texts[:most]) + (f"; {len(texts) - most} more places" if len(texts) > most else "")
+    texts = [
+        f"{text} (output{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:most]))}"
+        f"{', ...' if len(names) > most else ''})"
+        for text, names in places.items()
+    ]
+    return "; ".join(texts[:most]) + (
+        f"; {len(texts) - most} more places" if len(texts) > most else ""
+    )
 
 
 def tensors_needed_by(graph: Graph, output: str) -> set[str]:

@@ -19,14 +19,21 @@ from onnx import TensorProto, helper
 from editor.arguments import as_seconds
 from editor.devices.device import Device
 from editor.errors import EditorError, ExecutionError
-from editor.execution.compile.step import Step
-from editor.execution.executor import CompiledPlan, compile_placement, convert
+from editor.execution.compiled_plan import CompiledPlan, Step, convert
+from editor.execution.executor import compile_placement
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.split_costs import Unsplit, compiled_splits, fitted, run_in_turns
 from editor.execution.measure.statistics import MachineWatch
 from editor.graph.flops import work_shares
 from editor.graph.graph import Graph
-from editor.placement.device_profile import DeviceProfile, completed, load_profile, profile_path, save_profile
+from editor.placement.device_profile import (
+    DeviceProfile,
+    completed,
+    load_profile,
+    profile_path,
+    save_profile,
+    scaled,
+)
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value, run_to_end
 from editor.runtimes.profiling import enough_runs
@@ -45,8 +52,14 @@ class _Measured:
     """Subgraphs of the plan that ran on the device."""
 
 
-def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Mapping[str, Value], seconds: float,
-             threads: int) -> _Measured:
+def _profile(
+    graph: Graph,
+    device: Device,
+    devices: Sequence[Device],
+    values: Mapping[str, Value],
+    seconds: float,
+    threads: int,
+) -> _Measured:
     """Profiles every op that a real device can run.
 
     Ops that it cannot run go to the other devices of the table, by policy `priority`.
@@ -55,14 +68,19 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
         ExecutionError: the device is planned, or it can run no op of the model.
     """
     if device.planned:
-        raise ExecutionError(f"{device.name} is not on this machine, so there is nothing to measure")
+        raise ExecutionError(
+            f"{device.name} is not on this machine, so there is nothing to measure"
+        )
     priority = [device, *(d for d in devices if d.name != device.name)]
     placement = solve(graph, priority, Settings())
     plan = compile_placement(placement, threads, as_cut=True, keep_weights=True)
     mine = [step for step in plan.steps if step.device.name == device.name]
     if not mine:
         raise ExecutionError(f"{device.name} can run no op of {graph.name}")
-    kept = {**values, **plan.capture(values, {name for step in mine for name in step.submodel.inputs})}
+    kept = {
+        **values,
+        **plan.capture(values, {name for step in mine for name in step.submodel.inputs}),
+    }
     taken: dict[int, float] = {}
     fused: dict[str, int] = {}
     kernels: list[str] = []
@@ -82,15 +100,31 @@ def _profile(graph: Graph, device: Device, devices: Sequence[Device], values: Ma
     out_latency, out_seconds_per_byte = _transfer_cost(device, into=False)
     launch = _launch_cost(device)
     cannot = ~placement.constraints.capabilities[0].mask & ~graph.op_is_constant
-    profile = DeviceProfile(device.description, sum(taken.values()), {graph.op_keys[op]: t for op, t in taken.items()},
-                            fused, tuple(kernels), launch, in_latency, in_per_byte, out_latency, out_seconds_per_byte, runs,
-                            sum(taken.values()) / raw if raw else 1.0,
-                            unable=tuple(graph.op_keys[op] for op in np.flatnonzero(cannot).tolist()))
+    profile = DeviceProfile(
+        device.description,
+        sum(taken.values()),
+        {graph.op_keys[op]: t for op, t in taken.items()},
+        fused,
+        tuple(kernels),
+        launch,
+        in_latency,
+        in_per_byte,
+        out_latency,
+        out_seconds_per_byte,
+        runs,
+        sum(taken.values()) / raw if raw else 1.0,
+        unable=tuple(graph.op_keys[op] for op in np.flatnonzero(cannot).tolist()),
+    )
     return _Measured(profile, plan, tuple(step.id for step in mine))
 
 
-def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, threads: int = 0,
-                report: Report | None = None) -> dict[str, DeviceProfile | str]:
+def profile_all(
+    graph: Graph,
+    devices: Sequence[Device],
+    seconds: float = 2.0,
+    threads: int = 0,
+    report: Report | None = None,
+) -> dict[str, DeviceProfile | str]:
     """Profiles every real device, on its machine, and stores the profiles.
 
     Returns:
@@ -106,7 +140,9 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
 
         result |= profile_there(graph, devices, seconds, threads, report)
     by_name = {d.name: d for d in devices}
-    stored: dict[Path, tuple[Device, DeviceProfile]] = {}  # devices of one provider have one profile, and one before it
+    stored: dict[
+        Path, tuple[Device, DeviceProfile]
+    ] = {}  # devices of one provider have one profile, and one before it
     for name, profile in result.items():
         if not isinstance(profile, str):
             result[name] = whole = completed(graph, profile, load_profile(graph, by_name[name]))
@@ -116,8 +152,13 @@ def profile_all(graph: Graph, devices: Sequence[Device], seconds: float = 2.0, t
     return {d.name: result[d.name] for d in devices if d.name in result}
 
 
-def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, threads: int = 0,
-                 report: Report | None = None) -> dict[str, DeviceProfile | str]:
+def profile_here(
+    graph: Graph,
+    devices: Sequence[Device],
+    seconds: float,
+    threads: int = 0,
+    report: Report | None = None,
+) -> dict[str, DeviceProfile | str]:
     """Profiles every real device of this machine; device name -> profile, or the reason why there is none."""
     result: dict[str, DeviceProfile | str] = {}
     measured: dict[str, _Measured] = {}
@@ -137,14 +178,23 @@ def profile_here(graph: Graph, devices: Sequence[Device], seconds: float, thread
             result[device.name] = str(error)
     if report:
         report("running splits beside the unsplit model", len(real), len(real))
-    profiles = _beside_splits(graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch)
+    profiles = _beside_splits(
+        graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch
+    )
     signs = tuple(watch.signs())
     result |= {name: replace(profile, disturbances=signs) for name, profile in profiles.items()}
     return {device.name: result[device.name] for device in real}
 
 
-def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[str, _Measured], values: Mapping[str, Value],
-                   seconds: float, threads: int, watch: MachineWatch) -> dict[str, DeviceProfile]:
+def _beside_splits(
+    graph: Graph,
+    devices: Sequence[Device],
+    measured: Mapping[str, _Measured],
+    values: Mapping[str, Value],
+    seconds: float,
+    threads: int,
+    watch: MachineWatch,
+) -> dict[str, DeviceProfile]:
     """Device name -> its profile, scaled to runs of the unsplit model beside splits, with what these cost.
 
     Profiles are measured one after the other, so a temporary load of the machine would affect one device only. A
@@ -153,21 +203,16 @@ def _beside_splits(graph: Graph, devices: Sequence[Device], measured: Mapping[st
     unsplit = {name: Unsplit(m.plan, m.mine) for name, m in measured.items()}
     splits = compiled_splits(graph, devices, threads)
     run_in_turns([*unsplit.values(), *splits], values, 2 * seconds, watch)
-    profiles = {name: scaled(m.profile, unsplit[name].seconds if unsplit[name].runs else None) for name, m in measured.items()}
+    profiles = {
+        name: scaled(m.profile, unsplit[name].seconds if unsplit[name].runs else None)
+        for name, m in measured.items()
+    }
     return fitted(devices, profiles, splits)
 
 
-def scaled(profile: DeviceProfile, total: float | None) -> DeviceProfile:
-    """The profile scaled to another total time."""
-    if total is None or not profile.total:
-        return profile
-    factor = total / profile.total
-    return replace(profile, total=total, scale=profile.scale * factor,
-                   seconds={key: t * factor for key, t in profile.seconds.items()})
-
-
-def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds: float,
-                  threads: int) -> tuple[list[KernelTime], int, float]:
+def _profile_step(
+    graph: Graph, step: Step, arguments: Sequence[Value], seconds: float, threads: int
+) -> tuple[list[KernelTime], int, float]:
     """Kernel times of one sub-model, scaled to its latency without profiler; the number of runs; their unscaled sum."""
     executable = step.executable
     spent: list[float] = []
@@ -181,12 +226,17 @@ def _profile_step(graph: Graph, step: Step, arguments: Sequence[Value], seconds:
     latency = float(np.median(spent))
     ops = tuple(int(node.name[2:]) for node in step.submodel.model.graph.node)
     runtime = runtime_of(step.runs_on.runtime)
-    kernels = [k for k in runtime.profile(graph, step.submodel, step.runs_on, arguments, seconds / 2, threads) if k.ops]
+    kernels = [
+        k
+        for k in runtime.profile(
+            graph, step.submodel, step.runs_on, arguments, seconds / 2, threads
+        )
+        if k.ops
+    ]
     total = sum(k.seconds for k in kernels)
     if not total:  # no profiler, or no kernel maps to ops: divided by estimated work
         return [KernelTime(step.runs_on.runtime, ops, latency)], len(spent), latency
     return [replace(k, seconds=k.seconds * latency / total) for k in kernels], len(spent), total
-
 
 
 def _launch_cost(device: Device) -> float:
@@ -222,7 +272,11 @@ def _transfer_cost(device: Device, into: bool) -> tuple[float, float]:
 
 def _tiny(device: Device, count: int) -> tuple[Any, Value]:
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [count]) for n in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "op0")], "tiny", info[:1], info[1:])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"], "op0")], "tiny", info[:1], info[1:]
+    )
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
     submodel = SubModel(model, ("x",), ("y",), Path(), "a tiny model")
-    return runtime_of(device.runtime).compile(submodel, device, CompileOptions(1)), np.ones(count, np.float32)
+    return runtime_of(device.runtime).compile(submodel, device, CompileOptions(1)), np.ones(
+        count, np.float32
+    )

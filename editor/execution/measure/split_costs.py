@@ -21,13 +21,14 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import EditorError
-from editor.execution.executor import CompiledPlan, RunTimes, compile_placement
+from editor.execution.compiled_plan import CompiledPlan, RunTimes
+from editor.execution.executor import compile_placement
 from editor.execution.measure.statistics import MachineWatch
 from editor.execution.measure.turns import Turn
 from editor.graph.flops import Floats
 from editor.graph.graph import Bools, Graph, Ints
-from editor.placement.cold_start import ColdStart, gaps
 from editor.placement.constraints import allowed_by_lists
+from editor.placement.costs import ColdStart, gaps
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement, Settings, placement_of_groups, solve
 from editor.runtimes.base import Value
@@ -78,8 +79,9 @@ class Split:
     runs: list[RunTimes] = field(default_factory=list)
 
 
-def fitted(devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
-           splits: Sequence[Split]) -> dict[str, DeviceProfile]:
+def fitted(
+    devices: Sequence[Device], profiles: Mapping[str, DeviceProfile], splits: Sequence[Split]
+) -> dict[str, DeviceProfile]:
     """Profiles with the costs of a split that the runs of splits show.
 
     Args:
@@ -96,8 +98,13 @@ def fitted(devices: Sequence[Device], profiles: Mapping[str, DeviceProfile],
         if shares:
             cost = split_cost(shares)
             result[device.name] = replace(
-                profiles[device.name], split_factor=cost.factor, launch_seconds=cost.overhead,
-                cold_seconds=cost.cold.most, cold_constant=cost.cold.constant, convert_seconds_per_byte=cost.convert)
+                profiles[device.name],
+                split_factor=cost.factor,
+                launch_seconds=cost.overhead,
+                cold_seconds=cost.cold.most,
+                cold_constant=cost.cold.constant,
+                convert_seconds_per_byte=cost.convert,
+            )
         if len(devices) > 1:
             result[device.name] = _with_transfers(device, result[device.name], splits)
     return result
@@ -132,10 +139,14 @@ def stripes(graph: Graph, devices: Sequence[Device], count: int) -> Placement | 
     placed = graph.order[~graph.op_is_constant[graph.order]]
     if len(placed) < 2 * count:
         return None
-    return _cut(graph, devices, placed, np.arange(len(placed)) * count // len(placed), range(len(devices)))
+    return _cut(
+        graph, devices, placed, np.arange(len(placed)) * count // len(placed), range(len(devices))
+    )
 
 
-def all_but_few(graph: Graph, devices: Sequence[Device], main: int, count: int = FEW_OPS) -> Placement | None:
+def all_but_few(
+    graph: Graph, devices: Sequence[Device], main: int, count: int = FEW_OPS
+) -> Placement | None:
     """All ops on one device, but for a few on the next, which are spread over the model; None where there are too few ops."""
     placed = graph.order[~graph.op_is_constant[graph.order]]
     if len(placed) < 4 * count:
@@ -146,32 +157,47 @@ def all_but_few(graph: Graph, devices: Sequence[Device], main: int, count: int =
     return _cut(graph, devices, placed, pieces, (main, (main + 1) % len(devices)))
 
 
-def _cut(graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, turn: Sequence[int]) -> Placement:
+def _cut(
+    graph: Graph, devices: Sequence[Device], placed: Ints, pieces: Ints, turn: Sequence[int]
+) -> Placement:
     """Ops of ``placed`` cut into pieces, whose devices take turns; ``pieces`` is [place] the piece's number."""
     if len(devices) == 1:
         group = np.full(len(graph), -1, np.int64)
         group[placed] = pieces
         pair = [devices[0], replace(devices[0], name=f"{devices[0].name}{COPY}")]
         return placement_of_groups(graph, pair, np.maximum(group, 0) % 2, group)
-    able = np.column_stack([capability(graph, d).mask & allowed_by_lists(graph, d) for d in devices])
+    able = np.column_stack(
+        [capability(graph, d).mask & allowed_by_lists(graph, d) for d in devices]
+    )
     device = np.asarray(turn)[pieces % len(turn)]
-    pins = {graph.op_keys[op]: devices[d].name for op, d in zip(placed.tolist(), device.tolist(), strict=True) if able[op, d]}
+    pins = {
+        graph.op_keys[op]: devices[d].name
+        for op, d in zip(placed.tolist(), device.tolist(), strict=True)
+        if able[op, d]
+    }
     return solve(graph, devices, Settings(pins=pins))
 
 
-def run_in_turns(contenders: Sequence[Unsplit | Split], values: Mapping[str, Value], seconds: float,
-                 watch: MachineWatch | None = None) -> None:
+def run_in_turns(
+    contenders: Sequence[Unsplit | Split],
+    values: Mapping[str, Value],
+    seconds: float,
+    watch: MachineWatch | None = None,
+) -> None:
     """Runs plans in turns, in random order, so that a disturbance affects all of them; ``watch`` looks at each round.
 
     Those that are too slow for a few rounds within the time have no runs in the end.
     """
+
     def run(contender: Unsplit | Split) -> RunTimes:
         return contender.compiled.run_timed(values)[1]
 
     turns, most = [], seconds / MIN_RUNS
     for contender in contenders:
         first = run(contender).total
-        if first <= 2 * most and (again := min(first, run(contender).total)) <= most:  # a first run may be twice as long
+        if (
+            first <= 2 * most and (again := min(first, run(contender).total)) <= most
+        ):  # a first run may be twice as long
             turns.append((contender, Turn.of(again)))
     order, rounds, begin = random.Random(0), 0, perf_counter()
     while turns and not enough_runs(rounds, perf_counter() - begin, seconds):
@@ -198,21 +224,40 @@ class Share:
     """What all subgraphs took"""
 
 
-def _shares(device: Device, profiles: Mapping[str, DeviceProfile], splits: Sequence[Split]) -> list[Share]:
+def _shares(
+    device: Device, profiles: Mapping[str, DeviceProfile], splits: Sequence[Split]
+) -> list[Share]:
     """Of each split that uses the device."""
     shares = []
     for split in splits:
         parts = np.median([run.subgraphs for run in split.runs], axis=0)
         moved = float(np.median([sum(t.seconds for t in run.transfers) for run in split.runs]))
-        between = max(float(np.median([run.total for run in split.runs])) - moved - float(parts.sum()), 0.0)
-        names = [s.device if s.device in profiles else s.device.removesuffix(COPY) for s in split.placement.subgraphs]
+        between = max(
+            float(np.median([run.total for run in split.runs])) - moved - float(parts.sum()), 0.0
+        )
+        names = [
+            s.device if s.device in profiles else s.device.removesuffix(COPY)
+            for s in split.placement.subgraphs
+        ]
         mine = np.array([name == device.name for name in names])
         if mine.any():
-            alone = np.array([sum(profiles[name].seconds.get(key, 0.0) for key in s.ops)
-                              for name, s in zip(names, split.placement.subgraphs, strict=True)])
+            alone = np.array(
+                [
+                    sum(profiles[name].seconds.get(key, 0.0) for key in s.ops)
+                    for name, s in zip(names, split.placement.subgraphs, strict=True)
+                ]
+            )
             gap = gaps(np.unique(names, return_inverse=True)[1], alone)
             measured = float(parts[mine].sum()) + between * int(mine.sum()) / len(parts)
-            shares.append(Share(alone[mine], gap[mine], _moved(split, mine), measured, float(parts.sum()) + between))
+            shares.append(
+                Share(
+                    alone[mine],
+                    gap[mine],
+                    _moved(split, mine),
+                    measured,
+                    float(parts.sum()) + between,
+                )
+            )
     return shares
 
 
@@ -244,14 +289,16 @@ def split_cost(shares: Sequence[Share]) -> SplitCost:
     factor has a limit.
     """
     total = np.maximum([s.total for s in shares], 1e-9)
-    alone, measured = (np.array([float(np.sum(x)) for x in column]) / total
-                       for column in ([s.alone for s in shares], [s.measured for s in shares]))
+    alone, measured = (
+        np.array([float(np.sum(x)) for x in column]) / total
+        for column in ([s.alone for s in shares], [s.measured for s in shares])
+    )
     unit = float(total.mean())  # of seconds, so that all unknowns are of one size
     launches = np.array([len(s.alone) for s in shares]) * unit / total
     moved = np.array([s.moved for s in shares]) * unit / _UNIT_BYTES / total
     ops, gap = np.concatenate([s.alone for s in shares]), np.concatenate([s.gap for s in shares])
     first = np.cumsum([0, *(len(s.alone) for s in shares[:-1])])
-    priors = np.diag([_PRIOR ** 0.5, 0.0, 0.0, _CONVERT_PRIOR ** 0.5])[[0, 3]]
+    priors = np.diag([_PRIOR**0.5, 0.0, 0.0, _CONVERT_PRIOR**0.5])[[0, 3]]
     wanted = np.append(measured - alone * _LEAST_FACTOR, [0.0, 0.0])
     found: list[tuple[float, SplitCost]] = []
     for constant in _CONSTANTS:
@@ -259,15 +306,26 @@ def split_cost(shares: Sequence[Share]) -> SplitCost:
         equations = np.vstack([np.column_stack([alone, launches, lost, moved]), priors])
         error, (slower, overhead, most, convert) = _least_squares(equations, wanted)
         factor = min(_LEAST_FACTOR + slower, _MOST_FACTOR)
-        found.append((error, SplitCost(factor, overhead * unit, ColdStart(most * unit, constant),
-                                        convert * unit / _UNIT_BYTES)))
+        found.append(
+            (
+                error,
+                SplitCost(
+                    factor,
+                    overhead * unit,
+                    ColdStart(most * unit, constant),
+                    convert * unit / _UNIT_BYTES,
+                ),
+            )
+        )
     return min(found, key=lambda each: each[0])[1]
 
 
 def _least_squares(equations: Floats, wanted: Floats) -> tuple[float, Floats]:
     """Sum of squared errors, and the unknowns, of which none is negative: the best of all choices of unknowns that are 0."""
     best, unknowns = float(wanted @ wanted), np.zeros(equations.shape[1])
-    rotation, upper = np.linalg.qr(equations)  # as few equations as unknowns, with the same solutions
+    rotation, upper = np.linalg.qr(
+        equations
+    )  # as few equations as unknowns, with the same solutions
     for choice in itertools.product((False, True), repeat=len(unknowns)):
         columns = np.flatnonzero(choice)
         some = np.linalg.lstsq(upper[:, columns], rotation.T @ wanted, rcond=None)[0]
@@ -280,13 +338,17 @@ def _least_squares(equations: Floats, wanted: Floats) -> tuple[float, Floats]:
     return best, unknowns
 
 
-def _with_transfers(device: Device, profile: DeviceProfile, splits: Sequence[Split]) -> DeviceProfile:
+def _with_transfers(
+    device: Device, profile: DeviceProfile, splits: Sequence[Split]
+) -> DeviceProfile:
     """The profile with the times of transfers into its device as they were within runs, the way out included."""
     sizes, spent = [], []
     for split in splits:
         device_of = {s.id: s.device for s in split.placement.subgraphs}
         seconds = np.median([[t.seconds for t in run.transfers] for run in split.runs], axis=0)
-        for transfer, taken in zip(split.runs[0].transfers, np.atleast_1d(seconds).tolist(), strict=True):
+        for transfer, taken in zip(
+            split.runs[0].transfers, np.atleast_1d(seconds).tolist(), strict=True
+        ):
             if device_of[transfer.target] == device.name != device_of[transfer.source]:
                 sizes.append(float(max(transfer.bytes, 0)))
                 spent.append(taken)
@@ -294,6 +356,14 @@ def _with_transfers(device: Device, profile: DeviceProfile, splits: Sequence[Spl
         return profile
     order = np.argsort(sizes, kind="stable")
     half = (len(order) + 1) // 2
-    latency = float(np.median(np.asarray(spent)[order[:half]]))  # of the smaller ones, whose size hardly counts
+    latency = float(
+        np.median(np.asarray(spent)[order[:half]])
+    )  # of the smaller ones, whose size hardly counts
     per_byte = max(float(np.mean(spent)) - latency, 0.0) / max(float(np.mean(sizes)), 1.0)
-    return replace(profile, in_latency=latency, in_seconds_per_byte=per_byte, out_latency=0.0, out_seconds_per_byte=0.0)
+    return replace(
+        profile,
+        in_latency=latency,
+        in_seconds_per_byte=per_byte,
+        out_latency=0.0,
+        out_seconds_per_byte=0.0,
+    )

@@ -108,7 +108,11 @@ def uneven(looks: Sequence[float]) -> str:
     if len(looks) < _FEWEST_LOOKS:
         return ""
     fast, slow = np.quantile(looks, [0.1, 0.9])
-    return f"the processor was {slow / fast:.1f} times as slow at times" if slow > _UNEVEN * fast else ""
+    return (
+        f"the processor was {slow / fast:.1f} times as slow at times"
+        if slow > _UNEVEN * fast
+        else ""
+    )
 
 
 class MachineWatch:
@@ -128,7 +132,11 @@ class MachineWatch:
         elapsed = max(perf_counter() - self._begun, 1e-9)
         others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / elapsed
         allowed = max(_OTHERS_BUSY, _OTHERS_SHARE * (psutil.cpu_count() or 1))
-        signs = [f"other programs kept {others:.1f} processors busy"] if others > allowed and elapsed > 0.2 else []
+        signs = (
+            [f"other programs kept {others:.1f} processors busy"]
+            if others > allowed and elapsed > 0.2
+            else []
+        )
         clock = _clock()
         if self._clock and clock and clock < _SLOWER_CLOCK * self._clock:
             signs.append(f"the processors' clock fell from {self._clock:.0f} to {clock:.0f} MHz")
@@ -146,8 +154,13 @@ def _seconds_of_work() -> float:
 def _busy_seconds() -> float:
     """Seconds that all processors of the machine have worked."""
     times = psutil.cpu_times()
-    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
-                 - getattr(times, "guest_nice", 0.0))
+    return float(
+        sum(times)
+        - times.idle
+        - getattr(times, "iowait", 0.0)
+        - getattr(times, "guest", 0.0)
+        - getattr(times, "guest_nice", 0.0)
+    )
 
 
 def _own_seconds() -> float:

@@ -13,10 +13,10 @@ from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
 from editor.placement.choices import PRESENT
+from editor.placement.chosen_costs import predicted_rate
 from editor.placement.device_profile import costs_of
 from editor.placement.kept import pinned_as
 from editor.placement.placement import Placement, Settings, solve
-from editor.placement.throughput import predicted_rate
 
 _MOST_SEARCH_SECONDS = 15.0
 """Budget of the search for a placement, for each of the two objectives."""
@@ -56,7 +56,11 @@ class Tuned:
         if len(self.results) == 1:
             return "There is no other plan to try: pins, rules and what the devices can run leave no other choice."
         stood_in = any(result.estimated for result in self.results)
-        note = " Planned devices ran on a stand-in, which says nothing about their own speed." if stood_in else ""
+        note = (
+            " Planned devices ran on a stand-in, which says nothing about their own speed."
+            if stood_in
+            else ""
+        )
         return f"No candidate is seen to be faster than the current plan.{note}"
 
     def evidence(self, result: BenchmarkResult | Baseline) -> str:
@@ -73,8 +77,13 @@ class Tuned:
     def _fastest(self) -> BenchmarkResult:
         """The first; where that ran on a stand-in, the first real one from which no difference is seen."""
         first = self.results[0]
-        real = (r for r in self.results if first.estimated and not r.estimated
-                and compared(r, first, self.mode) == "no difference in speed seen")
+        real = (
+            r
+            for r in self.results
+            if first.estimated
+            and not r.estimated
+            and compared(r, first, self.mode) == "no difference in speed seen"
+        )
         return next(real, first)
 
     @property
@@ -82,9 +91,13 @@ class Tuned:
         return next((result for result in self.results if result.plan == PRESENT), None)
 
 
-def candidates(present: Placement, source: str,
-               should_stop: ShouldStop = bool, search: float = _MOST_SEARCH_SECONDS,
-               requests: int = 1) -> dict[str, Placement]:
+def candidates(
+    present: Placement,
+    source: str,
+    should_stop: ShouldStop = bool,
+    search: float = _MOST_SEARCH_SECONDS,
+    requests: int = 1,
+) -> dict[str, Placement]:
     """Distinct plans to measure: the present one, `priority`, `optimal`, and each device wherever possible.
 
     Pins and rules of the present plan hold in all of them. Ordered by predicted time, the present plan first; with several
@@ -92,19 +105,28 @@ def candidates(present: Placement, source: str,
     solver counts them.
     """
     graph, devices, settings = present.graph, present.devices, present.settings
-    tries: dict[str, Settings] = {PRESENT: settings, "priority": replace(settings, policy="priority", policy_options={})}
+    tries: dict[str, Settings] = {
+        PRESENT: settings,
+        "priority": replace(settings, policy="priority", policy_options={}),
+    }
     for objective in ("latency", "throughput"):
         options = {"objective": objective, "costs": source, "search": search}
         tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
     for device in devices:
-        tries[f"{_MOSTLY}{device.name}"] = replace(settings, policy="priority", policy_options={"first": device.name})
+        tries[f"{_MOSTLY}{device.name}"] = replace(
+            settings, policy="priority", policy_options={"first": device.name}
+        )
     result: dict[str, Placement] = {}
     seen: set[bytes] = set()
     predicted: dict[str, float] = {}
     costs = costs_of(graph, devices, source)
     for tried, trial in tries.items():
         try:
-            placement = present if tried == PRESENT else solve(graph, devices, trial, should_stop=should_stop)
+            placement = (
+                present
+                if tried == PRESENT
+                else solve(graph, devices, trial, should_stop=should_stop)
+            )
         except EditorError:
             continue  # this policy has no solution under these constraints
         alone = tried.startswith(_MOSTLY) and len(placement.used_devices) == 1
@@ -120,9 +142,16 @@ def candidates(present: Placement, source: str,
     return {name: result[name] for name in ranked}
 
 
-def tune(present: Placement, seconds: float = 4.0, mode: str = "latency",
-         requests: int = 4, threads: int = 0, on_event: OnEvent | None = None,
-         should_stop: ShouldStop | None = None, source: str = "measured") -> Tuned:
+def tune(
+    present: Placement,
+    seconds: float = 4.0,
+    mode: str = "latency",
+    requests: int = 4,
+    threads: int = 0,
+    on_event: OnEvent | None = None,
+    should_stop: ShouldStop | None = None,
+    source: str = "measured",
+) -> Tuned:
     """Benchmarks the candidates side by side.
 
     Raises:
@@ -131,7 +160,9 @@ def tune(present: Placement, seconds: float = 4.0, mode: str = "latency",
     if on_event is not None:
         on_event({"kind": "phase", "text": "searching for placements", "done": 0, "total": 0})
     search = min(_MOST_SEARCH_SECONDS, _SEARCH_FACTOR * seconds)
-    plans = candidates(present, source, should_stop or bool, search, requests if mode == "throughput" else 1)
+    plans = candidates(
+        present, source, should_stop or bool, search, requests if mode == "throughput" else 1
+    )
     results = Benchmark(plans, seconds, mode, requests, threads, None, on_event, should_stop).run()
     if mode == "latency":
         ranked = sorted(results, key=lambda r: r.total.median)
@@ -145,9 +176,15 @@ def adoptable(candidate: Placement) -> Settings:
 
     Ops that a short search would put elsewhere are pinned, so that the adopted plan is the one that was measured.
     """
-    options = {name: value for name, value in candidate.settings.policy_options.items() if name != "search"}
+    options = {
+        name: value for name, value in candidate.settings.policy_options.items() if name != "search"
+    }
     if len(options) == len(candidate.settings.policy_options):
         return candidate.settings
-    short = solve(candidate.graph, candidate.devices, replace(candidate.settings, policy_options=options),
-                  candidate.constraints.capabilities)
+    short = solve(
+        candidate.graph,
+        candidate.devices,
+        replace(candidate.settings, policy_options=options),
+        candidate.constraints.capabilities,
+    )
     return pinned_as(short, candidate.affinity).settings

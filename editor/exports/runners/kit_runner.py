@@ -30,8 +30,20 @@ sys.modules["openvino_telemetry"] = None  # openvino then imports without teleme
 
 HERE = pathlib.Path(__file__).resolve().parent
 LEAST_RUNS, MOST_RUNS, PROFILED_RUNS, TRIES = 5, 300, 12, 2
-NUMPY_TYPES = {"float32": "f4", "float64": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
-               "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8", "bool": "?"}
+NUMPY_TYPES = {
+    "float32": "f4",
+    "float64": "f8",
+    "float16": "f2",
+    "int8": "i1",
+    "int16": "i2",
+    "int32": "i4",
+    "int64": "i8",
+    "uint8": "u1",
+    "uint16": "u2",
+    "uint32": "u4",
+    "uint64": "u8",
+    "bool": "?",
+}
 
 
 class OnnxRuntime:
@@ -46,10 +58,16 @@ class OnnxRuntime:
         self.library, self.version, self.threads = onnxruntime, onnxruntime.__version__, threads
         self.library.set_default_logger_severity(4)
         here = [p for p in onnxruntime.get_available_providers() if p != "AzureExecutionProvider"]
-        target = next((p for p in here if p.lower() == target.lower() + "executionprovider"), target)
+        target = next(
+            (p for p in here if p.lower() == target.lower() + "executionprovider"), target
+        )
         if target and target not in here:
-            sys.exit("error: ONNX Runtime has no {} here; it has: {}".format(target, ", ".join(here)))
-        fitting = [p for p in here if p.lower() in (wanted.lower(), wanted.lower() + "executionprovider")]
+            sys.exit(
+                "error: ONNX Runtime has no {} here; it has: {}".format(target, ", ".join(here))
+            )
+        fitting = [
+            p for p in here if p.lower() in (wanted.lower(), wanted.lower() + "executionprovider")
+        ]
         self.target = target or (fitting or here)[0]
 
     def load(self, path, alone, trace=""):
@@ -85,18 +103,42 @@ class OnnxRuntime:
             with open(session.end_profiling(), encoding="utf-8") as file:
                 events = json.load(file)
         runs, current, inside = [], {}, -1.0
-        for event in sorted(events, key=lambda e: e.get("ts", 0) + (e.get("dur", 0) if e.get("name") == "model_run" else 0)):
+        for event in sorted(
+            events,
+            key=lambda e: e.get("ts", 0) + (e.get("dur", 0) if e.get("name") == "model_run" else 0),
+        ):
             if event.get("name") == "model_run":
                 runs.append(current)
                 current, inside = {}, -1.0
-            elif event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["ts"] >= inside:
+            elif (
+                event.get("cat") == "Node"
+                and event["name"].endswith("_kernel_time")
+                and event["ts"] >= inside
+            ):
                 details = event.get("args", {})
-                if details.get("op_name") in ("If", "Loop", "Scan"):  # what follows until its end is part of it
+                if details.get("op_name") in (
+                    "If",
+                    "Loop",
+                    "Scan",
+                ):  # what follows until its end is part of it
                     inside = event["ts"] + event["dur"]
-                key = (event["name"][:-len("_kernel_time")], details.get("op_name", ""), details.get("provider", ""))
+                key = (
+                    event["name"][: -len("_kernel_time")],
+                    details.get("op_name", ""),
+                    details.get("provider", ""),
+                )
                 current[key] = current.get(key, 0.0) + event["dur"] * 1e-6
-        return [{"name": name, "type": kind, "provider": provider, "seconds": statistics.median(run[name, kind, provider]
-                 for run in runs[1:] if (name, kind, provider) in run)} for name, kind, provider in (runs[-1] if runs else ())]
+        return [
+            {
+                "name": name,
+                "type": kind,
+                "provider": provider,
+                "seconds": statistics.median(
+                    run[name, kind, provider] for run in runs[1:] if (name, kind, provider) in run
+                ),
+            }
+            for name, kind, provider in (runs[-1] if runs else ())
+        ]
 
 
 class OpenVino:
@@ -164,9 +206,16 @@ class OpenVino:
                 if layer.status == layer.Status.EXECUTED:
                     times.setdefault(layer.node_name, []).append(layer.real_time.total_seconds())
                     kinds[layer.node_name] = layer.node_type
-        return [{"name": name, "type": kinds[name], "provider": "", "seconds": statistics.median(spent[1:] or spent),
-                 "ops": [part.strip() for part in ops.get(name, "").split(",") if part.strip()]}
-                for name, spent in times.items()]
+        return [
+            {
+                "name": name,
+                "type": kinds[name],
+                "provider": "",
+                "seconds": statistics.median(spent[1:] or spent),
+                "ops": [part.strip() for part in ops.get(name, "").split(",") if part.strip()],
+            }
+            for name, spent in times.items()
+        ]
 
 
 class Results:
@@ -184,7 +233,9 @@ class Results:
             except ValueError:  # the process ended while it wrote this line
                 continue
         if entries and entries[0].get("settings") != settings:
-            sys.exit(f"error: {path.name} is of another kit or other settings; start with --again to measure anew")
+            sys.exit(
+                f"error: {path.name} is of another kit or other settings; start with --again to measure anew"
+            )
         for entry in entries:
             if "begin" in entry:
                 self.tried[entry["begin"]] = self.tried.get(entry["begin"], 0) + 1
@@ -207,13 +258,19 @@ class Results:
         if what in self.done:
             return self.done[what]
         if self.tried.get(what, 0) >= TRIES:
-            entry = {"what": what, "error": f"the process ended while it was measured, {TRIES} times"}
+            entry = {
+                "what": what,
+                "error": f"the process ended while it was measured, {TRIES} times",
+            }
         else:
             self.add({"begin": what})
             try:
                 entry = dict({"what": what}, **function())
             except Exception as error:  # noqa: BLE001  # runtimes raise what they like
-                entry = {"what": what, "error": (str(error).strip().splitlines() or [type(error).__name__])[0][:300]}
+                entry = {
+                    "what": what,
+                    "error": (str(error).strip().splitlines() or [type(error).__name__])[0][:300],
+                }
         self.add(entry)
         self.done[what] = entry
         return entry
@@ -226,7 +283,11 @@ def value_of(spec):
     kind, shape = numpy.dtype(NUMPY_TYPES[spec["type"]]), tuple(spec["shape"])
     if kind.kind == "f":
         return numpy.random.default_rng(0).standard_normal(shape).astype(kind)
-    return numpy.ones(shape, kind) if kind.kind == "b" or "mask" in spec["name"].lower() else numpy.zeros(shape, kind)
+    return (
+        numpy.ones(shape, kind)
+        if kind.kind == "b" or "mask" in spec["name"].lower()
+        else numpy.zeros(shape, kind)
+    )
 
 
 def time_of(run, seconds):
@@ -260,7 +321,9 @@ def links(backend, results, kit, seconds):
     """
     found = {}
     for name, model in kit["links"].items():
-        found[name] = results.measure("link " + name, lambda m=model: time_of_model(backend, m, seconds))
+        found[name] = results.measure(
+            "link " + name, lambda m=model: time_of_model(backend, m, seconds)
+        )
         if "error" in found[name]:
             return {"error": found[name]["error"]}
     values = {name: model["values"] for name, model in kit["links"].items()}
@@ -269,12 +332,20 @@ def links(backend, results, kit, seconds):
     for way in ("in", "out"):
         small, large, many = (f"{way}_{name}" for name in ("small", "large", "many"))
         begin = found[small]["seconds"]
-        figures[way + "_latency"] = max(found[many]["seconds"] - begin, 0.0) / (values[many] - values[small])
-        figures[way + "_seconds_per_byte"] = max(found[large]["seconds"] - begin, 0.0) / (size[large] - size[small])
+        figures[way + "_latency"] = max(found[many]["seconds"] - begin, 0.0) / (
+            values[many] - values[small]
+        )
+        figures[way + "_seconds_per_byte"] = max(found[large]["seconds"] - begin, 0.0) / (
+            size[large] - size[small]
+        )
     copy = numpy.ones(size["in_large"], "u1")
     target = numpy.empty_like(copy)
-    host = results.measure("copy in host memory", lambda: time_of(lambda: numpy.copyto(target, copy), seconds))
-    figures["host_copy_seconds_per_byte"] = host["seconds"] / size["in_large"] if "seconds" in host else None
+    host = results.measure(
+        "copy in host memory", lambda: time_of(lambda: numpy.copyto(target, copy), seconds)
+    )
+    figures["host_copy_seconds_per_byte"] = (
+        host["seconds"] / size["in_large"] if "seconds" in host else None
+    )
     return figures
 
 
@@ -295,29 +366,40 @@ def measure_all(backend, kit, results, seconds):
         for number, whole in enumerate(kit["wholes"]):
             step(f"the ops of whole_{number} together, {when}")
             model = models[whole["model"]]
-            results.measure(f"whole {number} {when}", lambda m=model: time_of_model(backend, m, 2 * share, False))
+            results.measure(
+                f"whole {number} {when}",
+                lambda m=model: time_of_model(backend, m, 2 * share, False),
+            )
 
     step("launches, transfers, copies")
     transfers = links(backend, results, kit, min(share, 0.2))
     time_wholes("before")
     for number in used + pieces:
         step(models[number]["file"])
-        results.measure(f"model {number}", lambda m=models[number]: time_of_model(backend, m, share))
+        results.measure(
+            f"model {number}", lambda m=models[number]: time_of_model(backend, m, share)
+        )
     time_wholes("after")
     wholes = []
     for number, whole in enumerate(kit["wholes"]):
         step(f"the runtime's own profile of whole_{number}")
         model = models[whole["model"]]
-        layers = results.measure(f"layers {number}", lambda m=model: {"layers": backend.layers(
-            HERE / m["file"], inputs_of(m))})
-        wholes.append(whole_result(whole, kit, results, number, layers, transfers.get("launch_seconds", 0.0)))
+        layers = results.measure(
+            f"layers {number}",
+            lambda m=model: {"layers": backend.layers(HERE / m["file"], inputs_of(m))},
+        )
+        wholes.append(
+            whole_result(whole, kit, results, number, layers, transfers.get("launch_seconds", 0.0))
+        )
     groups, failed = [], list(kit["unmeasurable"])
     for group in kit["groups"]:
         result = results.done[f"model {group['model']}"]
         if "error" in result:
             failed.append({"ops": group["ops"], "reason": result["error"]})
         else:
-            groups.append({"ops": group["ops"], "seconds": result["seconds"], "runs": result["runs"]})
+            groups.append(
+                {"ops": group["ops"], "seconds": result["seconds"], "runs": result["runs"]}
+            )
     return {"wholes": wholes, "groups": groups, "failed": failed, "links": transfers}
 
 
@@ -328,7 +410,11 @@ def whole_result(whole, kit, results, number, layers, launch):
     if errors:
         return {"ops": whole["ops"], "error": errors[0]}
     inside = set(whole["ops"].values())
-    parts = [results.done[f"model {group['model']}"] for group in kit["groups"] if inside.issuperset(group["ops"].values())]
+    parts = [
+        results.done[f"model {group['model']}"]
+        for group in kit["groups"]
+        if inside.issuperset(group["ops"].values())
+    ]
     total = sum(max(part["seconds"] - launch, 0.0) for part in parts if "seconds" in part)
     seconds = statistics.mean(one["seconds"] for one in times)
     complete = all("seconds" in part for part in parts)
@@ -337,9 +423,17 @@ def whole_result(whole, kit, results, number, layers, launch):
     if pieces and all("seconds" in piece for piece in pieces):
         cut = max(sum(piece["seconds"] for piece in pieces) - seconds, 0.0) / (len(pieces) - 1)
     scale = max(seconds - launch, 0.0) / total if total and complete else None
-    return {"ops": whole["ops"], "seconds": seconds, "before": times[0]["seconds"], "after": times[1]["seconds"],
-            "sum_of_groups": total, "scale": scale, "cut_seconds": cut, "layers": layers.get("layers", []),
-            "layers_error": layers.get("error", "")}
+    return {
+        "ops": whole["ops"],
+        "seconds": seconds,
+        "before": times[0]["seconds"],
+        "after": times[1]["seconds"],
+        "sum_of_groups": total,
+        "scale": scale,
+        "cut_seconds": cut,
+        "layers": layers.get("layers", []),
+        "layers_error": layers.get("error", ""),
+    }
 
 
 def stands_in(backend, kit):
@@ -366,32 +460,70 @@ def machine_name():
     """The machine and its processor, as far as the system tells."""
     processor = platform.processor() or platform.machine()
     try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (
+            pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        )
     except OSError:
         lines = []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.lower().startswith("model name") and ":" in line]
+    models = [
+        line.split(":", 1)[1].strip()
+        for line in lines
+        if line.lower().startswith("model name") and ":" in line
+    ]
     return f"{platform.node() or 'unnamed'} ({(models or [processor])[0]})"
 
 
 def main():
     """Measures, and writes profile.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runtime", default="", choices=["", "onnxruntime", "openvino"], help="default: the one that is here")
-    parser.add_argument("--target", default="", help="an execution provider of ONNX Runtime, or a device of OpenVINO")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runtime",
+        default="",
+        choices=["", "onnxruntime", "openvino"],
+        help="default: the one that is here",
+    )
+    parser.add_argument(
+        "--target",
+        default="",
+        help="an execution provider of ONNX Runtime, or a device of OpenVINO",
+    )
     parser.add_argument("--threads", type=int, default=0, help="of one op; 0: the runtime's choice")
-    parser.add_argument("--seconds", type=float, default=40.0, help="to measure, without the time to load the models")
-    parser.add_argument("--machine", default=machine_name(), help="what to call this machine in the profile")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=40.0,
+        help="to measure, without the time to load the models",
+    )
+    parser.add_argument(
+        "--machine", default=machine_name(), help="what to call this machine in the profile"
+    )
     parser.add_argument("--again", action="store_true", help="forget former results")
     options = parser.parse_args()
     kit = json.loads((HERE / "kit.json").read_text(encoding="utf-8"))
     backend = choose_backend(options, kit)
-    settings = {"runtime": backend.name, "runtime_version": backend.version, "target": backend.target,
-                "threads": options.threads, "properties": backend.properties, "model_sha256": kit["model_sha256"],
-                "define": kit["define"], "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest()}
-    print("measuring {} for {} on {} {}, {}".format(kit["model"], kit["device"], backend.name, backend.version, backend.target))
+    settings = {
+        "runtime": backend.name,
+        "runtime_version": backend.version,
+        "target": backend.target,
+        "threads": options.threads,
+        "properties": backend.properties,
+        "model_sha256": kit["model_sha256"],
+        "define": kit["define"],
+        "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest(),
+    }
+    print(
+        "measuring {} for {} on {} {}, {}".format(
+            kit["model"], kit["device"], backend.name, backend.version, backend.target
+        )
+    )
     if stands_in(backend, kit):
-        print("note: the CPU is measured in place of {}; where that has an execution provider or a device of its own, name "
-              "it with --target".format(kit["device"]), file=sys.stderr)
+        print(
+            "note: the CPU is measured in place of {}; where that has an execution provider or a device of its own, name "
+            "it with --target".format(kit["device"]),
+            file=sys.stderr,
+        )
     safe = "".join(c if c.isalnum() else "_" for c in backend.target)
     results = Results(HERE / (f"results-{backend.name}-{safe}.jsonl"), settings, options.again)
     begin = time.perf_counter()
@@ -399,9 +531,17 @@ def main():
     if backend.precision and not results.precision:
         results.precision = backend.precision
         results.add({"precision": backend.precision})
-    document = {"format": "hetero-editor/profile", "version": 1, "made_by": kit["made_by"], "model": kit["model"],
-                "device": kit["device"], "machine": options.machine, "date": datetime.date.today().isoformat(),
-                "python": platform.python_version(), "numpy": numpy.__version__}
+    document = {
+        "format": "hetero-editor/profile",
+        "version": 1,
+        "made_by": kit["made_by"],
+        "model": kit["model"],
+        "device": kit["device"],
+        "machine": options.machine,
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
     document.update(settings, precision=results.precision, **figures)
     temporary = HERE / "profile.json.writing"
     temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -411,9 +551,13 @@ def main():
             print(f"whole_{number}: not measured: {whole['error']}")
         elif whole["scale"] is not None:
             together, apart = whole["seconds"] * 1e3, whole["sum_of_groups"] * 1e3
-            print(f"whole_{number}: {together:.3f} ms; its groups one by one {apart:.3f} ms; scale {whole['scale']:.2f}")
+            print(
+                f"whole_{number}: {together:.3f} ms; its groups one by one {apart:.3f} ms; scale {whole['scale']:.2f}"
+            )
     for one in figures["failed"][:8]:
-        print("not measured: {}: {}".format(", ".join(list(one["ops"].values())[:3]), one["reason"]))
+        print(
+            "not measured: {}: {}".format(", ".join(list(one["ops"].values())[:3]), one["reason"])
+        )
     print(f"wrote profile.json after {time.perf_counter() - begin:.0f} s")
 
 

@@ -30,7 +30,10 @@ def open_session():
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     here = [p for p in DOCUMENT["providers"] if p in onnxruntime.get_available_providers()]
     for missing in sorted(set(DOCUMENT["providers"]) - set(here)):
-        print(f"note: {missing} is not in this build of ONNX Runtime; its ops fall back", file=sys.stderr)
+        print(
+            f"note: {missing} is not in this build of ONNX Runtime; its ops fall back",
+            file=sys.stderr,
+        )
     return onnxruntime.InferenceSession(str(HERE / DOCUMENT["model"]), options, providers=here)
 
 
@@ -38,8 +41,14 @@ def report(session):
     """Prints the placement; returns how many ops are elsewhere."""
     model = onnx.load(HERE / DOCUMENT["model"], load_external_data=False)
     wanted = DOCUMENT.get("nodes") or {
-        n.name: next(e.value for e in n.metadata_props if e.key == "layer_ann") for n in model.graph.node}
-    actual = {node.name: part.ep_name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()}
+        n.name: next(e.value for e in n.metadata_props if e.key == "layer_ann")
+        for n in model.graph.node
+    }
+    actual = {
+        node.name: part.ep_name
+        for part in session.get_provider_graph_assignment_info()
+        for node in part.get_nodes()
+    }
     kind = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
     wrong, gone = [], []
     for name, mark in wanted.items():

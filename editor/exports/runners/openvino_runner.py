@@ -20,26 +20,43 @@ def annotated():
     """The model with ``rt_info["affinity"]`` on every op, and its sidecar."""
     sidecar = json.loads(SIDECAR.read_text(encoding="utf-8"))
     model = openvino.Core().read_model(HERE / sidecar["model"])
-    shapes = {name: shape for name, shape in sidecar["inputs"].items() if all(isinstance(d, int) for d in shape)}
-    model.reshape({port: shapes[name] for port in model.inputs for name in port.get_names() if name in shapes})
+    shapes = {
+        name: shape
+        for name, shape in sidecar["inputs"].items()
+        if all(isinstance(d, int) for d in shape)
+    }
+    model.reshape(
+        {port: shapes[name] for port in model.inputs for name in port.get_names() if name in shapes}
+    )
     affinities = sidecar["affinities"]
     ops = model.get_ordered_ops()
     known = {}
     for op in ops:
-        names = [name for output in op.outputs() for name in output.get_names() if name in affinities]
+        names = [
+            name for output in op.outputs() for name in output.get_names() if name in affinities
+        ]
         if names:
             known[op.get_name()] = affinities[names[0]]
     for op in reversed(ops):  # ops that the import generated go with their first consumer
         if op.get_name() not in known:
-            users = [known[i.get_node().get_name()] for o in op.outputs() for i in o.get_target_inputs()
-                     if i.get_node().get_name() in known]
+            users = [
+                known[i.get_node().get_name()]
+                for o in op.outputs()
+                for i in o.get_target_inputs()
+                if i.get_node().get_name() in known
+            ]
             if users:
                 known[op.get_name()] = users[0]
     for op in ops:  # results, and what nobody reads, go with their first producer
         if op.get_name() not in known:
-            makers = [known[i.get_source_output().get_node().get_name()] for i in op.inputs()
-                      if i.get_source_output().get_node().get_name() in known]
-            known[op.get_name()] = makers[0] if makers else sidecar["device"].partition(":")[2].split(",")[0]
+            makers = [
+                known[i.get_source_output().get_node().get_name()]
+                for i in op.inputs()
+                if i.get_source_output().get_node().get_name() in known
+            ]
+            known[op.get_name()] = (
+                makers[0] if makers else sidecar["device"].partition(":")[2].split(",")[0]
+            )
         op.get_rt_info()["affinity"] = known[op.get_name()]
     return model, sidecar
 
@@ -55,6 +72,8 @@ def compile_model(properties=None):
 
 if __name__ == "__main__":
     graph, document = annotated()
-    counts = collections.Counter(op.get_rt_info()["affinity"].astype(str) for op in graph.get_ordered_ops())
+    counts = collections.Counter(
+        op.get_rt_info()["affinity"].astype(str) for op in graph.get_ordered_ops()
+    )
     print(document["device"], dict(counts))
     print(compile_model())

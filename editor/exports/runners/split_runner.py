@@ -37,9 +37,14 @@ class Split:
             if step["provider"] != "CPUExecutionProvider":
                 wanted.append(("CPUExecutionProvider", {}))
             if step["provider"] not in here:
-                print(f"note: {step['provider']} is not here; subgraph {step['id']} runs on the CPU", file=sys.stderr)
+                print(
+                    f"note: {step['provider']} is not here; subgraph {step['id']} runs on the CPU",
+                    file=sys.stderr,
+                )
             providers = [(name, chosen) for name, chosen in wanted if name in here]
-            session = onnxruntime.InferenceSession(str(self.folder / step["model"]), options, providers=providers)
+            session = onnxruntime.InferenceSession(
+                str(self.folder / step["model"]), options, providers=providers
+            )
             self.parts.append(Part(session, step))
 
     def run(self, inputs):
@@ -58,9 +63,13 @@ class Part:
 
     def __init__(self, session, step):
         self.session, self.inputs, self.outputs = session, step["inputs"], step["outputs"]
-        numbers = all(value.type.startswith("tensor(") and value.type != "tensor(string)"
-                      for value in (*session.get_inputs(), *session.get_outputs()))
-        self.binding = session.io_binding() if numbers and step["provider"] == "CPUExecutionProvider" else None
+        numbers = all(
+            value.type.startswith("tensor(") and value.type != "tensor(string)"
+            for value in (*session.get_inputs(), *session.get_outputs())
+        )
+        self.binding = (
+            session.io_binding() if numbers and step["provider"] == "CPUExecutionProvider" else None
+        )
         self.bound, self.kept = {}, None
 
     def run(self, values):
@@ -72,7 +81,9 @@ class Part:
             if self.bound.get(name) is not values[name]:
                 value = values[name]
                 is_bound = isinstance(value, onnxruntime.OrtValue)
-                self.binding.bind_ortvalue_input(name, value if is_bound else onnxruntime.OrtValue.ortvalue_from_numpy(value))
+                self.binding.bind_ortvalue_input(
+                    name, value if is_bound else onnxruntime.OrtValue.ortvalue_from_numpy(value)
+                )
                 self.bound[name] = value if is_bound else None  # the values of an array may change
         if not self.kept:
             self.binding.clear_binding_outputs()
@@ -96,7 +107,11 @@ class Part:
 
 def as_numpy(value):
     """A value as an array; a copy where a later run writes over it."""
-    return numpy.array(value.numpy()) if isinstance(value, onnxruntime.OrtValue) and value.is_tensor() else value
+    return (
+        numpy.array(value.numpy())
+        if isinstance(value, onnxruntime.OrtValue) and value.is_tensor()
+        else value
+    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ def parts():
     """(subgraph, ONNX model of it): the ops of the annotation, with the constants they need."""
     model = onnx.shape_inference.infer_shapes(onnx.load(HERE / DOCUMENT["model"]))
     for value in model.graph.input:
-        for dim, size in zip(value.type.tensor_type.shape.dim, DOCUMENT["inputs"].get(value.name, ()), strict=False):
+        for dim, size in zip(
+            value.type.tensor_type.shape.dim, DOCUMENT["inputs"].get(value.name, ()), strict=False
+        ):
             dim.dim_value = size
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     extractor = onnx.utils.Extractor(model)
@@ -43,7 +45,10 @@ class Plan:
         for subgraph, model in parts():
             target = DOCUMENT["devices"][subgraph["device"]]["target"]
             if not tvm.runtime.enabled(target.split()[0]):
-                print(f"note: this TVM has no {target}; subgraph {subgraph['id']} is compiled for llvm", file=sys.stderr)
+                print(
+                    f"note: this TVM has no {target}; subgraph {subgraph['id']} is compiled for llvm",
+                    file=sys.stderr,
+                )
                 target = "llvm"
             device = tvm.device(target.split()[0] if target != "llvm" else "cpu", 0)
             module = tvm.compile(from_onnx(model), target=target)
@@ -53,7 +58,10 @@ class Plan:
         """Outputs of the model by name."""
         values = dict(inputs)
         for subgraph, machine, device in self.steps:
-            arguments = [tvm.runtime.tensor(numpy.ascontiguousarray(values[n]), device) for n in subgraph["inputs"]]
+            arguments = [
+                tvm.runtime.tensor(numpy.ascontiguousarray(values[n]), device)
+                for n in subgraph["inputs"]
+            ]
             found = machine["main"](*arguments)
             results = [found] if hasattr(found, "numpy") else list(found)
             values.update(zip(subgraph["outputs"], [r.numpy() for r in results], strict=False))
@@ -68,11 +76,17 @@ def random_inputs():
         if value.name in DOCUMENT["inputs"]:
             kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
             random = rng.standard_normal(DOCUMENT["inputs"][value.name])
-            values[value.name] = (random if numpy.issubdtype(kind, numpy.floating) else numpy.zeros_like(random)).astype(kind)
+            values[value.name] = (
+                random if numpy.issubdtype(kind, numpy.floating) else numpy.zeros_like(random)
+            ).astype(kind)
     return values
 
 
 if __name__ == "__main__":
     results = Plan().run(random_inputs())
     for subgraph in DOCUMENT["subgraphs"]:
-        print(subgraph["id"], subgraph["device"], {name: results[name].shape for name in subgraph["outputs"]})
+        print(
+            subgraph["id"],
+            subgraph["device"],
+            {name: results[name].shape for name in subgraph["outputs"]},
+        )

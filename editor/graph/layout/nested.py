@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from editor.graph.graph import Ints
-from editor.graph.layout.columns import Floats
-from editor.graph.layout.layered import Drawing, draw
+from editor.graph.layout.layered import Drawing, Floats, draw
 
 SIDE, PAD, LABEL = 18.0, 12.0, 16.0
 """Padding inside a box in pixels: at the sides, above and below, and for the label above."""
@@ -49,8 +48,13 @@ class NestedDrawing:
     """Number -> box, outer boxes first"""
 
 
-def draw_nested(rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]],
-                size: tuple[float, float]) -> NestedDrawing:
+def draw_nested(
+    rank: Ints,
+    source: Ints,
+    target: Ints,
+    around: Sequence[tuple[int, ...]],
+    size: tuple[float, float],
+) -> NestedDrawing:
     """Lays out a graph.
 
     Args:
@@ -80,7 +84,11 @@ class _Inside:
         """Adds the contents of an inner box whose centre is at (x, y)."""
         self.at |= {node: (x + px, y + py) for node, (px, py) in other.at.items()}
         self.boxes |= {n: Box(x + b.x, y + b.y, b.width, b.height) for n, b in other.boxes.items()}
-        for own, inner in ((self.bends, other.bends), (self.leaving, other.leaving), (self.entering, other.entering)):
+        for own, inner in (
+            (self.bends, other.bends),
+            (self.leaving, other.leaving),
+            (self.entering, other.entering),
+        ):
             own |= {edge: moved(points, x, y) for edge, points in inner.items()}
 
 
@@ -105,8 +113,15 @@ def _joined(before: Points, points: Points, after: Points) -> Points:
 class _Tree:
     """Nodes, boxes and edges by box; an edge belongs to the innermost box around both ends and to each border it crosses."""
 
-    def __init__(self, rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]]) -> None:
-        self.rank, self.source, self.target, self.around = rank.tolist(), source.tolist(), target.tolist(), around
+    def __init__(
+        self, rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]]
+    ) -> None:
+        self.rank, self.source, self.target, self.around = (
+            rank.tolist(),
+            source.tolist(),
+            target.tolist(),
+            around,
+        )
         self.nodes: dict[int, list[int]] = {_MODEL: []}
         self.inner: dict[int, list[int]] = {_MODEL: []}
         self.depth: dict[int, int] = {_MODEL: 0}
@@ -130,7 +145,10 @@ class _Tree:
 
     def _file(self, edge: int) -> None:
         a, b = self.around[self.source[edge]], self.around[self.target[edge]]
-        shared = next((i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))
+        shared = next(
+            (i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other),
+            min(len(a), len(b)),
+        )
         self.edges.setdefault(a[shared - 1] if shared else _MODEL, []).append(edge)
         if self._begin(self.source[edge], shared) < self._begin(self.target[edge], shared):
             for box in a[shared:]:
@@ -145,8 +163,14 @@ class _Tree:
 
 
 class _Nested:
-    def __init__(self, rank: Ints, source: Ints, target: Ints, around: Sequence[tuple[int, ...]],
-                 size: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        rank: Ints,
+        source: Ints,
+        target: Ints,
+        around: Sequence[tuple[int, ...]],
+        size: tuple[float, float],
+    ) -> None:
         self.tree = _Tree(rank, source, target, around)
         self.width, self.height = size
         self.faint: set[int] = set()
@@ -154,25 +178,47 @@ class _Nested:
     def draw(self) -> NestedDrawing:
         """Lays out the whole graph."""
         everything = self._inside(_MODEL)
-        positions = np.array([everything.at[node] for node in range(len(self.tree.around))]).reshape(-1, 2)
-        return NestedDrawing(positions[:, 0], positions[:, 1], everything.bends, frozenset(self.faint), everything.boxes)
+        positions = np.array(
+            [everything.at[node] for node in range(len(self.tree.around))]
+        ).reshape(-1, 2)
+        return NestedDrawing(
+            positions[:, 0],
+            positions[:, 1],
+            everything.bends,
+            frozenset(self.faint),
+            everything.boxes,
+        )
 
     def _inside(self, box: int) -> _Inside:
         """Lays out a box with its contents."""
-        nodes, inner = self.tree.nodes[box], [self._inside(number) for number in self.tree.inner[box]]
+        nodes, inner = (
+            self.tree.nodes[box],
+            [self._inside(number) for number in self.tree.inner[box]],
+        )
         level = _Level(self.tree, box)
-        wide = np.array([self.width] * len(nodes) + [one.width for one in inner] + [0.0] * level.ports)
-        high = np.array([self.height] * len(nodes) + [one.height for one in inner] + [self.height] * level.ports)
+        wide = np.array(
+            [self.width] * len(nodes) + [one.width for one in inner] + [0.0] * level.ports
+        )
+        high = np.array(
+            [self.height] * len(nodes) + [one.height for one in inner] + [self.height] * level.ports
+        )
         drawing = level.draw(wide, high - self.height)
         count = len(wide) - level.ports
         x, y, wide, high = drawing.x[:count], drawing.y[:count], wide[:count], high[:count]
-        lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[count:].tolist()
+        lanes = [px for points in drawing.bends.values() for px, _ in points] + drawing.x[
+            count:
+        ].tolist()
         left = min([*(x - wide / 2).tolist(), *(px - _LANE for px in lanes)], default=0.0) - SIDE
         right = max([*(x + wide / 2).tolist(), *(px + _LANE for px in lanes)], default=0.0) + SIDE
         top = float((y - high / 2).min(initial=np.inf)) - PAD - LABEL
         bottom = float((y + high / 2).max(initial=-np.inf)) + PAD
-        around = [py for points in drawing.bends.values() for _, py in points]  # edges turn below and above columns
-        top, bottom = min([top, *(py - _LANE - LABEL for py in around)]), max([bottom, *(py + _LANE for py in around)])
+        around = [
+            py for points in drawing.bends.values() for _, py in points
+        ]  # edges turn below and above columns
+        top, bottom = (
+            min([top, *(py - _LANE - LABEL for py in around)]),
+            max([bottom, *(py + _LANE for py in around)]),
+        )
         if not count:
             top = bottom = 0.0
         inside = _Inside(right - left, bottom - top)
@@ -186,7 +232,9 @@ class _Nested:
         self._route(level, drawing, inside, (dx, dy))
         return inside
 
-    def _route(self, level: _Level, drawing: Drawing, inside: _Inside, move: tuple[float, float]) -> None:
+    def _route(
+        self, level: _Level, drawing: Drawing, inside: _Inside, move: tuple[float, float]
+    ) -> None:
         """Joins the points of edges on this level with those of inner levels."""
         for number, (key, edges) in enumerate(level.edges.items()):
             points = moved(drawing.bends.get(number, []), *move)
@@ -195,7 +243,9 @@ class _Nested:
             for edge in edges:
                 if key[0] in level.above:
                     inner = inside.entering.get(edge, [])
-                    x = inner[0][0] if inner and not points else float(drawing.x[key[0]]) + move[0]  # straight down
+                    x = (
+                        inner[0][0] if inner and not points else float(drawing.x[key[0]]) + move[0]
+                    )  # straight down
                     inside.entering[edge] = [(x, -inside.height / 2), *_joined([], points, inner)]
                 elif key[1] in level.below:
                     inner = inside.leaving.get(edge, [])
@@ -203,7 +253,9 @@ class _Nested:
                     inside.leaving[edge] = [*_joined(inner, points, []), (x, inside.height / 2)]
                 else:
                     along = points if level.start[edge] == key[0] else points[::-1]
-                    whole = _joined(inside.leaving.pop(edge, []), along, inside.entering.pop(edge, []))
+                    whole = _joined(
+                        inside.leaving.pop(edge, []), along, inside.entering.pop(edge, [])
+                    )
                     if whole:
                         inside.bends[edge] = whole
 
@@ -228,13 +280,17 @@ class _Level:
         for edge in tree.edges.get(box, ()):
             a, b = at(tree.source[edge]), at(tree.target[edge])
             self.start[edge] = a
-            self.edges.setdefault((a, b) if (first[a], a) < (first[b], b) else (b, a), []).append(edge)
+            self.edges.setdefault((a, b) if (first[a], a) < (first[b], b) else (b, a), []).append(
+                edge
+            )
         for edge in tree.entering.get(box, ()):
             port = ports.setdefault(("from", tree.source[edge]), len(first) + len(ports))
             self.edges.setdefault((port, at(tree.target[edge])), []).append(edge)
         for edge in tree.leaving.get(box, ()):
             a = at(tree.source[edge])
-            self.edges.setdefault((a, ports.setdefault(("to", a), len(first) + len(ports))), []).append(edge)
+            self.edges.setdefault(
+                (a, ports.setdefault(("to", a), len(first) + len(ports))), []
+            ).append(edge)
         self.ports = len(ports)
         self.above = frozenset(port for (way, _), port in ports.items() if way == "from")
         self.below = frozenset(ports.values()) - self.above
@@ -242,7 +298,9 @@ class _Level:
     def draw(self, wide: Floats, taller: Floats) -> Drawing:
         """Lays out nodes, boxes and ports in layers."""
         ends = np.array(list(self.edges), np.int64).reshape(-1, 2)
-        return draw(len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below, wrap=True)
+        return draw(
+            len(wide), ends[:, 0], ends[:, 1], wide, taller, self.above, self.below, wrap=True
+        )
 
 
 __all__ = ["Box", "NestedDrawing", "draw_nested"]

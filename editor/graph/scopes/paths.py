@@ -1,12 +1,127 @@
-"""The block of each op, as a path: from the module that the exporter recorded, its name, its weights, or its neighbours."""
+"""Finds the scopes of ops: the modules of the network that their names tell of, and what repeats."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+from onnx import NodeProto
 
 from editor.graph.graph import Graph, TensorKind
-from editor.graph.scopes.repetition import cut_costs, repeated_runs
+
+_SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_LONGEST = 1 << 14
+"""Characters; nobody nests modules so deep, and a hostile file may claim it on every op."""
+
+
+def module_of(node: NodeProto) -> str:
+    """Path of the innermost module, with dots; "" where it is unknown or the whole model."""
+    recorded = {
+        entry.key: entry.value
+        for entry in node.metadata_props
+        if entry.key in (_SCOPES, _NAMESPACE)
+    }
+    if any(len(value) > _LONGEST for value in recorded.values()):
+        return ""
+    names = [a or b for a, b in _QUOTED.findall(recorded.get(_SCOPES, ""))]
+    if not names and " " in recorded.get(_NAMESPACE, ""):
+        names = [part.partition(":")[0] for part in recorded[_NAMESPACE].split("/")]
+    module = names[-2] if len(names) > 1 else ""
+    return "" if module.startswith("_empty_nn_module_stack") else module
+
+
+_SHORTEST, _LONGEST_PERIOD = 8, 1024
+"""Least and most ops of a repeated block."""
+_COVERED = 0.3
+_HEAD = 4
+"""Number of op types that identify the beginning of a layer."""
+_MAX_PHASES = 8
+"""Most phases to compare in full."""
+_SLACK = 0.3
+"""Share by which the first layer may be longer or shorter."""
+
+
+def cut_costs(graph: Graph, placed: Sequence[int]) -> list[int]:
+    """[i] number of tensors that cross a cut before ``placed[i]``; ``placed`` is in topological order."""
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last entry is for "no producer"
+    position[list(placed)] = np.arange(len(placed))
+    first = position[graph.tensor_producer]
+    last = np.full(len(graph.tensor_names), -1, np.int64)
+    np.maximum.at(last, graph.op_reads.values, position[graph.op_reads.row_of_value])
+    crossing = (first >= 0) & (last > first)
+    size = len(placed) + 2
+    change = np.bincount(first[crossing] + 1, minlength=size) - np.bincount(
+        last[crossing] + 1, minlength=size
+    )
+    costs: list[int] = np.cumsum(change)[: len(placed) + 1].tolist()
+    return costs
+
+
+def repeated_runs(kinds: Sequence[str], costs: Sequence[int]) -> list[tuple[int, int]]:
+    """(begin, end) of each layer; empty where nothing repeats.
+
+    A repetition can start at any phase. The best phase is where the fewest tensors cross; a residual network has several
+    such phases per layer, of which the one with the most complete layers is chosen.
+    """
+    start, period, length = _longest(kinds)
+    if not length:
+        return []
+    phases = range(start, start + period)
+    crossing = [
+        sum(costs[phase : start + length + 1 : period])
+        / len(costs[phase : start + length + 1 : period])
+        for phase in phases
+    ]
+    least = min(crossing)
+    candidates = [
+        _layers(kinds, costs, phase, period, start + length)
+        for phase, cost in zip(phases, crossing, strict=True)
+        if cost <= least + 0.01
+    ]
+    candidates = sorted(filter(None, candidates), key=len)[-_MAX_PHASES:]
+    return max(candidates, default=[], key=lambda layers: (len(layers), _similarity(kinds, layers)))
+
+
+def _similarity(kinds: Sequence[str], layers: list[tuple[int, int]]) -> int:
+    """Number of ops that the first and the last layer have in common."""
+    (a, b), (c, d) = layers[0], layers[-1]
+    return sum(
+        m.size
+        for m in SequenceMatcher(None, kinds[a:b], kinds[c:d], autojunk=False).get_matching_blocks()
+    )
+
+
+def _layers(
+    kinds: Sequence[str], costs: Sequence[int], phase: int, period: int, end: int
+) -> list[tuple[int, int]]:
+    """Complete periods from a phase on, preceded by the first layer where it differs only a little."""
+    whole = [(begin, begin + period) for begin in range(phase, end - period + 1, period)]
+    head = kinds[phase : phase + _HEAD]
+    low, high = phase - int(period * (1 + _SLACK)), phase - int(period * (1 - _SLACK))
+    candidates = [i for i in range(max(low, 0), max(high + 1, 0)) if kinds[i : i + _HEAD] == head]
+    if candidates and whole:
+        first = min(candidates, key=lambda i: (costs[i], abs(phase - i - period)))
+        return [(first, phase), *whole]
+    return whole
+
+
+def _longest(kinds: Sequence[str]) -> tuple[int, int, int]:
+    """(start, period, length) of the repetition that covers most of a sequence; length 0 where there is none."""
+    codes = np.unique(kinds, return_inverse=True)[1] if len(kinds) else np.zeros(0, np.int64)
+    best, covered = (0, 1, 0), 0
+    for period in range(_SHORTEST, min(len(codes) // 2, _LONGEST_PERIOD) + 1):
+        differ = np.flatnonzero(codes[period:] != codes[:-period])
+        edges = np.concatenate([[-1], differ, [len(codes) - period]])
+        at = int(np.diff(edges).argmax())
+        run, start = int(edges[at + 1] - edges[at] - 1), int(edges[at] + 1)
+        count = run // period + 1
+        if run >= period and count * period > covered + best[1] // 2:
+            best, covered = (start, period, run + period), count * period
+    return best if covered >= _COVERED * len(codes) else (0, 1, 0)
+
 
 Path = tuple[str, ...]
 
@@ -18,7 +133,8 @@ _RUN = 48
 """Ops per block in a model without traces."""
 
 _GENERATED = re.compile(
-    r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)")
+    r"(val|t|tensor|view|reshape|transpose|permute|expand|slice|cat|onnx::\w+?|strip)?[_.]?[a-z]?[._]?\d+([./]|$)"
+)
 """Names that exporters generate; they contain no module name."""
 _NUMBER = re.compile(r"(|.*[._])(\d+)")
 
@@ -26,7 +142,9 @@ _NUMBER = re.compile(r"(|.*[._])(\d+)")
 def paths_of(graph: Graph, placed: Sequence[int]) -> dict[int, Path]:
     """Op -> path; ops are given in topological order."""
     traces = [_trace(graph, op) for op in placed]
-    paths = _completed(graph, placed, traces) if _are_sufficient(traces) else _structural(graph, placed)
+    paths = (
+        _completed(graph, placed, traces) if _are_sufficient(traces) else _structural(graph, placed)
+    )
     return dict(zip(placed, paths, strict=True))
 
 
@@ -51,9 +169,13 @@ def _are_sufficient(traces: list[Path]) -> bool:
             if number := _NUMBER.fullmatch(part):
                 members = lists.setdefault((*traces[i][:depth], number[1]), {})
                 members.setdefault(int(number[2]), []).append(i)
-    return any(len(members) >= _MIN_MEMBERS and list(members) == sorted(members)
-               and max(map(max, members.values())) - min(map(min, members.values())) >= _NUMBERED_SHARE * len(traces)
-               for members in lists.values())
+    return any(
+        len(members) >= _MIN_MEMBERS
+        and list(members) == sorted(members)
+        and max(map(max, members.values())) - min(map(min, members.values()))
+        >= _NUMBERED_SHARE * len(traces)
+        for members in lists.values()
+    )
 
 
 def _trace(graph: Graph, op: int) -> Path:
@@ -65,7 +187,11 @@ def _trace(graph: Graph, op: int) -> Path:
     if name.count(".") > 1:
         return tuple(name.split(".")[:-1])
     weights = [graph.tensor_names[t] for t in _weights(graph, op)]
-    named = (w for w in weights if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _GENERATED.match(w))
+    named = (
+        w
+        for w in weights
+        if re.search(r"[A-Za-z_]\w*[./]\w*[A-Za-z]\w*$", w) and not _GENERATED.match(w)
+    )
     best = max(named, key=len, default="")
     return tuple(part for part in re.split(r"[./]", best.strip("/"))[:-1] if part)
 
@@ -95,7 +221,13 @@ def _completed(graph: Graph, placed: Sequence[int], traces: list[Path]) -> list[
         head, tail = gaps.shares(begin, end, before, after)
         shared = _common(before, after)
         for i in range(begin, end):
-            paths[i] = gaps.list_member(before) if i < begin + head else gaps.list_member(after) if i >= end - tail else shared
+            paths[i] = (
+                gaps.list_member(before)
+                if i < begin + head
+                else gaps.list_member(after)
+                if i >= end - tail
+                else shared
+            )
     return paths
 
 
@@ -104,7 +236,12 @@ class _Gaps:
 
     def __init__(self, kinds: list[str], traces: list[Path], costs: Sequence[int]) -> None:
         self.kinds, self.costs = kinds, costs
-        self.members = {path[:depth + 1] for path in set(traces) for depth in range(len(path) - 1) if is_numbered(path[depth])}
+        self.members = {
+            path[: depth + 1]
+            for path in set(traces)
+            for depth in range(len(path) - 1)
+            if is_numbered(path[depth])
+        }
         """Numbered modules that contain modules."""
         self.between: list[tuple[int, int, Path, Path]] = []
         """(begin, end, path before, path after), empty paths at the ends of the model."""
@@ -133,7 +270,9 @@ class _Gaps:
 
     def list_member(self, path: Path) -> Path:
         """The innermost member of a list around a path."""
-        return next((path[:depth] for depth in range(len(path), 0, -1) if path[:depth] in self.members), ())
+        return next(
+            (path[:depth] for depth in range(len(path), 0, -1) if path[:depth] in self.members), ()
+        )
 
     def shares(self, begin: int, end: int, before: Path, after: Path) -> tuple[int, int]:
         """Number of ops of a gap that belong to the member before it, and to the member after it."""
@@ -142,42 +281,63 @@ class _Gaps:
         shared, kinds = len(_common(before, after)), self.kinds[begin:end]
         head = tail = 0
         if len(self.list_member(before)) > shared:
-            head = max((_common_length(kinds, known) for known in self.known_heads.get(pattern_of(before), ())), default=0)
+            head = max(
+                (
+                    _common_length(kinds, known)
+                    for known in self.known_heads.get(pattern_of(before), ())
+                ),
+                default=0,
+            )
         if len(self.list_member(after)) > shared:
-            tail = max((_common_length(kinds[::-1], known[::-1]) for known in self.known_tails.get(pattern_of(after), ())),
-                       default=0)
+            tail = max(
+                (
+                    _common_length(kinds[::-1], known[::-1])
+                    for known in self.known_tails.get(pattern_of(after), ())
+                ),
+                default=0,
+            )
         return head, min(tail, end - begin - head)
 
     def _siblings(self, before: Path, after: Path) -> bool:
         depth = len(_common(before, after))
-        if before[:depth + 1] not in self.members or after[:depth + 1] not in self.members:
+        if before[: depth + 1] not in self.members or after[: depth + 1] not in self.members:
             return False
-        return pattern_of(before[:depth + 1]) == pattern_of(after[:depth + 1])
+        return pattern_of(before[: depth + 1]) == pattern_of(after[: depth + 1])
 
     def _cut(self, begin: int, end: int, before: Path, after: Path) -> int:
         """Index where the second member begins; ties go to the index that matches the ends of the list, then the last."""
-        least = min(self.costs[begin:end + 1])
+        least = min(self.costs[begin : end + 1])
         candidates = [i for i in range(begin, end + 1) if self.costs[i] == least]
         if len(candidates) == 1:
             return candidates[0]
         head, tail = self.heads.get(pattern_of(before), []), self.tails.get(pattern_of(after), [])
-        return max(candidates, key=lambda i: (_common_length(head, self.kinds[begin:i])
-                                              + _common_length(tail[::-1], self.kinds[i:end][::-1]), i))
+        return max(
+            candidates,
+            key=lambda i: (
+                _common_length(head, self.kinds[begin:i])
+                + _common_length(tail[::-1], self.kinds[i:end][::-1]),
+                i,
+            ),
+        )
 
 
 def _common_length(a: Sequence[str], b: Sequence[str]) -> int:
     """Length of the common prefix."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def _common(a: Path, b: Path) -> Path:
-    return a[:_common_length(a, b)]
+    return a[: _common_length(a, b)]
 
 
 def _structural(graph: Graph, placed: Sequence[int]) -> list[Path]:
     """Paths without traces: repeated runs of op types are layers, and the rest is cut into runs of equal length."""
     layer = {}
-    for number, (begin, end) in enumerate(repeated_runs([graph.op_types[op] for op in placed], cut_costs(graph, placed))):
+    for number, (begin, end) in enumerate(
+        repeated_runs([graph.op_types[op] for op in placed], cut_costs(graph, placed))
+    ):
         layer.update(dict.fromkeys(range(begin, end), number))
     paths: list[Path] = []
     for i in range(len(placed)):

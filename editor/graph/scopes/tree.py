@@ -1,13 +1,10 @@
-"""The nested blocks of a model, derived from op names, weight names or structure.
-
-Exporters leave traces of a model's modules: op names with slashes or dots, or the names of weights
-("model.layers.3.mlp.down_proj.weight"). An op without a trace belongs to the common block of its
-neighbours, see ``paths``. A model without traces is cut into runs of its topological order.
-"""
+"""Arranges ops in a tree of blocks: scopes, repeated blocks and bundles."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
@@ -15,8 +12,108 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from editor.graph.graph import Graph
-from editor.graph.scopes.bundles import bundled, repeated_blocks
 from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
+
+_MIN_MEMBERS, _MIN_MEMBER_OPS = 3, 4
+_MAX_SIZE_RATIO = 2.0
+"""Largest ratio of the sizes of repeated blocks: stages of different depth are not a repetition, but their blocks are."""
+_LEAST_SHARE = 0.3
+"""Least share of the model's ops in repeated blocks."""
+_MAX_LOOSE_OPS = 12
+"""Most ops outside the repeated blocks that are not grouped."""
+_SHARED, _FIRST, _LAST = "shared ops", "first ops", "last ops"
+
+
+def repeated_blocks(sizes: Mapping[Path, int], total: int) -> set[Path]:
+    """The outermost repeated blocks (the layers), given the number of ops of every block."""
+    lists: dict[str, list[Path]] = {}
+    for path in sizes:
+        if path and is_numbered(path[-1]):
+            lists.setdefault(pattern_of(path), []).append(path)
+    inner = Counter(
+        path[:depth] for paths in lists.values() for path in paths for depth in range(1, len(path))
+    )
+    repeated: set[Path] = set()
+    for members in sorted(lists.values(), key=lambda paths: len(paths[0])):
+        counts = [sizes[path] for path in members]
+        if (
+            len(members) >= _MIN_MEMBERS
+            and not _are_stages([inner[path] for path in members])
+            and min(counts) >= _MIN_MEMBER_OPS
+            and max(counts) <= _MAX_SIZE_RATIO * min(counts)
+            and not any(path[:depth] in repeated for path in members for depth in range(len(path)))
+        ):
+            repeated.update(members)
+    return repeated if sum(sizes[path] for path in repeated) >= _LEAST_SHARE * total else set()
+
+
+def _are_stages(lengths: Sequence[int]) -> bool:
+    """Whether blocks of a list are lists themselves, of different lengths: 3, 4, 6 and 3 blocks in the stages of a ResNet."""
+    return min(lengths) > 1 and len(set(lengths)) > 1
+
+
+def bundled(graph: Graph, placed: Sequence[int], paths: Mapping[int, Path]) -> dict[int, Path]:
+    """Op -> path, with new blocks for the ops outside the repeated blocks where these are many.
+
+    Ops that feed several blocks form one new block; the others form one before and one after the repeated blocks.
+    """
+    sizes: dict[Path, int] = {}
+    for path in paths.values():
+        for depth in range(1, len(path) + 1):
+            sizes[path[:depth]] = sizes.get(path[:depth], 0) + 1
+    members = repeated_blocks(sizes, len(placed))
+    around = {path[:depth] for path in members for depth in range(len(path))}
+    loose = [op for op in placed if paths[op] in around]
+    if len(loose) <= _MAX_LOOSE_OPS:
+        return dict(paths)
+    shared = _feeding_several(graph, loose, paths, around)
+    rest = [op for op in loose if op not in shared]
+    inside = [
+        i
+        for i, op in enumerate(placed)
+        if any(paths[op][:depth] in members for depth in range(len(paths[op]) + 1))
+    ]
+    position = {op: i for i, op in enumerate(placed)}
+    result = dict(paths)
+    _bundle(result, [op for op in loose if op in shared], _SHARED)
+    if len(rest) > _MAX_LOOSE_OPS:
+        _bundle(result, [op for op in rest if position[op] < inside[0]], _FIRST)
+        _bundle(result, [op for op in rest if position[op] > inside[-1]], _LAST)
+    return result
+
+
+def _feeding_several(
+    graph: Graph, loose: Sequence[int], paths: Mapping[int, Path], around: set[Path]
+) -> set[int]:
+    """Loose ops whose results reach more than one block through loose ops; reading only a shape does not count."""
+    reached: dict[int, frozenset[Path]] = {op: frozenset() for op in loose}
+    for op in reversed(loose):
+        readers = [r for r in graph.successors[op].tolist() if r in paths]
+        readers = [r for r in readers if graph.op_types[r] not in ("Shape", "Size")] or readers
+        blocks: frozenset[Path] = frozenset()
+        for reader in readers:
+            blocks |= reached[reader] if reader in reached else {_block(paths[reader], around)}
+            if len(blocks) > 2:
+                break
+        reached[op] = blocks
+    return {op for op, blocks in reached.items() if len(blocks) > 1}
+
+
+def _block(path: Path, around: set[Path]) -> Path:
+    """The outermost block of an op that is not loose."""
+    return next(path[:depth] for depth in range(len(path) + 1) if path[:depth] not in around)
+
+
+def _bundle(paths: dict[int, Path], ops: Sequence[int], name: str) -> None:
+    if len(ops) < 2:
+        return
+    shared = paths[ops[0]]
+    for op in ops:
+        while paths[op][: len(shared)] != shared:
+            shared = shared[:-1]
+    for op in ops:
+        paths[op] = (*shared, name)
+
 
 _MAX_CHILDREN, _MIN_RUN = 96, 16
 """Most children of a block; more are grouped in runs of at least ``_MIN_RUN``."""
@@ -103,7 +200,9 @@ class Scopes:
     def repeated(self) -> frozenset[int]:
         """The outermost repeated blocks: the layers."""
         numbers = {scope.path: scope.number for scope in self.scopes[1:]}
-        paths = repeated_blocks({scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op))
+        paths = repeated_blocks(
+            {scope.path: len(scope.ops) for scope in self.scopes[1:]}, len(self.of_op)
+        )
         return frozenset(numbers[path] for path in paths)
 
     @cached_property
@@ -111,7 +210,11 @@ class Scopes:
         """Op -> number of its layer, by the last number in the layer's path; ops outside all layers are missing."""
         result = {}
         for number in sorted(self.repeated):
-            digits = [re.findall(r"\d+", part)[-1] for part in self.scopes[number].path if is_numbered(part)]
+            digits = [
+                re.findall(r"\d+", part)[-1]
+                for part in self.scopes[number].path
+                if is_numbered(part)
+            ]
             if digits:
                 result.update(dict.fromkeys(self.scopes[number].ops, int(digits[-1])))
         return result
@@ -152,8 +255,11 @@ class Scopes:
             family = self._family(number)
             if len(family) > 1:
                 position = self.scopes[number].ops.index(op)
-                ops = [self.scopes[other].ops[at] for other, positions in family.items()
-                       if (at := positions.get(position)) is not None]
+                ops = [
+                    self.scopes[other].ops[at]
+                    for other, positions in family.items()
+                    if (at := positions.get(position)) is not None
+                ]
                 best = ops if len(ops) > 1 else best
                 if number in self.repeated and len(ops) > 1:
                     break
@@ -168,13 +274,19 @@ class Scopes:
         if others and any(map(is_numbered, scope.path)):
             others = sorted({*others, *self.by_pattern.get(scope.pattern, ())})
         family = {other: self._alignment(number, other) for other in others}
-        self._families[number] = {other: positions for other, positions in family.items()
-                                  if len(positions) >= _MIN_COMMON_SHARE * max(len(scope.ops), len(self.scopes[other].ops))}
+        self._families[number] = {
+            other: positions
+            for other, positions in family.items()
+            if len(positions)
+            >= _MIN_COMMON_SHARE * max(len(scope.ops), len(self.scopes[other].ops))
+        }
         return self._families[number]
 
     def _alignment(self, one: int, other: int) -> dict[int, int]:
         """Position in one block -> position in the other, aligned by op type and order."""
-        key = tuple(self.scopes[n].identical[0] if self.scopes[n].identical else n for n in (one, other))
+        key = tuple(
+            self.scopes[n].identical[0] if self.scopes[n].identical else n for n in (one, other)
+        )
         if key not in self._aligned:
             a, b = ([self.types[op] for op in self.scopes[n].ops] for n in key)
             if a == b:
@@ -195,7 +307,7 @@ class Scopes:
         for scope in self.scopes[1:]:
             if scope.pattern == block.pattern:
                 others = self._own_of_type(scope, self.types[op])
-                result += others[rank:rank + 1] if len(others) == len(own) else []
+                result += others[rank : rank + 1] if len(others) == len(own) else []
         return result or [op]
 
     def _own_of_type(self, scope: Scope, kind: str) -> list[int]:
@@ -237,8 +349,11 @@ class _Tree:
         else:
             self.of_op.update(dict.fromkeys((op for op, _ in own), scope.number))
         if len(inner) > _MAX_CHILDREN:
-            self._add_runs(scope, _RUN_OF_BLOCKS,
-                           [[(op, (name, *rest)) for op, rest in items] for name, items in inner.items()])
+            self._add_runs(
+                scope,
+                _RUN_OF_BLOCKS,
+                [[(op, (name, *rest)) for op, rest in items] for name, items in inner.items()],
+            )
         else:
             for name, members in inner.items():
                 self.add((*path, name), scope.number, members)
@@ -247,7 +362,7 @@ class _Tree:
         """Groups too many members in runs, which become blocks."""
         size = max(-(-len(members) // _MAX_CHILDREN), _MIN_RUN)
         for begin in range(0, len(members), size):
-            run = members[begin:begin + size]
+            run = members[begin : begin + size]
             name = f"{what}{begin} to {begin + len(run) - 1}"
             self.add((*scope.path, name), scope.number, [item for member in run for item in member])
 

@@ -26,7 +26,9 @@ _MAX_ROUNDS = 6
 class Expansion:
     """A placement problem prepared for expansion moves."""
 
-    def __init__(self, problem: Problem, per_cut: float = 0.0, per_byte: Floats | None = None) -> None:
+    def __init__(
+        self, problem: Problem, per_cut: float = 0.0, per_byte: Floats | None = None
+    ) -> None:
         """Prepares the integer costs.
 
         Args:
@@ -37,10 +39,16 @@ class Expansion:
         """
         time = problem.time if per_byte is None else problem.time + problem.size[:, None] * per_byte
         slowest = np.where(problem.allowed, time, 0.0).max(axis=1, initial=0.0)
-        most = float(slowest.sum() + problem.leave.max(axis=1, initial=0.0).sum() + (problem.enter + per_cut).sum())
+        most = float(
+            slowest.sum()
+            + problem.leave.max(axis=1, initial=0.0).sum()
+            + (problem.enter + per_cut).sum()
+        )
         self.unit = unit = min(_UNITS_PER_SECOND, _MOST_UNITS / max(most, 1e-300))
         """Units per second"""
-        self.cost = np.where(problem.allowed, np.rint(np.where(problem.allowed, time, 0.0) * unit), _NEVER).astype(np.int64)
+        self.cost = np.where(
+            problem.allowed, np.rint(np.where(problem.allowed, time, 0.0) * unit), _NEVER
+        ).astype(np.int64)
         self.problem = problem
         self.leave = np.rint(problem.leave * unit).astype(np.int64)
         self.enter = np.rint((problem.enter + per_cut) * unit).astype(np.int64)
@@ -68,8 +76,11 @@ class Expansion:
         """Objective of a placement, in units."""
         leaving, tensor, device = self.problem.crossings(label)
         source_device = label[self.problem.source[leaving]]
-        return int(self.cost[np.arange(len(label)), label].sum() + self.leave[leaving, source_device].sum()
-                   + self.enter[tensor, device].sum())
+        return int(
+            self.cost[np.arange(len(label)), label].sum()
+            + self.leave[leaving, source_device].sum()
+            + self.enter[tensor, device].sum()
+        )
 
     def seconds(self, label: Ints) -> float:
         """Objective of a placement, in seconds."""
@@ -95,14 +106,21 @@ class Expansion:
             several = beside[~single]
             costs = zip(self.leave[several].tolist(), self.enter[several].tolist(), strict=True)
             for i, (leave, enter) in zip(several.tolist(), costs, strict=True):
-                _tensor_terms(cut, of, device, tensors[i].source, list(tensors[i].readers), leave, enter)
+                _tensor_terms(
+                    cut, of, device, tensors[i].source, list(tensors[i].readers), leave, enter
+                )
         switched = cut.solve()
         return np.where(switched | settled, device, label)
 
     def _beside(self, free: Bools) -> Ints:
         """Tensors that an op which may switch makes or reads; the cost of all others is the same whatever switches."""
         problem = self.problem
-        read = np.bincount(problem.readers.row_of_value, free[problem.readers.values], len(problem.source)) > 0
+        read = (
+            np.bincount(
+                problem.readers.row_of_value, free[problem.readers.values], len(problem.source)
+            )
+            > 0
+        )
         return np.flatnonzero(read | free[problem.source])
 
     @cached_property
@@ -119,10 +137,16 @@ class Expansion:
         out, into = leave[rows, made], enter[:, device]  # from where it is made; into the device
         away, back = leave[:, device], enter[rows, read]  # from the device; into where it is read
         here = made == device
-        stays = np.where(here, np.where(read == device, 0, away + back), 0)  # the reader, of what is made on the device
+        stays = np.where(
+            here, np.where(read == device, 0, away + back), 0
+        )  # the reader, of what is made on the device
         third = ~here & (read != device) & (read != made)
         cut.arcs(reader, np.full(len(rows), cut.sink), stays + np.where(third, back, 0))
-        cut.arcs(source, np.full(len(rows), cut.sink), np.where(~here & (read == device), out + into, np.where(third, out, 0)))
+        cut.arcs(
+            source,
+            np.full(len(rows), cut.sink),
+            np.where(~here & (read == device), out + into, np.where(third, out, 0)),
+        )
         same = ~here & (read == made)
         cut.arcs(source, reader, np.where(same, out + into, np.where(third, into, 0)))
         cut.arcs(reader, source, np.where(same, away + back, np.where(third, away, 0)))
@@ -130,8 +154,12 @@ class Expansion:
     def _uniform_terms(self, cut: _Cut, source_device: int, device: int) -> None:
         """Adds the transfers of all tensors, for a move away from a placement on a single device."""
         readers = self.problem.readers
-        out = self.leave[:, source_device] + self.enter[:, device]  # the source stays, some reader switches
-        back = self.leave[:, device] + self.enter[:, source_device]  # the source switches, some reader stays
+        out = (
+            self.leave[:, source_device] + self.enter[:, device]
+        )  # the source stays, some reader switches
+        back = (
+            self.leave[:, device] + self.enter[:, source_device]
+        )  # the source switches, some reader stays
         count = np.diff(readers.ptr)
         one = np.flatnonzero(count == 1)
         reader = readers.values[readers.ptr[one]]
@@ -151,12 +179,21 @@ class Expansion:
         cut.arcs(second[many], self.problem.source[many], back[many])
 
 
-def _tensor_terms(cut: _Cut, of: list[int], device: int, source: int, readers: list[int], leave: list[int],
-                  enter: list[int]) -> None:
+def _tensor_terms(
+    cut: _Cut,
+    of: list[int],
+    device: int,
+    source: int,
+    readers: list[int],
+    leave: list[int],
+    enter: list[int],
+) -> None:
     """Adds the transfers of one tensor, as functions of which ops switch (x = 1) to the device."""
     source_device = of[source]
     others = [r for r in readers if of[r] != device]
-    if source_device == device:  # the source is on the device already: each other device that keeps a reader costs a transfer
+    if (
+        source_device == device
+    ):  # the source is on the device already: each other device that keeps a reader costs a transfer
         if others:
             cut.any_stays(others, leave[device])
             for d in {of[r] for r in others}:
@@ -246,7 +283,9 @@ class _Cut:
 
     def solve(self) -> Bools:
         """[op] whether it switches in a minimum cut."""
-        from ortools.graph.python import max_flow  # importing takes 0.1 s, and most policies do not need it
+        from ortools.graph.python import (
+            max_flow,
+        )  # importing takes 0.1 s, and most policies do not need it
 
         flow = max_flow.SimpleMaxFlow()
         tails = np.concatenate([np.array(self.tails, np.int64), *(b[0] for b in self.blocks)])
@@ -258,7 +297,7 @@ class _Cut:
             raise AssertionError(f"the minimum cut failed: {status}")
         keeps = np.zeros(self.nodes, bool)
         keeps[flow.get_source_side_min_cut()] = True
-        switched: Bools = ~keeps[:self.count]
+        switched: Bools = ~keeps[: self.count]
         return switched
 
     def _arc(self, tail: int, head: int, capacity: int) -> None:

@@ -59,7 +59,9 @@ def _stopping(solver: cp_model.CpSolver, should_stop: Callable[[], bool]) -> Ite
 class FreedNodes:
     """The freed nodes as a CP-SAT model; everything else is constant."""
 
-    def __init__(self, problem: Problem, label: Ints, freed: Bools, busiest: bool, value: float) -> None:
+    def __init__(
+        self, problem: Problem, label: Ints, freed: Bools, busiest: bool, value: float
+    ) -> None:
         """The model.
 
         Args:
@@ -83,7 +85,9 @@ class FreedNodes:
         self.constant = [0] * devices
         self._charge_all()
         self._fit()
-        loads = [sum(terms) + constant for terms, constant in zip(self.terms, self.constant, strict=True)]
+        loads = [
+            sum(terms) + constant for terms, constant in zip(self.terms, self.constant, strict=True)
+        ]
         if busiest:
             top = self.model.new_int_var(0, 4 * _UNITS, "top")
             for processor in range(int(problem.processors.max()) + 1):
@@ -109,8 +113,12 @@ class FreedNodes:
         with _stopping(solver, should_stop):
             status = solver.solve(self.model)
         found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-        return Solution(self.label(solver) if found else None, status in (cp_model.OPTIMAL, cp_model.INFEASIBLE),
-                        self.seconds(solver.best_objective_bound), solver.response_proto.deterministic_time)
+        return Solution(
+            self.label(solver) if found else None,
+            status in (cp_model.OPTIMAL, cp_model.INFEASIBLE),
+            self.seconds(solver.best_objective_bound),
+            solver.response_proto.deterministic_time,
+        )
 
     def _charge_all(self) -> None:
         """Every node and every transfer, as terms or constants of the loads."""
@@ -150,7 +158,9 @@ class FreedNodes:
         elif amount:
             self.terms[device].append(when * amount)
 
-    def _transfers(self, source: int, readers: tuple[int, ...], leave: np.ndarray, enter: np.ndarray) -> None:
+    def _transfers(
+        self, source: int, readers: tuple[int, ...], leave: np.ndarray, enter: np.ndarray
+    ) -> None:
         """A tensor leaves its device where some reader is elsewhere, and arrives at each device of a reader once."""
         leaves: dict[int, cp_model.IntVar] = {}
         arrives: dict[int, cp_model.IntVar] = {}
@@ -173,7 +183,9 @@ class FreedNodes:
         """device -> whether the node is on it; devices that it cannot be on are absent."""
         return dict(self.on[node]) if node in self.on else {int(self.start[node]): True}
 
-    def _if_apart(self, one: cp_model.IntVar | bool, other: cp_model.IntVar | bool, then: cp_model.IntVar) -> None:
+    def _if_apart(
+        self, one: cp_model.IntVar | bool, other: cp_model.IntVar | bool, then: cp_model.IntVar
+    ) -> None:
         """``one`` and not ``other`` imply ``then``."""
         if other is True:
             return
@@ -191,7 +203,11 @@ class FreedNodes:
         for d in limited:
             used = float(problem.size[(self.start == d) & ~self.freed].sum())
             room = int((problem.capacity[d] + 1e-6 - used) / scale)
-            terms = [chosen * int(np.ceil(problem.size[v] / scale)) for v, choices in self.on.items()
-                     for e, chosen in choices.items() if e == d and problem.size[v]]
+            terms = [
+                chosen * int(np.ceil(problem.size[v] / scale))
+                for v, choices in self.on.items()
+                for e, chosen in choices.items()
+                if e == d and problem.size[v]
+            ]
             if terms:
                 self.model.add(sum(terms) <= room)

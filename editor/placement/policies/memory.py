@@ -1,27 +1,408 @@
-"""Policy ``memory``: `optimal` or `priority` under each device's memory."""
+"""Policy `memory`: another policy's plan within the memory of each device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from time import perf_counter
 
 import numpy as np
 
 from editor.errors import EditorError
 from editor.graph.flops import op_bytes
-from editor.graph.graph import Bools, Ints
+from editor.graph.graph import Bools, Graph, Ints
+from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import Costs, price
-from editor.placement.device_memory import weight_bytes, weight_shrinkage
-from editor.placement.policies.block_moves import moved_blocks
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.filling import filled_by_regions, filled_in_order
-from editor.placement.policies.memory_words import Excess, memory_reasons, too_large
 from editor.placement.policies.neighbourhood import TOTAL, improve
-from editor.placement.policies.optimal import MAX_SEARCHED_OPS, candidates, device_of_all_ops, lower_bound, search_seconds
+from editor.placement.policies.optimal import (
+    MAX_SEARCHED_OPS,
+    candidates,
+    device_of_all_ops,
+    lower_bound,
+    search_seconds,
+)
 from editor.placement.policies.pipeline import stages
 from editor.placement.policies.problem import Floats, Problem
-from editor.placement.policies.task import Assignment, Task
-from editor.placement.run_memory import RunMemory
+from editor.placement.policies.task import Assignment, Task, reasons
+from editor.placement.run_memory import (
+    RunMemory,
+    heaviest,
+    run_memory,
+    weight_bytes,
+    weight_shrinkage,
+)
+from editor.placement.subgraphs.minimal import minimal
+from editor.text import counted, human_bytes
+
+_LARGEST = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Excess:
+    """A placement that needs more memory than there is."""
+
+    total: float
+    """bytes"""
+    over: Floats
+    """[device] bytes; negative where there is room"""
+    device: Ints
+    """[op]"""
+    needed: RunMemory
+
+    @classmethod
+    def of(cls, task: Task, device: Ints, limits: Floats) -> Excess:
+        """What a placement needs beyond the limits; ``total`` is 0 where it fits."""
+        constraints = task.constraints
+        needed = run_memory(
+            constraints.graph,
+            constraints.devices,
+            device,
+            minimal(constraints.graph, device, task.placed),
+        )
+        over = np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
+        return cls(float(np.maximum(over, 0).sum()), over, device, needed)
+
+
+def memory_reasons(
+    task: Task, costs: Costs, device: Ints, limits: Floats, size: Floats, ideal: Ints
+) -> Callable[[int], str]:
+    """As `reasons`; where the device that an op would be on has no room, that is why it is elsewhere.
+
+    Args:
+        task: what is placed.
+        costs: of the task.
+        device: [op] of the placement.
+        limits: [device] bytes.
+        size: [op, device] bytes of the op's constants there.
+        ideal: [op] device of the best placement without limits.
+    """
+    constraints, plain, needed = (
+        task.constraints,
+        reasons(task, costs, device),
+        Excess.of(task, device, limits).needed,
+    )
+    wanted = Excess.of(task, ideal, limits)
+
+    def because(op: int) -> str:
+        times = np.where(constraints.allowed[op], costs.op[op], np.inf)
+        fastest = int(times.argmin())
+        name, weights = constraints.devices[fastest].name, int(size[op, fastest])
+        if times[fastest] != times[device[op]] and needed.peaks[name] + weights > limits[fastest]:
+            return (
+                f"no room on {name}, which is faster for it: {taken(fastest)} are taken, and it has "
+                f"{human_bytes(weights)} of constants"
+            )
+        better = int(ideal[op])
+        if better != device[op] and wanted.over[better] > 0:
+            name = constraints.devices[better].name
+            return (
+                f"no room on {name}, where it would be without limits: {taken(better)} are taken, and all that would be "
+                f"there needs {human_bytes(wanted.needed.peaks[name])}"
+            )
+        return plain(op)
+
+    def taken(d: int) -> str:
+        return f"{human_bytes(needed.peaks[constraints.devices[d].name])} of {human_bytes(int(limits[d]))}"
+
+    return because
+
+
+def too_large(
+    task: Task, size: Floats, limits: Floats, shrinkage: Floats, closest: Excess | None
+) -> str:
+    """Why nothing fits, one line for each thing that can be changed."""
+    constraints = task.constraints
+    names, placed = [d.name for d in constraints.devices], np.zeros(len(constraints.graph), bool)
+    placed[task.placed] = True
+    lines = ["The model does not fit into the memory of its devices."]
+    needed, room = float(size[placed].sum() / shrinkage.max()), float(limits.sum())
+    if needed > room:
+        least = "at least " if (shrinkage > 1).any() else ""  # where floats count as int8
+        lines.append(
+            f"Its constants take {least}{human_bytes(int(needed))}, all devices together have "
+            f"{human_bytes(int(room))}: {_exact(needed - room)} too few."
+        )
+    held = len(constraints.pins) + len(constraints.ruled)
+    if held and needed <= room and len(names) > 1:
+        are = "is" if held == 1 else "are"
+        lines.append(
+            f"{counted(held, 'op')} {are} held by pins or rules: with fewer of them it may fit."
+        )
+    only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
+    for d, name in enumerate(names):
+        forced = float(size[only[:, d]].sum() / shrinkage[d])
+        if forced > limits[d]:
+            lines.append(
+                f"{name} is over by {_exact(forced - limits[d])} with the ops that can only run there"
+                f"{', or are held there' if held else ''}."
+            )
+    if closest is None:
+        own = " (in their own type)" if (shrinkage > 1).any() else ""
+        lines.append(
+            f"Heaviest constants{own}: {', '.join(heaviest(constraints.graph, placed, size)) or 'none'}."
+        )
+        return "\n".join(lines)
+    lines.append("The closest placement that was found:")
+    for d, name in enumerate(names):
+        if closest.over[d] > 0:
+            lines += _what_fills(closest, d, name, limits[d], placed & (closest.device == d), size)
+    return "\n".join(lines)
+
+
+def _exact(size: float) -> str:
+    """For a limit that is to be set anew."""
+    return f"{human_bytes(int(size))} ({int(size):,} bytes)"
+
+
+def _what_fills(
+    closest: Excess, d: int, name: str, limit: float, ops: Bools, size: Floats
+) -> list[str]:
+    """What a device holds at its peak: constants and tensors, and the largest of them."""
+    memory = closest.needed.devices[d]
+    lines = [
+        f"{name} is over by {_exact(closest.over[d])}, the limit is {human_bytes(int(limit))}: "
+        f"{human_bytes(memory.constants)} of constants and {human_bytes(memory.peak - memory.constants)} of tensors at "
+        "once."
+    ]
+    if constants := heaviest(closest.needed.graph, ops, size, _LARGEST):
+        own = (
+            " (in their own type)" if closest.needed.devices[d].constants < size[ops].sum() else ""
+        )
+        lines.append(f"Heaviest constants there{own}: {', '.join(constants)}.")
+    if tensors := closest.needed.at_peak(d)[:_LARGEST]:
+        lines.append(
+            f"Heaviest tensors there: {', '.join(f'{t.tensor} ({human_bytes(t.bytes)}, {t.kind})' for t in tensors)}."
+        )
+    return lines
+
+
+_MOST_REGIONS = 400
+"""Whose gain is looked at; of more, those with the most work."""
+_FEW = 5
+"""Regions that use one tensor, of which each two are looked at together."""
+_PARTS = 16
+"""Numbers of nodes that a region is tried with, from either end, where it does not fit as a whole."""
+_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
+"""Shares of the regions, those with the smallest tensors, that are looked at."""
+
+
+def filled_by_regions(
+    problem: Problem,
+    ideal: Ints,
+    tensors: Floats,
+    fits: Callable[[Ints], bool],
+    per_cut: float = 0.0,
+) -> Iterable[Ints]:
+    """Yields placements that fit, with as many regions of an ideal one as have room and gain time.
+
+    A region is a connected part of a full device. One that does not fit as a whole gives its first or last nodes.
+    Weights of all regions add up, and of their tensors the largest counts: a placement is made for several largest ones.
+
+    Args:
+        problem: what to place.
+        ideal: [node] device, if there were room.
+        tensors: [node] bytes that it reads and writes.
+        fits: whether there is room for the tensors, too.
+        per_cut: extra seconds for every transfer.
+    """
+    full = problem.used(ideal) > problem.capacity
+    elsewhere = problem.allowed & ~full
+    if not full.any() or not elsewhere.any(axis=1).all():
+        return
+    objective = Expansion(problem, per_cut)
+    start = np.where(elsewhere, problem.time, np.inf).argmin(axis=1).astype(np.int64)
+    label = Expansion(replace(problem, allowed=elsewhere), per_cut).solve(start)
+    if not problem.fits(label) or not fits(label):
+        return
+    regions = _regions(problem, ideal, full)
+    choices = [*regions, *_pairs(problem, regions, ideal)]
+    largest = np.array([tensors[nodes].max() for nodes in choices])
+    for most in np.unique(np.quantile(largest, _LEVELS, method="inverted_cdf")).tolist():
+        small = [nodes for nodes, size in zip(choices, largest, strict=True) if size <= most]
+        filled = _with_best(problem, objective, label, ideal, small, fits)
+        yield _with_best(problem, objective, filled, ideal, small, fits)
+
+
+def _with_best(
+    problem: Problem,
+    objective: Expansion,
+    label: Ints,
+    ideal: Ints,
+    choices: list[Ints],
+    fits: Callable[[Ints], bool],
+) -> Ints:
+    """The placement with those choices moved to where they would ideally be that gain most per byte, while there is room."""
+    value, gains = objective.value(label), []
+    for number, nodes in enumerate(choices):
+        gain = value - objective.value(_moved(label, nodes, ideal))
+        if gain > 0:
+            gains.append((-gain / max(float(problem.size[nodes].sum()), 1.0), number))
+    for _, number in sorted(gains):
+        nodes = choices[number][label[choices[number]] != ideal[choices[number]]]
+        if not len(nodes):
+            continue
+        left = (problem.capacity - problem.used(label))[ideal[nodes[0]]]
+        tried = [_moved(label, part, ideal) for part in _parts(problem, nodes, left)]
+        for reached, _, moved in sorted(
+            (objective.value(moved), i, moved) for i, moved in enumerate(tried)
+        ):
+            if reached >= value:
+                break
+            if problem.fits(moved) and fits(moved):
+                label, value = moved, reached
+                break
+    return label
+
+
+def _parts(problem: Problem, nodes: Ints, left: float) -> list[Ints]:
+    """A region as a whole where its weights have room; else its first nodes, or its last ones, more or fewer of them."""
+    if problem.size[nodes].sum() <= left:
+        return [nodes]
+    parts = []
+    for way in (nodes, nodes[::-1]):
+        most = int((np.cumsum(problem.size[way]) <= left).sum())
+        counts = np.unique(np.linspace(0, most, _PARTS + 1).astype(int))[1:]
+        parts += [way[:count] for count in counts.tolist()]
+    return parts
+
+
+def filled_in_order(problem: Problem) -> Iterable[tuple[int, Ints]]:
+    """Yields numbered placements that fill one device after the other, in table order and in reverse."""
+    devices = problem.time.shape[1]
+    for number, order in enumerate((list(range(devices)), list(range(devices))[::-1])):
+        label, left = np.zeros(len(problem), np.int64), problem.capacity.copy()
+        current = 0
+        for node in range(len(problem)):
+            usable = [
+                d for d in order if problem.allowed[node, d] and problem.size[node] <= left[d]
+            ]
+            if not usable:
+                break
+            later = [d for d in usable if order.index(d) >= current]
+            chosen = later[0] if later else usable[0]
+            if problem.size[node] > 0:
+                current = max(current, order.index(chosen))
+            label[node] = chosen
+            left[chosen] -= problem.size[node]
+        else:
+            yield number, label
+
+
+def _pairs(problem: Problem, regions: list[Ints], label: Ints) -> list[Ints]:
+    """Unions of two regions of a device that use the same tensor: together they transfer it once."""
+    region_of = np.full(len(problem), -1, np.int64)
+    for number, nodes in enumerate(regions):
+        region_of[nodes] = number
+    using: dict[int, set[int]] = {}
+    for tensor in range(len(problem.source)):
+        using[tensor] = {
+            int(region_of[n]) for n in (problem.source[tensor], *problem.readers[tensor])
+        } - {-1}
+    pairs = {
+        pair
+        for found in using.values()
+        if len(found) < _FEW
+        for pair in combinations(sorted(found), 2)
+    }
+    alike = [(a, b) for a, b in sorted(pairs) if label[regions[a][0]] == label[regions[b][0]]]
+    return [np.sort(np.concatenate([regions[a], regions[b]])) for a, b in alike[:_MOST_REGIONS]]
+
+
+def _moved(label: Ints, nodes: Ints, ideal: Ints) -> Ints:
+    moved = label.copy()
+    moved[nodes] = ideal[nodes]
+    return moved
+
+
+def _regions(problem: Problem, label: Ints, full: Bools) -> list[Ints]:
+    """Connected nodes on each full device, in topological order; the largest where there are too many."""
+    tensor = problem.readers.row_of_value
+    source, reader = problem.source[tensor], problem.readers.values
+    inside = (label[source] == label[reader]) & full[label[source]]
+    parent = np.arange(len(problem))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = int(parent[node])
+        return node
+
+    for one, other in zip(source[inside].tolist(), reader[inside].tolist(), strict=True):
+        a, b = root(one), root(other)
+        parent[max(a, b)] = min(a, b)
+    members: dict[int, list[int]] = {}
+    for node in np.flatnonzero(full[label]).tolist():
+        members.setdefault(root(node), []).append(node)
+    regions = [np.array(nodes, np.int64) for nodes in members.values()]
+    work = [float(problem.time[nodes].max(axis=1).sum()) for nodes in regions]
+    largest = sorted(range(len(regions)), key=lambda i: -work[i])[:_MOST_REGIONS]
+    return [regions[i] for i in sorted(largest)]
+
+
+_LEAST_OPS = 3
+_LEAST_GAIN = 1e-4
+"""Of the price: less is not worth another look at all blocks."""
+
+
+def moved_blocks(
+    task: Task, costs: Costs, limits: Floats, best: tuple[float, Ints], seconds: float
+) -> tuple[float, Ints]:
+    """The placement with blocks on devices where they cost less and fit, one after the other, the most promising first.
+
+    Args:
+        task: what is placed.
+        costs: of the task.
+        limits: [device] bytes.
+        best: price and devices of a placement that fits.
+        seconds: for all of it.
+    """
+    graph, placed = task.constraints.graph, task.placed
+    blocks, until = _blocks(graph, task.constraints.placed), perf_counter() + seconds
+    worse = False
+    while perf_counter() < until and not task.should_stop():
+        before = best[0]
+        for ops, d in _moves(blocks, costs, task.constraints.allowed, best[1], worse):
+            if perf_counter() >= until or task.should_stop():
+                break
+            device = best[1].copy()
+            device[ops] = d
+            total = price(graph, costs, device, placed).total
+            if total < best[0] * (1 - _LEAST_GAIN) and not Excess.of(task, device, limits).total:
+                best = total, device
+        if best[0] == before and worse:
+            break
+        worse = (
+            best[0] == before
+        )  # then blocks whose ops alone would take longer, too: transfers may pay for that
+    return best
+
+
+def _blocks(graph: Graph, placed: Bools) -> list[Ints]:
+    """[block] its ops with a device of their own; the outer ones first."""
+    scopes = scopes_of(graph).scopes[1:]
+    found = [np.array([op for op in scope.ops if placed[op]], np.int64) for scope in scopes]
+    return sorted((ops for ops in found if len(ops) >= _LEAST_OPS), key=len, reverse=True)
+
+
+def _moves(
+    blocks: list[Ints], costs: Costs, allowed: Bools, device: Ints, worse: bool
+) -> Iterator[tuple[Ints, int]]:
+    """Ops of a block that may go to a device, and the device; those first that gain most for their ops alone.
+
+    With ``worse`` also those that gain nothing.
+    """
+    found = []
+    for ops in blocks:
+        for d in range(allowed.shape[1]):
+            mine = ops[allowed[ops, d] & (device[ops] != d)]
+            gain = float(costs.op[mine, device[mine]].sum() - costs.op[mine, d].sum())
+            if len(mine) and (gain > 0 or worse):
+                found.append((gain, mine, d))
+    found.sort(key=lambda move: -move[0])
+    yield from ((mine, d) for _, mine, d in found)
+
 
 _STEPS = 12
 _ROOM_SHARES = (1.0, 0.85, 0.7, 0.5)
@@ -48,10 +429,14 @@ def memory(task: Task) -> Assignment:
         EditorError: nothing fits; the message says what the closest placement lacks on each device, and what is largest there.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
-    limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
+    limits = np.array(
+        [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
+    )
     size = weight_bytes(constraints.graph, placed)
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
-    whole = Problem.of(constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size)
+    whole = Problem.of(
+        constraints.graph, costs, constraints.allowed, placed, limits * shrinkage, size
+    )
     ideals = list(candidates(whole, costs))  # they know no limits
     bound = lower_bound(whole, costs)  # for weights alone; it holds for the peak
     best, closest = _found(task, costs, size, limits, shrinkage, whole, ideals, bound)
@@ -62,15 +447,27 @@ def memory(task: Task) -> Assignment:
         if best[0] > bound * _GOOD_ENOUGH:
             best = moved_blocks(task, costs, limits, best, search_seconds(task.options))
         total, device = best
-        ideal = min((device_of_all_ops(task, placed, label) for label in ideals),
-                    key=lambda each: price(constraints.graph, costs, each, placed).total)
+        ideal = min(
+            (device_of_all_ops(task, placed, label) for label in ideals),
+            key=lambda each: price(constraints.graph, costs, each, placed).total,
+        )
         because = memory_reasons(task, costs, device, limits, size[:, None] / shrinkage, ideal)
-        return Assignment(device, because, total, min(bound, total), "latency within memory", costs.estimated)
+        return Assignment(
+            device, because, total, min(bound, total), "latency within memory", costs.estimated
+        )
     raise EditorError(too_large(task, size, limits, shrinkage, closest))
 
 
-def _found(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, whole: Problem, ideals: list[Ints],
-           bound: float) -> tuple[tuple[float, Ints] | None, Excess | None]:
+def _found(
+    task: Task,
+    costs: Costs,
+    size: Floats,
+    limits: Floats,
+    shrinkage: Floats,
+    whole: Problem,
+    ideals: list[Ints],
+    bound: float,
+) -> tuple[tuple[float, Ints] | None, Excess | None]:
     """The cheapest of several candidates that fit, and that which lacks least; arguments as for ``_improved``.
 
     Args:
@@ -78,18 +475,27 @@ def _found(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Fl
         ideals: placements of it that know no limits.
         bound: no placement costs less.
     """
-    best = _first(_stages(task, costs, limits), *_runs_of_ops(task, costs, limits, shrinkage, size),
-                  *_by_regions(task, whole, ideals, costs, limits))
+    best = _first(
+        _stages(task, costs, limits),
+        *_runs_of_ops(task, costs, limits, shrinkage, size),
+        *_by_regions(task, whole, ideals, costs, limits),
+    )
     closest = None
     for share in _TENSOR_SHARES:
         best, found = _improved(task, costs, size, limits, shrinkage, best, share)
-        closest = min((each for each in (closest, found) if each is not None), key=lambda each: each.total, default=None)
+        closest = min(
+            (each for each in (closest, found) if each is not None),
+            key=lambda each: each.total,
+            default=None,
+        )
         if found is None or (best is not None and best[0] <= bound * _CLOSE) or task.should_stop():
             break
     return best, closest
 
 
-def _around_pins(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats) -> tuple[float, Ints] | None:
+def _around_pins(
+    task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats
+) -> tuple[float, Ints] | None:
     """Price and devices of a placement without the pins, with the pinned ops then put where they belong, where that fits.
 
     Pins that are far from what the policy would do lead its candidates to bad places, as far as they decide by parts.
@@ -100,7 +506,16 @@ def _around_pins(task: Task, costs: Costs, size: Floats, limits: Floats, shrinka
     allowed[pinned] |= constraints.able[pinned]
     free = replace(task, constraints=replace(constraints, allowed=allowed))
     whole = Problem.of(constraints.graph, costs, allowed, placed, limits * shrinkage, size)
-    best, _ = _found(free, costs, size, limits, shrinkage, whole, list(candidates(whole, costs)), lower_bound(whole, costs))
+    best, _ = _found(
+        free,
+        costs,
+        size,
+        limits,
+        shrinkage,
+        whole,
+        list(candidates(whole, costs)),
+        lower_bound(whole, costs),
+    )
     if best is None:
         return None
     device = best[1].copy()
@@ -111,8 +526,15 @@ def _around_pins(task: Task, costs: Costs, size: Floats, limits: Floats, shrinka
     return price(constraints.graph, costs, device, placed).total, device
 
 
-def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage: Floats, best: tuple[float, Ints] | None,
-              share: float) -> tuple[tuple[float, Ints] | None, Excess | None]:
+def _improved(
+    task: Task,
+    costs: Costs,
+    size: Floats,
+    limits: Floats,
+    shrinkage: Floats,
+    best: tuple[float, Ints] | None,
+    share: float,
+) -> tuple[tuple[float, Ints] | None, Excess | None]:
     """The cheapest placement that fits, and that which lacks least; each round has less room, or fewer ops with large tensors.
 
     Args:
@@ -133,7 +555,9 @@ def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage:
             device = device_of_all_ops(task, placed, label)
             fitting.append((price(graph, costs, device, placed).total, device))
         too_large = []
-        if not fitting and closest is None and best is None:  # not even the weights: what lacks least, for the message
+        if (
+            not fitting and closest is None and best is None
+        ):  # not even the weights: what lacks least, for the message
             closest = _nearest(task, problem, costs, limits)
         for total, device in sorted(fitting, key=lambda item: item[0]):
             if best is not None and total >= best[0]:
@@ -153,14 +577,23 @@ def _improved(task: Task, costs: Costs, size: Floats, limits: Floats, shrinkage:
             continue
         # What another device had too much of in an earlier round, it may not have now.
         over = found.over
-        room = np.where(over > 0, np.minimum(room, limits * shrinkage) - over * shrinkage, limits * shrinkage)
+        room = np.where(
+            over > 0, np.minimum(room, limits * shrinkage) - over * shrinkage, limits * shrinkage
+        )
         if (room < 0).any():
             break
     return best, closest
 
 
-def _searched(task: Task, problem: Problem, costs: Costs, limits: Floats, shrinkage: Floats, best: tuple[float, Ints],
-              bound: float) -> tuple[float, Ints]:
+def _searched(
+    task: Task,
+    problem: Problem,
+    costs: Costs,
+    limits: Floats,
+    shrinkage: Floats,
+    best: tuple[float, Ints],
+    bound: float,
+) -> tuple[float, Ints]:
     """The placement, improved by large neighbourhood search with the room that its tensors leave for weights.
 
     Args:
@@ -175,14 +608,22 @@ def _searched(task: Task, problem: Problem, costs: Costs, limits: Floats, shrink
     seconds = search_seconds(task.options)
     if not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
         return best
-    room, placed = _room_for_weights(Excess.of(task, best[1], limits), limits, shrinkage), task.placed
+    room, placed = (
+        _room_for_weights(Excess.of(task, best[1], limits), limits, shrinkage),
+        task.placed,
+    )
     for _ in range(_SEARCHES):
         if best[0] <= bound * _GOOD_ENOUGH or task.should_stop():
             break
         priced = replace(problem, capacity=room, enter=problem.enter + costs.most_per_subgraph / 2)
-        label = improve(priced, best[1][placed], TOTAL, seconds / _SEARCHES, 0.0, task.should_stop).label
+        label = improve(
+            priced, best[1][placed], TOTAL, seconds / _SEARCHES, 0.0, task.should_stop
+        ).label
         device = device_of_all_ops(task, placed, label)
-        excess, total = Excess.of(task, device, limits), price(task.constraints.graph, costs, device, placed).total
+        excess, total = (
+            Excess.of(task, device, limits),
+            price(task.constraints.graph, costs, device, placed).total,
+        )
         if not excess.total and total < best[0]:
             best = total, device
         elif not excess.total:
@@ -214,10 +655,16 @@ def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | No
 
 def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
     """The cheapest of some placements; of equal ones that on the devices that come first in the table."""
-    return min((each for each in found if each is not None), key=lambda each: (each[0], int(each[1].sum())), default=None)
+    return min(
+        (each for each in found if each is not None),
+        key=lambda each: (each[0], int(each[1].sum())),
+        default=None,
+    )
 
 
-def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, size: Floats) -> Iterable[tuple[float, Ints]]:
+def _runs_of_ops(
+    task: Task, costs: Costs, limits: Floats, shrinkage: Floats, size: Floats
+) -> Iterable[tuple[float, Ints]]:
     """Price and devices where one device after the other is filled in topological order, with room for the tensors.
 
     Weights are found to fit at once; how much room tensors need beside them, only a look at the run tells.
@@ -236,13 +683,17 @@ def _runs_of_ops(task: Task, costs: Costs, limits: Floats, shrinkage: Floats, si
                 yield price(graph, costs, device, placed).total, device
 
 
-def _by_regions(task: Task, problem: Problem, ideals: Iterable[Ints], costs: Costs,
-                limits: Floats) -> Iterable[tuple[float, Ints]]:
+def _by_regions(
+    task: Task, problem: Problem, ideals: Iterable[Ints], costs: Costs, limits: Floats
+) -> Iterable[tuple[float, Ints]]:
     """Price and devices where full devices have as many regions of placements without limits as fit with their tensors."""
     graph, placed = task.constraints.graph, task.placed
 
     def fits(label: Ints) -> bool:
-        return not task.should_stop() and not Excess.of(task, device_of_all_ops(task, placed, label), limits).total
+        return (
+            not task.should_stop()
+            and not Excess.of(task, device_of_all_ops(task, placed, label), limits).total
+        )
 
     tensors = op_bytes(graph)[placed] - problem.size
     for ideal in ideals:
@@ -253,11 +704,16 @@ def _by_regions(task: Task, problem: Problem, ideals: Iterable[Ints], costs: Cos
 
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:
     """Of the placements that the policy tries, the one that lacks the fewest bytes."""
-    found = [Excess.of(task, device_of_all_ops(task, task.placed, label), limits) for label in candidates(problem, costs)]
+    found = [
+        Excess.of(task, device_of_all_ops(task, task.placed, label), limits)
+        for label in candidates(problem, costs)
+    ]
     return min(found, key=lambda each: each.total)
 
 
-def _without_large_tensors(allowed: Bools, device: Ints, needed: RunMemory, limits: Floats, share: float) -> Bools | None:
+def _without_large_tensors(
+    allowed: Bools, device: Ints, needed: RunMemory, limits: Floats, share: float
+) -> Bools | None:
     """[op, device] the choices without those ops on a full device that run while tensors alone take more than a share of it.
 
     None where there are none of them with another choice: then fewer weights are what is left to do.

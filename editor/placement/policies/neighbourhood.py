@@ -43,11 +43,20 @@ class Improved:
 
 def value_of(problem: Problem, label: Ints, objective: str) -> float:
     """Seconds of a placement: the load of its busiest processor, or the sum of all loads."""
-    return float(problem.busy(label).max(initial=0.0) if objective == BUSIEST else problem.loads(label).sum())
+    return float(
+        problem.busy(label).max(initial=0.0) if objective == BUSIEST else problem.loads(label).sum()
+    )
 
 
-def improve(problem: Problem, label: Ints, objective: str, seconds: float, bound: float = 0.0,
-            should_stop: Callable[[], bool] = bool, seed: int = 0) -> Improved:
+def improve(
+    problem: Problem,
+    label: Ints,
+    objective: str,
+    seconds: float,
+    bound: float = 0.0,
+    should_stop: Callable[[], bool] = bool,
+    seed: int = 0,
+) -> Improved:
     """The best placement that large neighbourhood search finds; never worse than the start.
 
     Args:
@@ -67,8 +76,12 @@ def improve(problem: Problem, label: Ints, objective: str, seconds: float, bound
     begin, spent = perf_counter(), 0.0
     if n * devices <= _WHOLE_CHOICES and not should_stop():
         best, spent = search.place_again(best, np.ones(n, bool), seconds / 3)
-    while (spent < seconds and perf_counter() - begin < _WALL_FACTOR * seconds and not should_stop()
-           and best.value > best.bound * (1 + _GOOD_ENOUGH)):
+    while (
+        spent < seconds
+        and perf_counter() - begin < _WALL_FACTOR * seconds
+        and not should_stop()
+        and best.value > best.bound * (1 + _GOOD_ENOUGH)
+    ):
         share = min(max(_ROUND_SHARE * seconds, _MIN_ROUND), seconds - spent)
         best, took = search.place_again(best, search.choose(best.label), share)
         spent += took + 0.002  # building a model takes time as well
@@ -78,9 +91,21 @@ def improve(problem: Problem, label: Ints, objective: str, seconds: float, bound
 class _Search:
     """A problem in the solver's integers, and the size of the next neighbourhood."""
 
-    def __init__(self, problem: Problem, objective: str, rng: np.random.Generator, size: int,
-                 should_stop: Callable[[], bool]) -> None:
-        self.problem, self.objective, self.rng, self.size, self.should_stop = problem, objective, rng, size, should_stop
+    def __init__(
+        self,
+        problem: Problem,
+        objective: str,
+        rng: np.random.Generator,
+        size: int,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.problem, self.objective, self.rng, self.size, self.should_stop = (
+            problem,
+            objective,
+            rng,
+            size,
+            should_stop,
+        )
         n = len(problem)
         self.neighbours: list[list[int]] = [[] for _ in range(n)]
         for t in problem.tensors:
@@ -103,9 +128,19 @@ class _Search:
             nodes = self._around(first, size)
         else:
             loads = self.problem.loads(label)
-            busiest = int(loads.argmax()) if self.objective == BUSIEST else int(self.rng.integers(len(loads)))
-            mine = np.flatnonzero((label == busiest) | (label == int(self.rng.integers(len(loads)))))
-            nodes = self.rng.choice(mine, min(size, len(mine)), replace=False) if len(mine) else np.arange(size)
+            busiest = (
+                int(loads.argmax())
+                if self.objective == BUSIEST
+                else int(self.rng.integers(len(loads)))
+            )
+            mine = np.flatnonzero(
+                (label == busiest) | (label == int(self.rng.integers(len(loads))))
+            )
+            nodes = (
+                self.rng.choice(mine, min(size, len(mine)), replace=False)
+                if len(mine)
+                else np.arange(size)
+            )
         freed = np.zeros(n, bool)
         freed[nodes] = True
         return freed
@@ -137,7 +172,11 @@ class _Search:
         if freed.all():
             best = Improved(best.label, best.value, max(best.bound, min(found.bound, best.value)))
         else:
-            self.size = min(self.size * 5 // 4 + 1, len(self.problem)) if found.ended else max(self.size * 4 // 5, _LEAST_SIZE)
+            self.size = (
+                min(self.size * 5 // 4 + 1, len(self.problem))
+                if found.ended
+                else max(self.size * 4 // 5, _LEAST_SIZE)
+            )
         if found.label is not None:
             value = value_of(self.problem, found.label, self.objective)
             # An equal value with other loads is taken too: it may open a way on.

@@ -18,8 +18,7 @@ from editor.placement.policies.exact import least_latency
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, TOTAL, Improved, improve, value_of
 from editor.placement.policies.pipeline import best_stages, busiest_bound
-from editor.placement.policies.problem import Problem, busiest_load, busiest_name
-from editor.placement.policies.relaxation import relaxed_bound
+from editor.placement.policies.problem import Problem, busiest_load, busiest_name, relaxed_bound
 from editor.placement.policies.task import Assignment, Task, reasons
 
 _SPLIT_MARGIN = 1.05
@@ -49,7 +48,9 @@ def optimal(task: Task) -> Assignment:
     """
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
-        raise EditorError(f"unknown objective {objective!r}; choose one of: {', '.join(OBJECTIVES)}")
+        raise EditorError(
+            f"unknown objective {objective!r}; choose one of: {', '.join(OBJECTIVES)}"
+        )
     seconds = search_seconds(task.options)
     if objective == "latency":
         return _least_latency(task, seconds)
@@ -62,7 +63,9 @@ def _least_latency(task: Task, seconds: float) -> Assignment:
     costs, placed, graph = task.costs(), task.placed, task.constraints.graph
     problem = Problem.of(graph, costs, task.constraints.allowed, placed)
     best, best_price, best_value = None, None, float("inf")
-    exact = costs.wires is None or costs.wires.is_exact  # else `problem` has mean costs of wires, and proves nothing
+    exact = (
+        costs.wires is None or costs.wires.is_exact
+    )  # else `problem` has mean costs of wires, and proves nothing
     bound = lower_bound(problem, costs) if exact else 0.0
     for label in chain(candidates(problem, costs), _searched(task, problem, costs, bound, seconds)):
         device = device_of_all_ops(task, placed, label)
@@ -80,8 +83,14 @@ def _least_latency(task: Task, seconds: float) -> Assignment:
             best = device_of_all_ops(task, placed, better)
             best_price = price(graph, costs, best, placed)
         bound = best_price.total if proved else bound
-    return Assignment(best, reasons(task, costs, best), best_price.total, min(bound, best_price.total) if exact else None,
-                      "latency", costs.estimated)
+    return Assignment(
+        best,
+        reasons(task, costs, best),
+        best_price.total,
+        min(bound, best_price.total) if exact else None,
+        "latency",
+        costs.estimated,
+    )
 
 
 def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
@@ -92,14 +101,22 @@ def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
     Known are contiguous pipeline stages, where the constraints allow them, the placement of least latency, and its candidates.
     """
     costs, placed, constraints = task.costs(), task.placed, task.constraints
-    problem = Problem.of(constraints.graph, costs, constraints.allowed, placed, processor=processors(constraints.devices))
+    problem = Problem.of(
+        constraints.graph,
+        costs,
+        constraints.allowed,
+        placed,
+        processor=processors(constraints.devices),
+    )
     known = [start.device[placed]]
     if not task.should_stop():
         known += candidates(problem, costs)
     # Stages without the limits of memory, which this policy does not look at.
     if len(problem) and (stages := best_stages(problem)) is not None:
         known.insert(0, stages)
-    value, first = min((value_of(problem, label, BUSIEST), number) for number, label in enumerate(known))
+    value, first = min(
+        (value_of(problem, label, BUSIEST), number) for number, label in enumerate(known)
+    )
     found = Improved(known[first], value, busiest_bound(problem))
     if len(problem) <= MAX_SEARCHED_OPS and not task.should_stop():
         bound = max(found.bound, min(relaxed_bound(problem, busiest=True), found.value))
@@ -112,14 +129,25 @@ def _least_busy(task: Task, start: Assignment, seconds: float) -> Assignment:
             found = Improved(label, seconds, found.bound)
         bound = min(bound, seconds)
     device = device_of_all_ops(task, placed, found.label)
-    return Assignment(device, reasons(task, costs, device), found.value, min(bound, found.value), busiest_name(problem),
-                      costs.estimated)
+    return Assignment(
+        device,
+        reasons(task, costs, device),
+        found.value,
+        min(bound, found.value),
+        busiest_name(problem),
+        costs.estimated,
+    )
 
 
-def _least_with_launches(task: Task, problem: Problem, costs: Costs, labels: Sequence[Ints]) -> Improved:
+def _least_with_launches(
+    task: Task, problem: Problem, costs: Costs, labels: Sequence[Ints]
+) -> Improved:
     """The placement whose busiest processor has the least to do, launches included."""
     graph, placed = task.constraints.graph, task.placed
-    loads = [busiest_load(graph, costs, problem, device_of_all_ops(task, placed, label), placed) for label in labels]
+    loads = [
+        busiest_load(graph, costs, problem, device_of_all_ops(task, placed, label), placed)
+        for label in labels
+    ]
     best = int(np.argmin(loads))
     return Improved(labels[best], loads[best], 0.0)
 
@@ -137,7 +165,9 @@ def _fastest_alone(problem: Problem, costs: Costs) -> tuple[float, Ints] | None:
     return float(np.nanmin(seconds)), np.full(len(problem), int(np.nanargmin(seconds)), np.int64)
 
 
-def _searched(task: Task, problem: Problem, costs: Costs, bound: float, seconds: float) -> Iterable[Ints]:
+def _searched(
+    task: Task, problem: Problem, costs: Costs, bound: float, seconds: float
+) -> Iterable[Ints]:
     """Placements on three and more devices that large neighbourhood search finds; cuts are exact for two.
 
     Launch overhead is approximated by a price on every transfer, as for the cuts.
@@ -150,7 +180,9 @@ def _searched(task: Task, problem: Problem, costs: Costs, bound: float, seconds:
         priced = replace(problem, enter=problem.enter + share * launch)
         start = Expansion(problem, share * launch).solve(fastest)
         known = bound if not share else 0.0
-        yield improve(priced, start, TOTAL, seconds / (2 if launch else 1), known, task.should_stop).label
+        yield improve(
+            priced, start, TOTAL, seconds / (2 if launch else 1), known, task.should_stop
+        ).label
 
 
 def search_seconds(options: Mapping[str, Any]) -> float:
@@ -165,7 +197,9 @@ def search_seconds(options: Mapping[str, Any]) -> float:
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= _MAX_SEARCH_SECONDS:
-        raise EditorError(f"policy option search: {shown(given)} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}")
+        raise EditorError(
+            f"policy option search: {shown(given)} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}"
+        )
     return seconds
 
 
@@ -202,7 +236,9 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
         return 0.0
     start = costs.least_launch
     devices = problem.time.shape[1]
-    unsplit = float(np.nanmin(np.append(costs.whole, np.inf))) if costs.whole is not None else np.inf
+    unsplit = (
+        float(np.nanmin(np.append(costs.whole, np.inf))) if costs.whole is not None else np.inf
+    )
     if devices <= 2:
         return min(_exact(problem) + start, unsplit)
     cuts = max(_exact(_one_against_rest(problem, d)) for d in range(devices))
@@ -212,7 +248,9 @@ def lower_bound(problem: Problem, costs: Costs) -> float:
 def _exact(problem: Problem) -> float:
     cut = Expansion(problem)
     # Rounding to the solver's unit can raise every term by half a unit.
-    return max(cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - len(problem) / cut.unit, 0.0)
+    return max(
+        cut.seconds(cut.solve(np.zeros(len(problem), np.int64))) - len(problem) / cut.unit, 0.0
+    )
 
 
 def _one_against_rest(problem: Problem, device: int) -> Problem:
@@ -220,9 +258,14 @@ def _one_against_rest(problem: Problem, device: int) -> Problem:
     time = np.where(problem.allowed, problem.time, np.inf)
     allowed = np.stack([problem.allowed[:, device], problem.allowed[:, others].any(axis=1)], axis=1)
     pair = np.stack([time[:, device], time[:, others].min(axis=1)], axis=1)
-    return replace(problem, time=np.where(allowed, pair, 0.0), allowed=allowed, capacity=np.full(2, np.inf),
-                   leave=np.stack([problem.leave[:, device], problem.leave[:, others].min(axis=1)], axis=1),
-                   enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1))
+    return replace(
+        problem,
+        time=np.where(allowed, pair, 0.0),
+        allowed=allowed,
+        capacity=np.full(2, np.inf),
+        leave=np.stack([problem.leave[:, device], problem.leave[:, others].min(axis=1)], axis=1),
+        enter=np.stack([problem.enter[:, device], problem.enter[:, others].min(axis=1)], axis=1),
+    )
 
 
 def device_of_all_ops(task: Task, placed: Ints, label: Ints) -> Ints:

@@ -11,11 +11,10 @@ from editor.errors import EditorError
 from editor.graph.flops import op_bytes
 from editor.graph.graph import Bools, Ints
 from editor.placement.costs import processors
-from editor.placement.device_memory import weight_bytes, weight_shrinkage
-from editor.placement.policies.chain import best_chain, orders
+from editor.placement.policies.exact import best_chain, orders
 from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_load, busiest_name
 from editor.placement.policies.task import Assignment, Task, reasons
-from editor.placement.run_memory import run_memory
+from editor.placement.run_memory import run_memory, weight_bytes, weight_shrinkage
 from editor.placement.subgraphs.minimal import minimal
 from editor.text import counted, human_bytes
 
@@ -47,15 +46,28 @@ def stages(task: Task) -> Assignment | None:
     """What `pipeline` gives; None where the constraints allow no contiguous stages."""
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
-    limits = np.array([np.inf if d.memory is None else float(d.memory) for d in constraints.devices])
+    limits = np.array(
+        [np.inf if d.memory is None else float(d.memory) for d in constraints.devices]
+    )
     shrinkage = weight_shrinkage(constraints.graph, constraints.devices, size)
     room = limits * shrinkage
-    too_large = op_bytes(constraints.graph)[:, np.newaxis] > limits  # by itself, whatever else is there
-    problem = Problem.of(constraints.graph, costs, _without(constraints.allowed, too_large), placed, room, size,
-                         processors(constraints.devices))
+    too_large = (
+        op_bytes(constraints.graph)[:, np.newaxis] > limits
+    )  # by itself, whatever else is there
+    problem = Problem.of(
+        constraints.graph,
+        costs,
+        _without(constraints.allowed, too_large),
+        placed,
+        room,
+        size,
+        processors(constraints.devices),
+    )
     device = constraints.allowed.argmax(axis=1).astype(np.int64)
     if not len(placed):
-        return Assignment(device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated)
+        return Assignment(
+            device, reasons(task, costs, device), 0.0, 0.0, busiest_name(problem), costs.estimated
+        )
     label = best_stages(problem)
     if label is None:
         return None
@@ -65,10 +77,19 @@ def stages(task: Task) -> Assignment | None:
         device, left_out = _within(task, problem, device, limits, shrinkage)
     load, once = busiest_load(constraints.graph, costs, problem, device, placed), costs.least_launch
     bound = min(busiest_bound(problem) + once, load)  # what is busiest was launched once, at least
-    return Assignment(device, _reasons(task, device, left_out), load, bound, busiest_name(problem), costs.estimated)
+    return Assignment(
+        device,
+        _reasons(task, device, left_out),
+        load,
+        bound,
+        busiest_name(problem),
+        costs.estimated,
+    )
 
 
-def _within(task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats) -> tuple[Ints, tuple[str, ...]]:
+def _within(
+    task: Task, problem: Problem, device: Ints, limits: Floats, shrinkage: Floats
+) -> tuple[Ints, tuple[str, ...]]:
     """[op] device of stages whose weights and tensors fit, from stages whose weights do; and devices that were left out for it.
 
     Devices that are over their limit get fewer weights; where that does not help, the one with the least memory is left out,
@@ -102,16 +123,26 @@ def _without(allowed: Bools, full: Bools) -> Bools:
 
 def _no_stages(task: Task) -> str:
     """Why there is no pipeline: weights that do not fit, or ops that cannot be in contiguous stages."""
-    constraints, limited = task.constraints, [d for d in task.constraints.devices if d.memory is not None]
+    constraints, limited = (
+        task.constraints,
+        [d for d in task.constraints.devices if d.memory is not None],
+    )
     without = tuple(replace(d, memory=None) for d in constraints.devices)
-    if limited and stages(replace(task, constraints=replace(constraints, devices=without))) is not None:
+    if (
+        limited
+        and stages(replace(task, constraints=replace(constraints, devices=without))) is not None
+    ):
         limits = ", ".join(f"{d.name} has {human_bytes(d.memory or 0)}" for d in limited)
         weights = human_bytes(int(weight_bytes(constraints.graph, task.placed).sum()))
-        return (f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "
-                "`memory` (Optimal within memory) takes parts that are not contiguous, too")
+        return (
+            f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "
+            "`memory` (Optimal within memory) takes parts that are not contiguous, too"
+        )
     pins = f" {counted(len(task.constraints.pins), 'pin')}," if task.constraints.pins else ""
-    return (f"what the devices can run,{pins} and rules leave no contiguous stage per device; take the policy `optimal` "
-            "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device")
+    return (
+        f"what the devices can run,{pins} and rules leave no contiguous stage per device; take the policy `optimal` "
+        "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device"
+    )
 
 
 def _reasons(task: Task, device: Ints, left_out: Sequence[str]) -> Callable[[int], str]:
@@ -122,7 +153,9 @@ def _reasons(task: Task, device: Ints, left_out: Sequence[str]) -> Callable[[int
         device: [op] where it is.
         left_out: devices whose memory was too small for the tensors of a stage beside its weights.
     """
-    no_room = f"; no stage was found whose tensors fit on {' and '.join(left_out)}" if left_out else ""
+    no_room = (
+        f"; no stage was found whose tensors fit on {' and '.join(left_out)}" if left_out else ""
+    )
     stages = list(dict.fromkeys(device[task.placed].tolist()))
 
     def because(op: int) -> str:
@@ -131,6 +164,7 @@ def _reasons(task: Task, device: Ints, left_out: Sequence[str]) -> Callable[[int
             return f"one stage holds the whole model{no_room}"
         number = stages.index(chosen) + 1
         return f"in stage {number} of {len(stages)}, one after the other, which share the load evenly{no_room}"
+
     return because
 
 
@@ -148,7 +182,12 @@ def best_stages(problem: Problem) -> Ints | None:
 def _excess(task: Task, device: Ints, limits: Floats) -> Floats:
     """[device] bytes that weights and tensors of a run take beyond the limit; negative where there is room."""
     constraints = task.constraints
-    needed = run_memory(constraints.graph, constraints.devices, device, minimal(constraints.graph, device, task.placed))
+    needed = run_memory(
+        constraints.graph,
+        constraints.devices,
+        device,
+        minimal(constraints.graph, device, task.placed),
+    )
     return np.array([needed.peaks[d.name] for d in constraints.devices]) - limits
 
 
@@ -190,12 +229,18 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
         parts = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
         divided = _with_common_device(parts, problem.allowed[order])
         # So many changes of device are no few stages, and would take the square of their number to look through.
-        block[order] = divided if divided[-1] < 2 * _MAX_NODES else np.unique(parts, return_inverse=True)[1]
+        block[order] = (
+            divided if divided[-1] < 2 * _MAX_NODES else np.unique(parts, return_inverse=True)[1]
+        )
         count = int(block.max()) + 1
     devices = problem.time.shape[1]
-    time = np.column_stack([np.bincount(block, problem.time[:, d], count) for d in range(devices)]).astype(np.float64)
+    time = np.column_stack(
+        [np.bincount(block, problem.time[:, d], count) for d in range(devices)]
+    ).astype(np.float64)
     size = np.bincount(block, problem.size, count).astype(np.float64)
-    allowed = np.column_stack([np.bincount(block, ~problem.allowed[:, d], count) == 0 for d in range(devices)])
+    allowed = np.column_stack(
+        [np.bincount(block, ~problem.allowed[:, d], count) == 0 for d in range(devices)]
+    )
     tensors = []
     for t in problem.tensors:
         source = int(block[t.source])

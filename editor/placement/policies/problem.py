@@ -1,16 +1,21 @@
-"""The placement problem as plain arrays, the input of the solvers."""
+"""Poses the placement of ops as a problem, and bounds it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from editor.graph.graph import Bools, Graph, Ints, Rows
 from editor.placement.costs import Costs, subgraph_overheads
+
+if TYPE_CHECKING:
+    from ortools.linear_solver import pywraplp
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,8 +59,16 @@ class Problem:
         return len(self.size)
 
     @classmethod
-    def of(cls, graph: Graph, costs: Costs, allowed: Bools, placed: Ints, capacity: Sequence[float] | Floats | None = None,
-           size: Floats | None = None, processor: Ints | None = None) -> Problem:
+    def of(
+        cls,
+        graph: Graph,
+        costs: Costs,
+        allowed: Bools,
+        placed: Ints,
+        capacity: Sequence[float] | Floats | None = None,
+        size: Floats | None = None,
+        processor: Ints | None = None,
+    ) -> Problem:
         """Builds the problem of a graph; nodes are the placed ops in topological order.
 
         Args:
@@ -73,29 +86,51 @@ class Problem:
         inside = (node[producer] >= 0) & (node[consumer] >= 0)
         order = np.argsort(tensor[inside], kind="stable")
         ids, starts = np.unique(tensor[inside][order], return_index=True)
-        readers = Rows(np.append(starts, int(inside.sum())).astype(np.int64), node[consumer[inside][order]])
+        readers = Rows(
+            np.append(starts, int(inside.sum())).astype(np.int64), node[consumer[inside][order]]
+        )
         devices = costs.op.shape[1]
         time, enter = costs.op, costs.enter
         if costs.wires is not None:
             time, enter = time + costs.wires.ends_on(), enter + costs.wires.entering()
-        return cls(time[placed], allowed[placed], np.zeros(len(placed)) if size is None else size[placed],
-                   np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
-                   node[producer[inside][order][starts]], readers, costs.leave[ids], enter[ids], processor)
+        return cls(
+            time[placed],
+            allowed[placed],
+            np.zeros(len(placed)) if size is None else size[placed],
+            np.full(devices, np.inf) if capacity is None else np.asarray(capacity, np.float64),
+            node[producer[inside][order][starts]],
+            readers,
+            costs.leave[ids],
+            enter[ids],
+            processor,
+        )
 
     @classmethod
-    def build(cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]) -> Problem:
+    def build(
+        cls, time: Floats, allowed: Bools, size: Floats, capacity: Floats, tensors: Sequence[Tensor]
+    ) -> Problem:
         """Builds a problem from a list of tensors."""
         devices = time.shape[1]
-        return cls(time, allowed, size, capacity, np.array([t.source for t in tensors], np.int64),
-                   Rows.of([t.readers for t in tensors]),
-                   np.array([t.leave for t in tensors], np.float64).reshape(-1, devices),
-                   np.array([t.enter for t in tensors], np.float64).reshape(-1, devices))
+        return cls(
+            time,
+            allowed,
+            size,
+            capacity,
+            np.array([t.source for t in tensors], np.int64),
+            Rows.of([t.readers for t in tensors]),
+            np.array([t.leave for t in tensors], np.float64).reshape(-1, devices),
+            np.array([t.enter for t in tensors], np.float64).reshape(-1, devices),
+        )
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
         """The tensors as objects, for solvers that iterate over them."""
-        return tuple(Tensor(s, tuple(self.readers[i].tolist()), tuple(out), tuple(into)) for i, (s, out, into) in
-                     enumerate(zip(self.source.tolist(), self.leave.tolist(), self.enter.tolist(), strict=True)))
+        return tuple(
+            Tensor(s, tuple(self.readers[i].tolist()), tuple(out), tuple(into))
+            for i, (s, out, into) in enumerate(
+                zip(self.source.tolist(), self.leave.tolist(), self.enter.tolist(), strict=True)
+            )
+        )
 
     def crossings(self, label: Ints) -> tuple[Ints, Ints, Ints]:
         """Transfers of a placement: the tensors that leave their device, and tensor and device of every arrival."""
@@ -110,9 +145,11 @@ class Problem:
         devices = self.time.shape[1]
         leaving, tensor, device = self.crossings(label)
         source_device = label[self.source[leaving]]
-        load = (np.bincount(label, self.time[np.arange(len(label)), label], devices)
-                + np.bincount(source_device, self.leave[leaving, source_device], devices)
-                + np.bincount(device, self.enter[tensor, device], devices))
+        load = (
+            np.bincount(label, self.time[np.arange(len(label)), label], devices)
+            + np.bincount(source_device, self.leave[leaving, source_device], devices)
+            + np.bincount(device, self.enter[tensor, device], devices)
+        )
         return np.asarray(load, np.float64)
 
     @cached_property
@@ -130,16 +167,29 @@ class Problem:
 
     def fits(self, label: Ints) -> bool:
         """Whether every node is on an allowed device and all weights fit."""
-        return bool(self.allowed[np.arange(len(label)), label].all() and (self.used(label) <= self.capacity + 1e-6).all())
+        return bool(
+            self.allowed[np.arange(len(label)), label].all()
+            and (self.used(label) <= self.capacity + 1e-6).all()
+        )
 
 
 def busiest_name(problem: Problem) -> str:
     """What the least load of ``busiest_load`` is called: runtimes of one CPU share a processor."""
-    return "busiest device" if len(set(problem.processors.tolist())) == len(problem.processors) else "busiest processor"
+    return (
+        "busiest device"
+        if len(set(problem.processors.tolist())) == len(problem.processors)
+        else "busiest processor"
+    )
 
 
-def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, placed: Ints,
-                 subgraph_of_op: Ints | None = None) -> float:
+def busiest_load(
+    graph: Graph,
+    costs: Costs,
+    problem: Problem,
+    device: Ints,
+    placed: Ints,
+    subgraph_of_op: Ints | None = None,
+) -> float:
     """Seconds that the busiest processor works in one run, with the launches of its subgraphs.
 
     Args:
@@ -152,4 +202,114 @@ def busiest_load(graph: Graph, costs: Costs, problem: Problem, device: Ints, pla
     """
     busy = problem.busy(device[placed])
     number, launches = subgraph_overheads(graph, costs, device, placed, subgraph_of_op)
-    return float((busy + np.bincount(problem.processors[number], launches, len(busy))).max(initial=0.0))
+    return float(
+        (busy + np.bincount(problem.processors[number], launches, len(busy))).max(initial=0.0)
+    )
+
+
+_MAX_TERMS = 40_000
+"""Readers times devices up to which the program is solved: larger ones take seconds."""
+_TIME_LIMIT = 2.0
+_SAFETY = 1e-6
+"""The solver's tolerance, relative to the bound."""
+
+
+def relaxed_bound(problem: Problem, busiest: bool) -> float:
+    """No placement takes fewer seconds; 0 where the problem is too large, or the solver does not end in time.
+
+    Args:
+        problem: what to place.
+        busiest: bound the load of the busiest processor, instead of the sum of all loads.
+    """
+    n, devices = problem.time.shape
+    if n == 0 or len(problem.readers.values) * devices > _MAX_TERMS:
+        return 0.0
+    from ortools.linear_solver import (
+        pywraplp,
+    )  # importing takes 0.04 s, and most commands do not need it
+
+    # Interior points stop at a tolerance; a simplex solver ends at a vertex, whose dual is a proof.
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    solver.SetTimeLimit(int(_TIME_LIMIT * 1000))
+    unit = float(np.where(problem.allowed, problem.time, np.inf).min(axis=1).sum()) or 1.0
+    on = _places(solver, problem)
+    loads: list[list[tuple[pywraplp.Variable, float]]] = [[] for _ in range(devices)]
+    for v, choices in enumerate(on):
+        for d, share in choices.items():
+            loads[d].append((share, problem.time[v, d] / unit))
+    for i, tensor in enumerate(problem.tensors):
+        homes = on[tensor.source]
+        for d in range(devices):
+            arrives = leaves = None
+            for reader in tensor.readers:
+                there, here = on[reader].get(d), homes.get(d)
+                if there is not None and problem.enter[i, d]:
+                    arrives = arrives or solver.NumVar(0, 1, "")
+                    _at_least(solver, arrives, there, here)
+                if here is not None and problem.leave[i, d]:
+                    leaves = leaves or solver.NumVar(0, 1, "")
+                    _at_least(solver, leaves, here, there)
+            if arrives is not None:
+                loads[d].append((arrives, problem.enter[i, d] / unit))
+            if leaves is not None:
+                loads[d].append((leaves, problem.leave[i, d] / unit))
+    if busiest:
+        devices_of = [
+            np.flatnonzero(problem.processors == p).tolist()
+            for p in range(int(problem.processors.max()) + 1)
+        ]
+        loads = [[term for d in mine for term in loads[d]] for mine in devices_of]
+    _minimise(solver, loads, busiest)
+    if solver.Solve() != pywraplp.Solver.OPTIMAL:
+        return 0.0
+    return float(solver.Objective().Value()) * unit * (1 - _SAFETY)
+
+
+def _places(solver: pywraplp.Solver, problem: Problem) -> list[dict[int, pywraplp.Variable]]:
+    """[node] device -> share of the node on it; weights fit."""
+    on = []
+    for v in range(len(problem)):
+        choices = {d: solver.NumVar(0, 1, "") for d in np.flatnonzero(problem.allowed[v]).tolist()}
+        row = solver.Constraint(1, 1)
+        for share in choices.values():
+            row.SetCoefficient(share, 1)
+        on.append(choices)
+    for d in np.flatnonzero(np.isfinite(problem.capacity)).tolist():
+        row = solver.Constraint(-solver.infinity(), 1)
+        for v, choices in enumerate(on):
+            if d in choices and problem.size[v] and problem.capacity[d]:
+                row.SetCoefficient(choices[d], problem.size[v] / problem.capacity[d])
+    return on
+
+
+def _at_least(
+    solver: pywraplp.Solver,
+    cost: pywraplp.Variable,
+    one: pywraplp.Variable,
+    other: pywraplp.Variable | None,
+) -> None:
+    """``cost`` is at least the share of ``one`` that exceeds that of ``other``."""
+    row = solver.Constraint(0, solver.infinity())
+    row.SetCoefficient(cost, 1)
+    row.SetCoefficient(one, -1)
+    if other is not None:
+        row.SetCoefficient(other, 1)
+
+
+def _minimise(
+    solver: pywraplp.Solver, loads: list[list[tuple[pywraplp.Variable, float]]], busiest: bool
+) -> None:
+    objective = solver.Objective()
+    objective.SetMinimization()
+    if not busiest:
+        for load in loads:
+            for variable, seconds in load:
+                objective.SetCoefficient(variable, objective.GetCoefficient(variable) + seconds)
+        return
+    top = solver.NumVar(0, solver.infinity(), "")
+    objective.SetCoefficient(top, 1)
+    for load in loads:
+        row = solver.Constraint(0, solver.infinity())
+        row.SetCoefficient(top, 1)
+        for variable, seconds in load:
+            row.SetCoefficient(variable, row.GetCoefficient(variable) - seconds)

@@ -11,14 +11,18 @@ from editor.errors import EditorError
 from editor.placement.policies.memory import memory
 from editor.placement.policies.optimal import optimal
 from editor.placement.policies.pipeline import pipeline
-from editor.placement.policies.priority import priority
-from editor.placement.policies.task import Assignment, Task
+from editor.placement.policies.task import Assignment, Task, priority
 
 Policy = Callable[[Task], Assignment]
 
 # Rules apply under every policy; `rules` places the remaining ops by `priority`.
-POLICIES: dict[str, Policy] = {"priority": priority, "rules": priority, "optimal": optimal, "memory": memory,
-                               "pipeline": pipeline}
+POLICIES: dict[str, Policy] = {
+    "priority": priority,
+    "rules": priority,
+    "optimal": optimal,
+    "memory": memory,
+    "pipeline": pipeline,
+}
 
 
 def policy_of(name: str) -> Policy:
@@ -41,7 +45,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in OPTIONS:
             close = difflib.get_close_matches(str(name), OPTIONS, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
+            )
             raise EditorError(f"unknown policy option {name!r}; {hint}")
     for name in ("objective", "costs", "codegen"):
         as_text(options.get(name, ""), f"the policy option {name}")

@@ -1,4 +1,4 @@
-"""Input and result of a policy."""
+"""What a policy gets and returns, and the simplest policy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from editor.errors import EditorError
 from editor.graph.graph import Ints
 from editor.placement.constraints import Constraints
 from editor.placement.costs import Costs
@@ -49,16 +52,51 @@ class Task:
 
 def reasons(task: Task, costs: Costs, device: Ints) -> Callable[[int], str]:
     """Op -> reason for its device, in times per device."""
-    names, word = [d.name for d in task.constraints.devices], "estimated" if costs.estimated else "measured"
+    names, word = (
+        [d.name for d in task.constraints.devices],
+        "estimated" if costs.estimated else "measured",
+    )
 
     def because(op: int) -> str:
         chosen = int(device[op])
-        times = {d: float(costs.op[op, d]) for d in range(len(names)) if task.constraints.allowed[op, d]}
+        times = {
+            d: float(costs.op[op, d]) for d in range(len(names)) if task.constraints.allowed[op, d]
+        }
         here = f"{human_seconds(times[chosen])} here" if chosen in times else "here"
-        others = ", ".join(f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen)
+        others = ", ".join(
+            f"{human_seconds(t)} on {names[d]}" for d, t in times.items() if d != chosen
+        )
         if not others:
             return "the only device that may run it"
         if times[chosen] <= min(times.values()):
             return f"fastest for this op: {here}, {others} ({word})"
         return f"saves transfers or launches: {here}, {others} for this op alone ({word})"
+
     return because
+
+
+def priority(task: Task) -> Assignment:
+    """First device in table order that may run the op.
+
+    The rule of Glow's backend-based partition and of OpenVINO's HETERO. Option ``first`` names a device
+    to try before the others.
+    """
+    names = [d.name for d in task.constraints.devices]
+    first = task.options.get("first")
+    if first is not None and first not in names:
+        raise EditorError(
+            f"policy option first: unknown device {first!r}; choose one of: {', '.join(names)}"
+        )
+    order = sorted(range(len(names)), key=lambda d: names[d] != first)
+    names = [names[d] for d in order]
+    position = task.constraints.allowed[:, order].argmax(axis=1)
+    device = np.array(order, np.int64)[position]
+
+    def because(op: int) -> str:
+        if position[op] == 0:
+            return f"first device in the table ({' > '.join(names)})"
+        return (
+            f"first device in the table that may run it, after {', '.join(names[: position[op]])}"
+        )
+
+    return Assignment(device, because)

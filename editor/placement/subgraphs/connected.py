@@ -36,10 +36,14 @@ def connected(graph: Graph, device: Ints, placed: Ints) -> Ints:
     if not len(placed):
         return subgraph_of_op
     network = _Network(graph, device, placed)
-    results = [groups for groups in (network.top_down(), network.bottom_up(False), network.bottom_up(True)) if groups]
-    best = min(results, key=lambda g: len(set(g[:network.ops])))
+    results = [
+        groups
+        for groups in (network.top_down(), network.bottom_up(False), network.bottom_up(True))
+        if groups
+    ]
+    best = min(results, key=lambda g: len(set(g[: network.ops])))
     ranks = _topological_numbers(network, best)
-    assert len(ranks) == len(set(best[:network.ops])), "the graph of subgraphs has a cycle"
+    assert len(ranks) == len(set(best[: network.ops])), "the graph of subgraphs has a cycle"
     for node in range(network.ops):
         subgraph_of_op[network.op_of[node]] = ranks[best[node]]
     return subgraph_of_op
@@ -55,8 +59,9 @@ class _Network:
         self.ops = len(self.op_of)
         node = {op: i for i, op in enumerate(self.op_of)}
         self.device: list[int] = [int(device[op]) for op in self.op_of]
-        self.predecessors: list[list[int]] = [[node[p] for p in graph.predecessors[op].tolist() if is_placed[p]]
-                                        for op in self.op_of]
+        self.predecessors: list[list[int]] = [
+            [node[p] for p in graph.predecessors[op].tolist() if is_placed[p]] for op in self.op_of
+        ]
         for readers in self._shared_sources(graph, node):
             # OpenVINO gives a source the device of its first consumer; other devices read it without a boundary.
             source_device = self.device[readers[0]]
@@ -83,7 +88,12 @@ class _Network:
 
     def top_down(self) -> list[int]:
         """[node] group, by cutting components; empty when that takes too long or does not converge."""
-        boundary = {(u, v) for v, sources in enumerate(self.predecessors) for u in sources if self.device[u] != self.device[v]}
+        boundary = {
+            (u, v)
+            for v, sources in enumerate(self.predecessors)
+            for u in sources
+            if self.device[u] != self.device[v]
+        }
         for _ in range(_MOST_ROUNDS):
             if len(boundary) * len(self.device) > _MOST_BITS:
                 return []
@@ -98,31 +108,41 @@ class _Network:
                 ranks = _topological_numbers(self, group)
                 cuts = self._peel(group, boundary, ranks)
                 if not cuts:
-                    if len(ranks) < len(set(group[:self.ops])):
+                    if len(ranks) < len(set(group[: self.ops])):
                         return []
                     self._merge(groups)
                     return [groups.find(v) for v in range(len(self.device))]
             boundary |= cuts
         return []
 
-    def _peel(self, group: list[int], boundary: set[tuple[int, int]], ranks: dict[int, int]) -> set[tuple[int, int]]:
+    def _peel(
+        self, group: list[int], boundary: set[tuple[int, int]], ranks: dict[int, int]
+    ) -> set[tuple[int, int]]:
         """Edges that cut off the first op with an input from another component of a cycle; none without a cycle."""
-        cyclic = set(group[:self.ops]) - ranks.keys()
+        cyclic = set(group[: self.ops]) - ranks.keys()
         for v in range(self.ops) if cyclic else ():
             predecessors = self.predecessors[v]
-            if group[v] in cyclic and any(group[u] in cyclic and group[u] != group[v] for u in predecessors):
-                cuts = {(u, v) for u in predecessors if group[u] == group[v] and (u, v) not in boundary}
+            if group[v] in cyclic and any(
+                group[u] in cyclic and group[u] != group[v] for u in predecessors
+            ):
+                cuts = {
+                    (u, v) for u in predecessors if group[u] == group[v] and (u, v) not in boundary
+                }
                 if cuts:
                     return cuts
         return set()
 
-    def _feedback_cuts(self, groups: _Groups, boundary: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    def _feedback_cuts(
+        self, groups: _Groups, boundary: set[tuple[int, int]]
+    ) -> set[tuple[int, int]]:
         """Edges inside a component to cut where a path that left the component re-enters it (feedback).
 
         Sets of entries are integers with one bit per entry: a boundary edge, or a shared source.
         """
         group = [groups.find(v) for v in range(len(self.device))]
-        entries: list[tuple[int, int]] = [(v, v) for v in range(self.ops, len(self.device))] + sorted(boundary)
+        entries: list[tuple[int, int]] = [
+            (v, v) for v in range(self.ops, len(self.device))
+        ] + sorted(boundary)
         bit = {entry: 1 << i for i, entry in enumerate(entries)}
         into: dict[int, int] = {}
         out_of: dict[int, int] = {}
@@ -148,8 +168,11 @@ class _Network:
                 u, w = entries[i]
                 if u != w:  # the edge by which the feedback re-enters
                     needs |= own[w]
-            cuts |= {(u, v) for u in self.predecessors[v]
-                     if (u, v) not in bit and not feedback[u] & feedback[v] and own[u] & needs}
+            cuts |= {
+                (u, v)
+                for u in self.predecessors[v]
+                if (u, v) not in bit and not feedback[u] & feedback[v] and own[u] & needs
+            }
         return cuts
 
     def bottom_up(self, backward: bool) -> list[int]:
@@ -167,7 +190,9 @@ class _Network:
         level = [0] * len(self.device)
         neighbours = self.successors if backward else self.predecessors
         for v in reversed(self.order) if backward else self.order:
-            level[v] = max((level[u] + (self.device[u] != self.device[v]) for u in neighbours[v]), default=0)
+            level[v] = max(
+                (level[u] + (self.device[u] != self.device[v]) for u in neighbours[v]), default=0
+            )
         if not backward:  # a shared source takes the lowest level of its consumers
             for v in range(self.ops, len(self.device)):
                 level[v] = min(level[t] for t in self.successors[v])
@@ -184,7 +209,11 @@ class _Network:
         for v in self.order:
             for u in self.predecessors[v]:
                 a, b = groups.find(u), groups.find(v)
-                if a != b and self.device[a] == self.device[b] and not _second_path(after, groups, a, b):
+                if (
+                    a != b
+                    and self.device[a] == self.device[b]
+                    and not _second_path(after, groups, a, b)
+                ):
                     kept = groups.join(a, b)
                     after[kept] = {groups.find(t) for t in after[a] | after[b]} - {kept}
 
@@ -237,7 +266,7 @@ class _Groups:
 
 def _topological_numbers(network: _Network, group: list[int]) -> dict[int, int]:
     """Group -> topological number, for groups that contain ops; groups on or after a cycle have none."""
-    with_ops = set(group[:network.ops])
+    with_ops = set(group[: network.ops])
     after: dict[int, set[int]] = {g: set() for g in with_ops}
     waiting = dict.fromkeys(with_ops, 0)
     for v in range(network.ops):

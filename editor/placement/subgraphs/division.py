@@ -119,7 +119,9 @@ def divide(graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op
 
 
 class _Divider:
-    def __init__(self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints) -> None:
+    def __init__(
+        self, graph: Graph, devices: Sequence[Device], device: Ints, subgraph_of_op: Ints
+    ) -> None:
         self.graph, self.devices, self.subgraph_of_op = graph, devices, subgraph_of_op
         self.count = int(subgraph_of_op.max()) + 1 if len(subgraph_of_op) else 0
         self.device_of_subgraph = np.zeros(self.count, np.int64)
@@ -146,8 +148,14 @@ class _Divider:
                     targets.setdefault(tensor, []).append(subgraph)
         outputs = self._outputs(targets)
         ops = self._ops()
-        subgraphs = tuple(self._subgraph(p, ops[p], inputs[p], outputs[p], constants[p]) for p in range(self.count))
-        boundaries = tuple(self._boundary(t, targets[t]) for t in sorted(targets, key=lambda t: (self.source[t], t)))
+        subgraphs = tuple(
+            self._subgraph(p, ops[p], inputs[p], outputs[p], constants[p])
+            for p in range(self.count)
+        )
+        boundaries = tuple(
+            self._boundary(t, targets[t])
+            for t in sorted(targets, key=lambda t: (self.source[t], t))
+        )
         return Division(self.subgraph_of_op, subgraphs, boundaries)
 
     def _reads_by_subgraph(self) -> list[tuple[int, int]]:
@@ -189,31 +197,68 @@ class _Divider:
                     ops[subgraph].append(op)
         return ops
 
-    def _subgraph(self, number: int, ops: list[int], inputs: list[int], outputs: list[int],
-                  constants: list[int]) -> Subgraph:
+    def _subgraph(
+        self,
+        number: int,
+        ops: list[int],
+        inputs: list[int],
+        outputs: list[int],
+        constants: list[int],
+    ) -> Subgraph:
         graph = self.graph
         device = self.devices[self.device_of_subgraph[number]]
         sources = sorted({int(self.source[t]) for t in inputs if self.source[t] >= 0})
         sizes = assumed_bytes(graph, device.published.assumes)
-        in_bytes, out_bytes, constant_bytes = (int(np.maximum(sizes[t], 0).sum()) for t in (inputs, outputs, constants))
-        peers = sum(1 for t in inputs if self.source[t] >= 0
-                    and self.device_of_subgraph[self.source[t]] == self.device_of_subgraph[number])
+        in_bytes, out_bytes, constant_bytes = (
+            int(np.maximum(sizes[t], 0).sum()) for t in (inputs, outputs, constants)
+        )
+        peers = sum(
+            1
+            for t in inputs
+            if self.source[t] >= 0
+            and self.device_of_subgraph[self.source[t]] == self.device_of_subgraph[number]
+        )
         index = self.device_of_subgraph[number] if device.logical_id is None else device.logical_id
-        memory = Memory(1, in_bytes + out_bytes + constant_bytes, in_bytes, len(inputs), peers, out_bytes,
-                        constant_bytes, int((sizes[inputs + outputs] == UNKNOWN_BYTES).sum()), (int(index),))
+        memory = Memory(
+            1,
+            in_bytes + out_bytes + constant_bytes,
+            in_bytes,
+            len(inputs),
+            peers,
+            out_bytes,
+            constant_bytes,
+            int((sizes[inputs + outputs] == UNKNOWN_BYTES).sum()),
+            (int(index),),
+        )
         names = graph.tensor_names
-        return Subgraph(number, device.name, tuple(graph.op_keys[op] for op in ops), tuple(names[t] for t in inputs),
-                        tuple(names[t] for t in outputs), tuple(sources), memory,
-                        int((self.subgraph_of_op[ops] >= 0).sum()) if ops else 0)
+        return Subgraph(
+            number,
+            device.name,
+            tuple(graph.op_keys[op] for op in ops),
+            tuple(names[t] for t in inputs),
+            tuple(names[t] for t in outputs),
+            tuple(sources),
+            memory,
+            int((self.subgraph_of_op[ops] >= 0).sum()) if ops else 0,
+        )
 
     def _boundary(self, tensor: int, targets: list[int]) -> Boundary:
         graph, source = self.graph, int(self.source[tensor])
         source_device = self.device_of_subgraph[source]
-        other_devices = sorted({int(self.device_of_subgraph[t]) for t in targets} - {int(source_device)})
+        other_devices = sorted(
+            {int(self.device_of_subgraph[t]) for t in targets} - {int(source_device)}
+        )
         moved, counted_as = self._moved(tensor, [int(source_device), *other_devices])
-        return Boundary(graph.tensor_names[tensor], source, tuple(targets),
-                        tuple(self.devices[d].name for d in other_devices), moved,
-                        graph.shape_label(tensor), graph.tensor_types[tensor], counted_as)
+        return Boundary(
+            graph.tensor_names[tensor],
+            source,
+            tuple(targets),
+            tuple(self.devices[d].name for d in other_devices),
+            moved,
+            graph.shape_label(tensor),
+            graph.tensor_types[tensor],
+            counted_as,
+        )
 
     def _moved(self, tensor: int, devices: Sequence[int]) -> tuple[int, str]:
         """Bytes of a boundary tensor, of the smallest form that a device on either side plans it in; and that form."""

@@ -67,9 +67,14 @@ class _Drain:
         if backward:
             predecessors, successors = successors, predecessors
         edge_is_placed = is_placed[predecessors.values] & is_placed[predecessors.row_of_value]
-        self.waiting = np.bincount(predecessors.row_of_value[edge_is_placed], minlength=count).tolist()
+        self.waiting = np.bincount(
+            predecessors.row_of_value[edge_is_placed], minlength=count
+        ).tolist()
         values, ptr, mask = successors.values.tolist(), successors.ptr.tolist(), is_placed.tolist()
-        self.successors = [[v for v in values[ptr[i]:ptr[i + 1]] if mask[v]] if mask[i] else [] for i in range(count)]
+        self.successors = [
+            [v for v in values[ptr[i] : ptr[i + 1]] if mask[v]] if mask[i] else []
+            for i in range(count)
+        ]
         self.device: list[int] = device.tolist()
         self.placed = placed.tolist()
         self.ready_first = [op for op in self.placed if self.waiting[op] == 0]
@@ -94,7 +99,7 @@ class _Drain:
         """
         best, at = self._follow(turns), 0
         while at < len(turns):
-            fewer = [d for d, _ in itertools.groupby(turns[:at] + turns[at + 1:])]
+            fewer = [d for d, _ in itertools.groupby(turns[:at] + turns[at + 1 :])]
             found = self._follow(fewer)
             if UNPLACED in (found[op] for op in self.placed):
                 at += 1
@@ -116,8 +121,14 @@ class _Drain:
             ready[self.device[op]].append(op)
         return [UNPLACED] * len(self.device), self.waiting.copy(), ready
 
-    def _drain(self, ready: dict[int, list[int]], current: int, waiting: list[int], subgraph_of_op: list[int],
-               subgraph: int) -> int:
+    def _drain(
+        self,
+        ready: dict[int, list[int]],
+        current: int,
+        waiting: list[int],
+        subgraph_of_op: list[int],
+        subgraph: int,
+    ) -> int:
         """Assigns the ready ops of a device, and those that become ready, to a subgraph; returns their number."""
         queue, device, taken = ready[current], self.device, 0
         while queue:
@@ -137,7 +148,9 @@ class _Drain:
             return candidates[0]
         return max(candidates, key=lambda d: (self._drainable(ready, d, waiting), -d))
 
-    def _drainable(self, ready: dict[int, list[int]], current: int, waiting: list[int], limit: int = 256) -> int:
+    def _drainable(
+        self, ready: dict[int, list[int]], current: int, waiting: list[int], limit: int = 256
+    ) -> int:
         """Counts the ops that draining a device would take; stops at a limit to stay linear."""
         lowered: dict[int, int] = {}
         queue, taken = list(ready[current]), 0

@@ -27,8 +27,13 @@ PING_LIMIT_SECONDS = 3.0
 _LAST_PORT = 65_535
 MACHINE_RESOURCE = "machine"
 """A Dask resource of workers that offer devices; jobs of an editor do not run on them."""
-_VARIABLES = {"scheduler": "HETERO_SCHEDULER", "ca": "HETERO_TLS_CA", "cert": "HETERO_TLS_CERT", "key": "HETERO_TLS_KEY",
-              "insecure": "HETERO_INSECURE"}
+_VARIABLES = {
+    "scheduler": "HETERO_SCHEDULER",
+    "ca": "HETERO_TLS_CA",
+    "cert": "HETERO_TLS_CERT",
+    "key": "HETERO_TLS_KEY",
+    "insecure": "HETERO_INSECURE",
+}
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,12 @@ class Connection:
         if not self.ca:
             return Security()
         roles = ("scheduler", "worker", "client")
-        return Security(tls_ca_file=self.ca, require_encryption=True, **{f"tls_{role}_cert": self.cert for role in roles},
-                        **{f"tls_{role}_key": self.key for role in roles})
+        return Security(
+            tls_ca_file=self.ca,
+            require_encryption=True,
+            **{f"tls_{role}_cert": self.cert for role in roles},
+            **{f"tls_{role}_key": self.key for role in roles},
+        )
 
     def check(self) -> None:
         """Checks the address, that the credentials are complete and that nothing leaves this machine without them.
@@ -65,15 +74,25 @@ class Connection:
                 credentials.
         """
         address = re.fullmatch(r"(?:(\w+)://)?(\[[^]]+\]|[^/:@\s]+):(\d{1,5})", self.scheduler)
-        if not address or address[1] not in (None, "tcp", "tls") or not 0 < int(address[3]) <= _LAST_PORT:
-            raise EditorError(f"{self.scheduler!r} is not the address of a scheduler; write tcp://HOST:PORT")
+        if (
+            not address
+            or address[1] not in (None, "tcp", "tls")
+            or not 0 < int(address[3]) <= _LAST_PORT
+        ):
+            raise EditorError(
+                f"{self.scheduler!r} is not the address of a scheduler; write tcp://HOST:PORT"
+            )
         if address[1] == "tls" and not self.ca:
-            raise EditorError(f"{self.scheduler} needs --tls-ca, --tls-cert and --tls-key (docs/device-farm.md says how to "
-                              "make them)")
+            raise EditorError(
+                f"{self.scheduler} needs --tls-ca, --tls-cert and --tls-key (docs/device-farm.md says how to "
+                "make them)"
+            )
         given = {"--tls-ca": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
         if any(given.values()) and not all(given.values()):
             lacking = ", ".join(option for option, path in given.items() if not path)
-            raise EditorError(f"TLS needs --tls-ca, --tls-cert and --tls-key together; missing: {lacking}")
+            raise EditorError(
+                f"TLS needs --tls-ca, --tls-cert and --tls-key together; missing: {lacking}"
+            )
         for option, path in given.items():
             if path and not Path(path).is_file():
                 raise EditorError(f"{option} {path}: no such file")
@@ -82,15 +101,22 @@ class Connection:
         if self.insecure and self.ca:
             raise EditorError("--insecure and --tls-ca exclude each other")
         if not self.ca and not self.insecure and not is_loopback(self.scheduler):
-            raise EditorError(f"{self.scheduler} is beyond this machine: give --tls-ca, --tls-cert and --tls-key (docs/"
-                              "device-farm.md says how to make them), or --insecure, which lets everyone who reaches the port "
-                              "run code on the machines")
+            raise EditorError(
+                f"{self.scheduler} is beyond this machine: give --tls-ca, --tls-cert and --tls-key (docs/"
+                "device-farm.md says how to make them), or --insecure, which lets everyone who reaches the port "
+                "run code on the machines"
+            )
 
 
 def connection_of(options: Any) -> Connection:
     """The connection that options of the command line describe."""
-    return Connection(options.scheduler, options.tls_ca or "", options.tls_cert or "", options.tls_key or "",
-                      "1" if options.insecure else "")
+    return Connection(
+        options.scheduler,
+        options.tls_ca or "",
+        options.tls_cert or "",
+        options.tls_key or "",
+        "1" if options.insecure else "",
+    )
 
 
 def is_loopback(address: str) -> bool:
@@ -136,7 +162,10 @@ class Calls:
         arguments = connection.security().get_connection_args("client")
 
         async def make() -> Any:
-            return await ConnectionPool(limit=512, connection_args=arguments, timeout=PING_LIMIT_SECONDS)
+            return await ConnectionPool(
+                limit=512, connection_args=arguments, timeout=PING_LIMIT_SECONDS
+            )
+
         self.pool = asyncio.run_coroutine_threadsafe(make(), self.loop).result()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -179,8 +208,9 @@ class Lost(Failed):
 _GIVEN_UP = "another call gave up on this address"
 
 
-async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[str] = (), /,
-               **message: Any) -> Any:
+async def call(
+    pool: Any, machine: str, address: str, op: str, alive: Sequence[str] = (), /, **message: Any
+) -> Any:
     """Calls a handler of the worker of a machine and waits as long as the machine answers pings.
 
     Args:
@@ -203,7 +233,9 @@ async def call(pool: Any, machine: str, address: str, op: str, alive: Sequence[s
         return await _call_once(pool, machine, address, op, alive, message)
 
 
-async def _call_once(pool: Any, machine: str, address: str, op: str, alive: Sequence[str], message: Mapping[str, Any]) -> Any:
+async def _call_once(
+    pool: Any, machine: str, address: str, op: str, alive: Sequence[str], message: Mapping[str, Any]
+) -> Any:
     task = asyncio.ensure_future(getattr(pool(address), op)(**message))
     ping: asyncio.Task[Any] | None = None
     try:
@@ -211,21 +243,33 @@ async def _call_once(pool: Any, machine: str, address: str, op: str, alive: Sequ
             done, _ = await asyncio.wait([task], timeout=PING_SECONDS)
             if not done:
                 ping = asyncio.ensure_future(pool(address).hetero_ping(runs=list(alive)))
-                await asyncio.wait([task, ping], timeout=PING_LIMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    [task, ping], timeout=PING_LIMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
                 if not task.done() and not (ping.done() and ping.exception() is None):
-                    pool.remove(address, reason=_GIVEN_UP)  # what waits in these connections would hold up the next calls
-                    raise Lost(machine, f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off, "
-                                        "or memory ran out")
+                    pool.remove(
+                        address, reason=_GIVEN_UP
+                    )  # what waits in these connections would hold up the next calls
+                    raise Lost(
+                        machine,
+                        f"does not answer for {PING_LIMIT_SECONDS:g} s: it was stopped or cut off, "
+                        "or memory ran out",
+                    )
         reply = task.result()
     except (OSError, TimeoutError) as error:  # CommClosedError is an OSError
-        raise Lost(machine, "its worker ended (it was stopped, a runtime crashed, or memory ran out), or the connection was "
-                            f"cut: {error}") from error
+        raise Lost(
+            machine,
+            "its worker ended (it was stopped, a runtime crashed, or memory ran out), or the connection was "
+            f"cut: {error}",
+        ) from error
     finally:
         for waiting in (task, ping):
             if waiting is not None and not waiting.done():
                 waiting.cancel()
     if reply is None:
-        raise Failed(machine, "its worker offers no devices; start it with `python -m editor worker`")
+        raise Failed(
+            machine, "its worker offers no devices; start it with `python -m editor worker`"
+        )
     if "error" in reply:
         raise (Lost if reply["lost"] else Failed)(reply["machine"], reply["error"])
     return reply

@@ -73,7 +73,11 @@ class Directory:
         """
         with self._lock:
             known = self._known
-            if known is None or time.monotonic() - known[0] > _FRESH_SECONDS or known[1] != configured():
+            if (
+                known is None
+                or time.monotonic() - known[0] > _FRESH_SECONDS
+                or known[1] != configured()
+            ):
                 found: tuple[Machine, ...] | ExecutionError
                 try:
                     found = _ask_all()
@@ -97,12 +101,16 @@ class Directory:
         """
         before = self._known
         found = next((m for m in self.machines() if m.name == name), None)
-        if (found is None or found.problem) and self._known is before:  # it may have come back since
+        if (
+            found is None or found.problem
+        ) and self._known is before:  # it may have come back since
             self.forget()
             found = next((m for m in self.machines() if m.name == name), None)
         if found is None:
-            raise ExecutionError(f"the machine {name} is not connected to the scheduler; start "
-                                 f"`python -m editor worker ... --name {name}` on it")
+            raise ExecutionError(
+                f"the machine {name} is not connected to the scheduler; start "
+                f"`python -m editor worker ... --name {name}` on it"
+            )
         if found.problem:
             raise ExecutionError(f"the machine {name} cannot be used: {found.problem}")
         return found
@@ -116,13 +124,20 @@ class Directory:
             return ""
         if found is None or found.problem:
             return found.problem if found is not None else ""
-        unusable = f"; installed there but unusable: {', '.join(found.notes)}" if found.notes else ""
+        unusable = (
+            f"; installed there but unusable: {', '.join(found.notes)}" if found.notes else ""
+        )
         return f"{found.name} has no {device}; it offers {', '.join(o.name for o in found.offers)}{unusable}"
 
     def offer(self, full_name: str) -> Offer | None:
         """The device ``machine/device`` where its machine is connected and can be used; upper and lower case are the same."""
         try:
-            offers = [offer for machine in self.machines() if not machine.problem for offer in machine.offers]
+            offers = [
+                offer
+                for machine in self.machines()
+                if not machine.problem
+                for offer in machine.offers
+            ]
         except EditorError:
             return None
         return next((o for o in offers if o.full_name.lower() == full_name.lower()), None)
@@ -139,7 +154,9 @@ def _ask_all() -> tuple[Machine, ...]:
 
     async def ask() -> tuple[Machine, ...]:
         workers = await _addresses(here.pool, connection, _SCHEDULER_SECONDS)
-        return tuple(await asyncio.gather(*(_hello(here.pool, address, name) for name, address in workers)))
+        return tuple(
+            await asyncio.gather(*(_hello(here.pool, address, name) for name, address in workers))
+        )
 
     return here.wait(ask())
 
@@ -149,7 +166,9 @@ async def _addresses(pool: Any, connection: Connection, seconds: float) -> list[
     try:
         identity = await asyncio.wait_for(pool(connection.address).identity(), seconds)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ExecutionError(f"no Dask scheduler at {connection.address}: {error or 'it does not answer'}") from error
+        raise ExecutionError(
+            f"no Dask scheduler at {connection.address}: {error or 'it does not answer'}"
+        ) from error
     return [(str(worker["name"]), address) for address, worker in identity["workers"].items()]
 
 
@@ -172,12 +191,21 @@ async def _hello(pool: Any, address: str, name: str) -> Machine:
     except ExecutionError as error:
         return Machine(name, address, problem=str(error).removeprefix(f"{name}: "))
     if reply["editor"] != VERSION or reply["protocol"] != PROTOCOL:
-        return Machine(name, address, problem=f"its worker has version {reply['editor']} of the editor, this is {VERSION}")
+        return Machine(
+            name,
+            address,
+            problem=f"its worker has version {reply['editor']} of the editor, this is {VERSION}",
+        )
     offers = tuple(_offer(name, entry) for entry in reply["devices"])
     problem = "" if offers else "it has no runtime; install onnxruntime there"
     return Machine(name, address, offers, problem, tuple(reply["unusable"]))
 
 
 def _offer(machine: str, entry: Mapping[str, Any]) -> Offer:
-    return Offer(machine, **{key: entry[key] for key in ("name", "runtime", "hardware", "device", "slowdown", "precision",
-                                                         "memory")})
+    return Offer(
+        machine,
+        **{
+            key: entry[key]
+            for key in ("name", "runtime", "hardware", "device", "slowdown", "precision", "memory")
+        },
+    )

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.devices.device import Device
-from editor.devices.discovery import AvailableDevice, Target
-from editor.devices.names import resolve
+from editor.devices.discovery import AvailableDevice, Target, resolve
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
@@ -38,9 +37,21 @@ class Machines(RuntimeDefaults):
         """
         if configured() is None:
             return ()
-        return [AvailableDevice(o.full_name, NAME, o.full_name, o.runtime, o.hardware, f"{o.machine}:", o.memory,
-                                machine=o.machine)
-                for machine in directory.machines() if not machine.problem for o in machine.offers]
+        return [
+            AvailableDevice(
+                o.full_name,
+                NAME,
+                o.full_name,
+                o.runtime,
+                o.hardware,
+                f"{o.machine}:",
+                o.memory,
+                machine=o.machine,
+            )
+            for machine in directory.machines()
+            if not machine.problem
+            for o in machine.offers
+        ]
 
     def resolve(self, name: str, provider: str) -> Target | None:
         """Any ``machine/device``; it is planned while its machine is not connected or does not have it."""
@@ -51,23 +62,53 @@ class Machines(RuntimeDefaults):
         if offer is None:
             here = resolve(device)
             reason = directory.why_not(name) if configured() is not None else ""
-            return Target("", "", False, here.device if here is not None else device, machine=machine, reason=reason)
-        return Target(NAME, offer.full_name, True, offer.device, f"{offer.machine}: {offer.runtime} [{offer.hardware}]",
-                      offer.slowdown, machine=offer.machine, memory=offer.memory)
+            return Target(
+                "",
+                "",
+                False,
+                here.device if here is not None else device,
+                machine=machine,
+                reason=reason,
+            )
+        return Target(
+            NAME,
+            offer.full_name,
+            True,
+            offer.device,
+            f"{offer.machine}: {offer.runtime} [{offer.hardware}]",
+            offer.slowdown,
+            machine=offer.machine,
+            memory=offer.memory,
+        )
 
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Asks the worker, which asks the runtime there; weights do not travel for it."""
         machine, here = directory.machine(device.machine), calls()
         parcel = pack(read_model(graph.path), graph.folder)
-        reply = here.wait(call(here.pool, device.name, machine.address, "hetero_capability", skeleton=parcel.skeleton,
-                               define=dict(graph.define), device=device_entry(device)))
+        reply = here.wait(
+            call(
+                here.pool,
+                device.name,
+                machine.address,
+                "hetero_capability",
+                skeleton=parcel.skeleton,
+                define=dict(graph.define),
+                device=device_entry(device),
+            )
+        )
         if reply["keys"] != len(graph) or len(reply["reasons"]) != len(graph):
-            raise ExecutionError(f"{device.name}: its worker reads {reply['keys']} ops in this model, not {len(graph)}")
-        return Capability(np.array([not reason for reason in reply["reasons"]], bool), tuple(reply["reasons"]))
+            raise ExecutionError(
+                f"{device.name}: its worker reads {reply['keys']} ops in this model, not {len(graph)}"
+            )
+        return Capability(
+            np.array([not reason for reason in reply["reasons"]], bool), tuple(reply["reasons"])
+        )
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Not here: plans over machines are compiled by ``execution.machines``."""
-        raise ExecutionError(f"{submodel.label} on {device.name}: runs on another machine only as part of a plan")
+        raise ExecutionError(
+            f"{submodel.label} on {device.name}: runs on another machine only as part of a plan"
+        )
 
     def memory_space(self, device: Device) -> MemorySpace:
         """Memory of the machine."""

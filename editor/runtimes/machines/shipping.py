@@ -70,7 +70,15 @@ def pack(model: ModelProto, folder: Path) -> Parcel:
 
 
 def _refer(tensor: TensorProto, name: str, size: int) -> None:
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data"):
+    for field in (
+        "raw_data",
+        "float_data",
+        "int32_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+        "external_data",
+    ):
         tensor.ClearField(field)  # type: ignore[arg-type]
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", name), ("offset", "0"), ("length", str(size))):

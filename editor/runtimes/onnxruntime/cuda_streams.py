@@ -72,7 +72,11 @@ def _kept_context(number: int) -> ctypes.c_void_p | None:
 def _retained(number: int) -> ctypes.c_void_p | None:
     """The primary context of a GPU; the handle of a device is its number."""
     driver, context = cuda_driver(), ctypes.c_void_p()
-    return None if driver is None or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number) else context
+    return (
+        None
+        if driver is None or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), number)
+        else context
+    )
 
 
 def cuda_stream(number: int) -> int | None:
@@ -81,7 +85,11 @@ def cuda_stream(number: int) -> int | None:
         if number not in _streams:
             stream = ctypes.c_void_p()
             with cuda_context(number) as driver:
-                if driver is None or driver.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING) or not stream.value:
+                if (
+                    driver is None
+                    or driver.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING)
+                    or not stream.value
+                ):
                     return None
             _streams[number] = stream.value
         return _streams[number]
@@ -106,10 +114,14 @@ def synchronize(number: int) -> None:
     with cuda_context(number) as driver:
         code = driver.cuStreamSynchronize(ctypes.c_void_p(stream)) if driver is not None else 0
     if code:
-        raise ExecutionError(f"GPU {number}: CUDA error {code} while its queue of work was computed")
+        raise ExecutionError(
+            f"GPU {number}: CUDA error {code} while its queue of work was computed"
+        )
 
 
-def queue_copy(source: int, source_address: int, target: int, target_address: int, size: int) -> bool:
+def queue_copy(
+    source: int, source_address: int, target: int, target_address: int, size: int
+) -> bool:
     """Queues a copy from one GPU to another, after what is queued on the first one and before what comes on the second.
 
     The memories must stay as they are until it is done.
@@ -135,8 +147,12 @@ def queue_copy(source: int, source_address: int, target: int, target_address: in
             return False
         with cuda_context(target):
             to, into = (ctypes.c_void_p(target_address), contexts[1]), ctypes.c_void_p(streams[1])
-            return not (driver.cuStreamWaitEvent(into, ready, 0) or driver.cuMemcpyPeerAsync(
-                *to, ctypes.c_void_p(source_address), contexts[0], ctypes.c_size_t(size), into))
+            return not (
+                driver.cuStreamWaitEvent(into, ready, 0)
+                or driver.cuMemcpyPeerAsync(
+                    *to, ctypes.c_void_p(source_address), contexts[0], ctypes.c_size_t(size), into
+                )
+            )
 
 
 @cache
@@ -144,7 +160,11 @@ def _event(number: int) -> ctypes.c_void_p | None:
     """An event of a GPU; it is used under the lock."""
     event = ctypes.c_void_p()
     with cuda_context(number) as driver:
-        return None if driver is None or driver.cuEventCreate(ctypes.byref(event), _DISABLE_TIMING) else event
+        return (
+            None
+            if driver is None or driver.cuEventCreate(ctypes.byref(event), _DISABLE_TIMING)
+            else event
+        )
 
 
 @cache
@@ -153,6 +173,8 @@ def _allow_access(one: int, other: int) -> bool:
     allowed = True
     for mine, theirs in ((one, other), (other, one)):
         with cuda_context(mine) as driver:
-            code = driver.cuCtxEnablePeerAccess(_kept_context(theirs), 0) if driver is not None else -1
+            code = (
+                driver.cuCtxEnablePeerAccess(_kept_context(theirs), 0) if driver is not None else -1
+            )
         allowed &= code in (0, _PEER_ACCESS_ALREADY_ENABLED)
     return allowed

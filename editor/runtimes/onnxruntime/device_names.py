@@ -30,7 +30,11 @@ def target_of_name(name: str, provider: str) -> Target | None:
     base, _, unit = name.lower().partition(".")
     if provider:
         exact = full_name(provider)
-        return _target(exact) if exact in PROVIDER_NAMES or exact.endswith("ExecutionProvider") or base == NAME else None
+        return (
+            _target(exact)
+            if exact in PROVIDER_NAMES or exact.endswith("ExecutionProvider") or base == NAME
+            else None
+        )
     if name.lower() in _CPU_NAMES:
         return _target(CPU)
     if not _UNIT.fullmatch(unit):
@@ -41,8 +45,14 @@ def target_of_name(name: str, provider: str) -> Target | None:
         return _npu(unit) if not unit or unit.isdigit() else None
     exact = full_name(base)
     if exact not in PROVIDER_NAMES:  # perhaps a plugin of a provider that nobody has heard of
-        exact = next((d.provider for d in devices_of_runtime(NAME)
-                      if base in (short_name(d.provider).lower(), d.provider.lower())), "")
+        exact = next(
+            (
+                d.provider
+                for d in devices_of_runtime(NAME)
+                if base in (short_name(d.provider).lower(), d.provider.lower())
+            ),
+            "",
+        )
     return _target(exact, unit=unit) if exact else None
 
 
@@ -61,7 +71,11 @@ def _npu(unit: str) -> Target | None:
     """An NPU of a plugin that is here; where another runtime has one, that comes first."""
     here = [d for d in devices_of_runtime(NAME) if d.kind == "NPU"]
     number = int(unit) if unit else 0
-    return _target(here[number].provider, 1, f"npu.{number}" if unit else "npu") if number < len(here) else None
+    return (
+        _target(here[number].provider, 1, f"npu.{number}" if unit else "npu")
+        if number < len(here)
+        else None
+    )
 
 
 def _target(provider: str, preference: int = 0, unit: str = "") -> Target:
@@ -79,11 +93,24 @@ def _target(provider: str, preference: int = 0, unit: str = "") -> Target:
     device = _at(same, int(number) if number else 0)
     title = f"{TITLE}, {exact.removesuffix('ExecutionProvider')}"
     short = short_name(exact)
-    label = device.kind if device is not None and device.kind in ("GPU", "NPU") else LEVEL_LABELS.get(short, short)
+    label = (
+        device.kind
+        if device is not None and device.kind in ("GPU", "NPU")
+        else LEVEL_LABELS.get(short, short)
+    )
     selects = exact in SELECTS_BY_UNIT or any(d.kind for d in here)
-    return Target(NAME, exact, device is not None, label, title, preference=preference,
-                  unit=str(device.index) if device is not None and selects and unit else number, unit_selects=selects,
-                  reason="" if here else _reason(exact), link=device.link if device is not None else None)
+    return Target(
+        NAME,
+        exact,
+        device is not None,
+        label,
+        title,
+        preference=preference,
+        unit=str(device.index) if device is not None and selects and unit else number,
+        unit_selects=selects,
+        reason="" if here else _reason(exact),
+        link=device.link if device is not None else None,
+    )
 
 
 def _at(devices: Sequence[AvailableDevice], position: int) -> AvailableDevice | None:
@@ -96,22 +123,32 @@ def _at(devices: Sequence[AvailableDevice], position: int) -> AvailableDevice | 
 def _reason(provider: str) -> str:
     """Why a provider that is installed as a plugin cannot be used."""
     short = short_name(provider).lower().removesuffix("-ep")
-    return next((part.reason for part in unusable_parts(NAME) if part.name == provider or short in part.name.lower()), "")
+    return next(
+        (
+            part.reason
+            for part in unusable_parts(NAME)
+            if part.name == provider or short in part.name.lower()
+        ),
+        "",
+    )
 
 
 def library_target(library: str, provider: str) -> Target:
     """The device of a local build that a table names; not present, with the reason, where it may not be loaded."""
-    from editor.runtimes.onnxruntime.plugin_libraries import LIBRARIES_VARIABLE, local_builds
-    from editor.runtimes.onnxruntime.plugins import tried_library
+    from editor.runtimes.onnxruntime.plugins import LIBRARIES_VARIABLE, local_builds, tried_library
 
-    found = next((b for b in local_builds() if library in (b.name, b.path) or _same(library, b.path)), None)
+    found = next(
+        (b for b in local_builds() if library in (b.name, b.path) or _same(library, b.path)), None
+    )
     reason = f"a table loads no library that the machine's owner has not allowed; set {LIBRARIES_VARIABLE}=NAME={library}"
     if found is not None:
         tried = tried_library(found)
         given = next((d.provider for d in tried.devices if provider in ("", d.provider)), "")
         if given:
             return _target(given)
-        reason = next((reason for _, reason in tried.reasons), f"{library} has no provider {provider}")
+        reason = next(
+            (reason for _, reason in tried.reasons), f"{library} has no provider {provider}"
+        )
     return Target("", "", False, short_name(provider) or library, reason=reason)
 
 

@@ -1,13 +1,18 @@
-"""Session options: the one place that makes them."""
+"""Makes session options, and reads errors."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import onnxruntime as ort
 
+from editor.runtimes.base import summarize_error
+
+BUILT_IN = frozenset(ort.get_available_providers())
+"""Providers of the installed ONNX Runtime; after the registration of a library its own would be listed too."""
 _NO_MESSAGES = 4
 """Errors come back as exceptions."""
 
@@ -16,8 +21,12 @@ if "CUDAExecutionProvider" in ort.get_available_providers():
     ort.preload_dlls()  # CUDA libraries that were installed as Python packages
 
 
-def session_options(folder: Path | None = None, threads: int = 0, optimize: bool = True,
-                    entries: Mapping[str, str] | None = None) -> ort.SessionOptions:
+def session_options(
+    folder: Path | None = None,
+    threads: int = 0,
+    optimize: bool = True,
+    entries: Mapping[str, str] | None = None,
+) -> ort.SessionOptions:
     """Options for a session.
 
     Args:
@@ -33,7 +42,9 @@ def session_options(folder: Path | None = None, threads: int = 0, optimize: bool
     if threads:
         options.intra_op_num_threads = threads
     if folder is not None:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.fsencode(folder))
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", os.fsencode(folder)
+        )
     for key, value in (entries or {}).items():
         options.add_session_config_entry(key, value)
     return options
@@ -52,3 +63,19 @@ def spinning(requests: int) -> dict[str, str]:
     if requests == 1:
         return {"session.force_spinning_stop": "1"}
     return {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
+
+
+_NOISE = (
+    re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
+    re.compile(r"^/onnxruntime_src/.* (?=Error creating execution provider)"),
+    re.compile(r"/onnxruntime_src/.* was (?:true|false)\. "),  # the condition that did not hold
+    re.compile(r"^Fatal error: "),
+    re.compile(r"/onnxruntime_src/\S+ .*?\) "),  # the C++ function that complained
+    re.compile(r" with name 'op\d+'"),  # names of the probe's own nodes
+    re.compile(r"Node \(op\d+\) "),
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """First useful line of an error, shortened for display."""
+    return f"ONNX Runtime: {summarize_error(error, _NOISE)}"

@@ -157,11 +157,18 @@ def _parsed(lines: str) -> Iterator[Property]:
         yield Property(name, _KINDS[kind], text)
 
 
-_KINDS: Mapping[str, Kind] = {"switch": "switch", "number": "number", "word": "word", "names": "names", "text": "text"}
+_KINDS: Mapping[str, Kind] = {
+    "switch": "switch",
+    "number": "number",
+    "word": "word",
+    "names": "names",
+    "text": "text",
+}
 _INDEX = Property("device_id", "number", "which of the provider's devices; `unit` says the same")
 SESSION = tuple(_parsed(_SESSION))
 BY_PROVIDER: Mapping[str, tuple[Property, ...]] = {
-    provider: (*_parsed(lines), *SESSION, _INDEX) for provider, lines in _PROVIDERS.items()}
+    provider: (*_parsed(lines), *SESSION, _INDEX) for provider, lines in _PROVIDERS.items()
+}
 EVERY_PROVIDER = (*SESSION, _INDEX)
 """What a provider takes that is not listed."""
 NOT_PASSED = frozenset({"enable_profiling", "device_id"})

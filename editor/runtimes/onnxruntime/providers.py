@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from editor.devices.device import Device
-from editor.runtimes.base import MemorySpace
 
 NAME = "onnxruntime"
 TITLE = "ONNX Runtime"
@@ -17,14 +16,29 @@ NOT_A_DEVICE = frozenset({"AzureExecutionProvider"})
 """Providers without hardware of their own: a cloud endpoint."""
 
 PROVIDER_NAMES = {
-    CPU: "CPU", CUDA: "CUDA", TENSORRT: "TensorRT",
-    "NvTensorRTRTXExecutionProvider": "TensorRT-RTX", "ROCMExecutionProvider": "ROCm",
-    "MIGraphXExecutionProvider": "MIGraphX", "DmlExecutionProvider": "DirectML", "CoreMLExecutionProvider": "CoreML",
-    QNN: "QNN", "VitisAIExecutionProvider": "VitisAI", "OpenVINOExecutionProvider": "OpenVINO-EP",
-    "XnnpackExecutionProvider": "XNNPACK", "ACLExecutionProvider": "ACL", "ArmNNExecutionProvider": "ArmNN",
-    "DnnlExecutionProvider": "DNNL", "NnapiExecutionProvider": "NNAPI", "CANNExecutionProvider": "CANN",
-    "WebGpuExecutionProvider": "WebGPU", "JsExecutionProvider": "JS", "SnpeExecutionProvider": "SNPE",
-    "RknpuExecutionProvider": "RKNPU", "VSINPUExecutionProvider": "VSINPU", "TvmExecutionProvider": "ORT-TVM",
+    CPU: "CPU",
+    CUDA: "CUDA",
+    TENSORRT: "TensorRT",
+    "NvTensorRTRTXExecutionProvider": "TensorRT-RTX",
+    "ROCMExecutionProvider": "ROCm",
+    "MIGraphXExecutionProvider": "MIGraphX",
+    "DmlExecutionProvider": "DirectML",
+    "CoreMLExecutionProvider": "CoreML",
+    QNN: "QNN",
+    "VitisAIExecutionProvider": "VitisAI",
+    "OpenVINOExecutionProvider": "OpenVINO-EP",
+    "XnnpackExecutionProvider": "XNNPACK",
+    "ACLExecutionProvider": "ACL",
+    "ArmNNExecutionProvider": "ArmNN",
+    "DnnlExecutionProvider": "DNNL",
+    "NnapiExecutionProvider": "NNAPI",
+    "CANNExecutionProvider": "CANN",
+    "WebGpuExecutionProvider": "WebGPU",
+    "JsExecutionProvider": "JS",
+    "SnpeExecutionProvider": "SNPE",
+    "RknpuExecutionProvider": "RKNPU",
+    "VSINPUExecutionProvider": "VSINPU",
+    "TvmExecutionProvider": "ORT-TVM",
 }
 """Providers by the names that people call the hardware."""
 LEVEL_LABELS = {"CPU": "CPU", "CUDA": "GPU", "TensorRT": "GPU", "ROCm": "GPU", "DirectML": "GPU"}
@@ -37,7 +51,9 @@ SIMULATED = {QNN: "Hexagon NPU, simulated on"}
 """Providers of NPUs that run on a CPU too, in a simulator: results are right, times say nothing about the NPU."""
 DEPEND_ON_NEIGHBOURS = frozenset({QNN})
 """Providers that compile subgraphs: a Conv between DequantizeLinear and QuantizeLinear is theirs, and alone it may not be."""
-WRITE_CONTEXTS = frozenset({QNN, "OpenVINOExecutionProvider", "VitisAIExecutionProvider", "NvTensorRTRTXExecutionProvider"})
+WRITE_CONTEXTS = frozenset(
+    {QNN, "OpenVINOExecutionProvider", "VitisAIExecutionProvider", "NvTensorRTRTXExecutionProvider"}
+)
 """Providers that write what they compiled into a model of ``EPContext`` ops, which loads without compiling."""
 SELECTS_BY_UNIT = frozenset({CUDA, TENSORRT, "ROCMExecutionProvider", "MIGraphXExecutionProvider"})
 """Built-in providers that take the number of a GPU."""
@@ -46,7 +62,9 @@ SELECTS_BY_UNIT = frozenset({CUDA, TENSORRT, "ROCMExecutionProvider", "MIGraphXE
 def full_name(name: str) -> str:
     """The full name of a provider, from that or a short one in any case; a name that is not known stays as it is."""
     low = name.lower()
-    return next((p for p, short in PROVIDER_NAMES.items() if low in (p.lower(), short.lower())), name)
+    return next(
+        (p for p, short in PROVIDER_NAMES.items() if low in (p.lower(), short.lower())), name
+    )
 
 
 def short_name(provider: str) -> str:
@@ -62,18 +80,6 @@ def memory_kind(provider: str) -> str:
 def index_of(device: Device) -> int:
     """Which of its provider's devices a device is."""
     return int(device.index) if device.index.isdigit() else 0
-
-
-def memory_space(device: Device) -> MemorySpace:
-    """Where the values of a device live."""
-    if device.provider in _MEMORY:
-        return MemorySpace(NAME, _MEMORY[device.provider], index_of(device))
-    if device.provider == CPU:
-        return MemorySpace(NAME)
-    from editor.runtimes.onnxruntime.plugins import plugin_device
-
-    plugin = plugin_device(device.provider, index_of(device))
-    return MemorySpace(NAME) if plugin is None else MemorySpace(NAME, plugin.memory_kind, plugin.memory_index)
 
 
 def provider_of(device: Device) -> str:

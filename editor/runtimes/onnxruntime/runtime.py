@@ -26,13 +26,13 @@ from editor.runtimes.base import (
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
-from editor.runtimes.onnxruntime.gpus import cuda_memory_in_use
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
 _CPU_OVERHEAD = MemoryOverhead(weight_copies=1.09, tensor_copies=1.13, bytes_per_op=7_400)
-_CUDA_OVERHEAD = MemoryOverhead(tensor_copies=2.0, bytes_per_subgraph=77_000_000, first_bytes=20_000_000,
-                                host_bytes=350_000_000)
+_CUDA_OVERHEAD = MemoryOverhead(
+    tensor_copies=2.0, bytes_per_subgraph=77_000_000, first_bytes=20_000_000, host_bytes=350_000_000
+)
 """On an H100, with one run at a time: each session has a cuBLAS and a cuDNN with workspaces; libraries keep kernels in host
 memory, 100 MB less where nothing needs cuDNN's"""
 
@@ -84,7 +84,7 @@ class OnnxRuntime(RuntimeDefaults):
 
     def refusals(self, model: ModelProto, device: Device) -> Mapping[str, str] | str:
         """A session says it of all nodes at once."""
-        from editor.runtimes.onnxruntime.errors import reason_of
+        from editor.runtimes.onnxruntime.options import reason_of
 
         try:
             return self._given_away(model, device)
@@ -95,8 +95,8 @@ class OnnxRuntime(RuntimeDefaults):
         """Reasons by the names of nodes; raises whatever ONNX Runtime raises."""
         import onnxruntime as ort
 
-        from editor.runtimes.onnxruntime.device_sessions import RECORD, create_session, refused_ops
         from editor.runtimes.onnxruntime.options import session_options
+        from editor.runtimes.onnxruntime.session import RECORD, create_session, refused_ops
 
         options = session_options(optimize=False, entries=RECORD)
         if self.depends_on_neighbours(device):
@@ -104,8 +104,11 @@ class OnnxRuntime(RuntimeDefaults):
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         session = create_session(model.SerializeToString(), options, device)
         # The probe's own fillers have no name.
-        return {name: f"{device.provider} leaves {kind} to {other}" for name, kind, other in refused_ops(session, device)
-                if kind != "ConstantOfShape" or name}
+        return {
+            name: f"{device.provider} leaves {kind} to {other}"
+            for name, kind, other in refused_ops(session, device)
+            if kind != "ConstantOfShape" or name
+        }
 
     def compile(self, submodel: SubModel, device: Device, options: CompileOptions) -> Executable:
         """Creates a session."""
@@ -115,7 +118,9 @@ class OnnxRuntime(RuntimeDefaults):
 
     def memory_space(self, device: Device) -> MemorySpace:
         """The provider's memory where values can stay in it, else host memory."""
-        return providers.memory_space(device)
+        from editor.runtimes.onnxruntime.plugins import memory_space
+
+        return memory_space(device)
 
     def memory_overhead(self, device: Device) -> MemoryOverhead:
         """Of the CPU: some weights are packed as well, and a node takes some kilobytes. Of CUDA: what a session has."""
@@ -123,6 +128,8 @@ class OnnxRuntime(RuntimeDefaults):
 
     def memory_in_use(self, device: Device) -> int | None:
         """Known for CUDA's GPUs."""
+        from editor.runtimes.onnxruntime.device_list import cuda_memory_in_use
+
         return cuda_memory_in_use(providers.index_of(device)) if device.provider == CUDA else None
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
@@ -136,8 +143,15 @@ class OnnxRuntime(RuntimeDefaults):
             return value
         return to_ort(value, space) if can_be_ort_value(value) else to_numpy(value)
 
-    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
-                threads: int) -> list[KernelTime]:
+    def profile(
+        self,
+        graph: Graph,
+        submodel: SubModel,
+        device: Device,
+        inputs: Sequence[Value],
+        seconds: float,
+        threads: int,
+    ) -> list[KernelTime]:
         """From the runtime's own profiler; see ``profiling``."""
         from editor.runtimes.onnxruntime.profiling import kernel_times
 
@@ -145,4 +159,8 @@ class OnnxRuntime(RuntimeDefaults):
 
     def precision(self, device: Device) -> str:
         """CUDA computes float32 in TF32 unless told otherwise."""
-        return "tf32" if device.provider == CUDA and device.properties.get("use_tf32", "1") != "0" else ""
+        return (
+            "tf32"
+            if device.provider == CUDA and device.properties.get("use_tf32", "1") != "0"
+            else ""
+        )

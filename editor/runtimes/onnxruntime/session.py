@@ -1,33 +1,272 @@
-"""A sub-model as a session, with values bound instead of copied."""
+"""Runs a sub-model as a session, with values bound instead of copied."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from operator import is_
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from onnx import ModelProto, TensorProto
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
+from editor.files import file_state
+from editor.graph.external_data import locations_of
 from editor.runtimes.base import CompileOptions, Executable, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.onnxruntime.context_models import context_path, writing
-from editor.runtimes.onnxruntime.cuda_streams import make_current, synchronize
-from editor.runtimes.onnxruntime.device_sessions import RECORD, check_assignment, create_session, shared_stream
-from editor.runtimes.onnxruntime.errors import reason_of
-from editor.runtimes.onnxruntime.memory_spaces import bind_output, exclusive
-from editor.runtimes.onnxruntime.options import session_options, spinning
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, TENSORRT, WRITE_CONTEXTS, memory_space
-from editor.runtimes.onnxruntime.values import as_ort, can_be_ort_value, is_ort_value, to_ort
+from editor.runtimes.onnxruntime.cuda_streams import cuda_stream, make_current, synchronize
+from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
+from editor.runtimes.onnxruntime.plugins import ep_device, memory_space, plugin_device
+from editor.runtimes.onnxruntime.properties import NOT_PASSED
+from editor.runtimes.onnxruntime.providers import (
+    CPU,
+    CUDA,
+    DEPEND_ON_NEIGHBOURS,
+    SELECTS_BY_UNIT,
+    TENSORRT,
+    WRITE_CONTEXTS,
+    index_of,
+)
+from editor.runtimes.onnxruntime.values import (
+    as_ort,
+    bind_output,
+    can_be_ort_value,
+    exclusive,
+    is_ort_value,
+    to_ort,
+)
 from editor.runtimes.values import nbytes, to_numpy
 
-_NUMPY_TYPES = frozenset(f"tensor({kind})" for kind in (
-    "float", "double", "float16", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
+
+def context_path(folder: Path, submodel: SubModel, model: bytes, device: Device) -> Path | None:
+    """Where the context model of a sub-model is or will be; None where its provider writes none."""
+    plugin = plugin_device(device.provider, index_of(device))
+    if plugin is None or device.provider not in WRITE_CONTEXTS:
+        return None
+    weights = locations_of(submodel.model)
+    states = [(name, file_state(submodel.folder / name)) for name in weights]
+    identity = (
+        ort.__version__,
+        plugin,
+        device.settings,
+        str(submodel.folder) if weights else "",
+        states,
+    )
+    return folder / f"{hashlib.sha256(repr(identity).encode() + model).hexdigest()[:40]}.onnx"
+
+
+def writing(path: Path) -> tuple[Path, Mapping[str, str]]:
+    """A file beside ``path``, and the entries of a session that writes its context model there."""
+    draft = path.with_name(f"{path.stem}.{os.getpid()}.onnx")
+    draft.unlink(missing_ok=True)
+    return draft, {
+        "ep.context_enable": "1",
+        "ep.context_file_path": str(draft),
+        "ep.context_embed_mode": "1",
+    }
+
+
+RECORD = {"session.record_ep_graph_assignment_info": "1"}
+"""Entry of a session whose ``refused_ops`` are asked for."""
+_MAX_NAMED = 3
+"""Ops in a message."""
+_MAX_SHAPE_ELEMENTS = 64
+_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+_INTEGERS = frozenset({TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL})
+
+
+def create_session(
+    model: bytes | str,
+    options: ort.SessionOptions,
+    device: Device,
+    kept: Path | None = None,
+    requests: int = 1,
+) -> Any:
+    """A session on a device, with the CPU behind it for what the device refuses; raises whatever ONNX Runtime raises.
+
+    Args:
+        model: the serialized model, or the path of one.
+        options: of the session.
+        device: where it is to run.
+        kept: folder for what the provider compiles, where it can keep that.
+        requests: runs in flight at the same time.
+    """
+    session = _created(model, options, device, kept, requests)
+    session._model_bytes = None  # it keeps the serialized model for the fallback, which is off
+    return session
+
+
+def _created(
+    model: bytes | str,
+    options: ort.SessionOptions,
+    device: Device,
+    kept: Path | None,
+    requests: int,
+) -> Any:
+    if device.provider == CPU:
+        return ort.InferenceSession(model, options, providers=[CPU], enable_fallback=0)
+    settings = {k: v for k, v in device.properties.items() if "." not in k and k not in NOT_PASSED}
+    plugin = plugin_device(device.provider, index_of(device))
+    if plugin is not None:
+        options.add_provider_for_devices([ep_device(plugin)], {**dict(plugin.settings), **settings})
+        return ort.InferenceSession(model, options, enable_fallback=0)
+    if device.provider == TENSORRT and kept is not None:
+        settings = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": str(kept), **settings}
+    if (stream := shared_stream(device, requests)) is not None:
+        settings = {"user_compute_stream": str(stream), **settings}
+    if device.provider in SELECTS_BY_UNIT:
+        settings = {"device_id": str(index_of(device)), **settings}
+    return ort.InferenceSession(
+        model, options, providers=[(device.provider, settings), CPU], enable_fallback=0
+    )
+
+
+def shared_stream(device: Device, requests: int) -> int | None:
+    """The stream that a session shares with the others of its GPU; None where it has one of its own.
+
+    With its own, each session would have cuBLAS and cuDNN twice, 77 MB on an H100. Where several runs are in flight, streams
+    of their own let them overlap.
+    """
+    if device.provider != CUDA or requests != 1 or "user_compute_stream" in device.properties:
+        return None
+    return cuda_stream(index_of(device))
+
+
+def refused_ops(session: Any, device: Device) -> list[tuple[str, str, str]]:
+    """(name, type, provider) of the nodes that a session gave to another provider than the device's."""
+    return [
+        (node.name, node.op_type, part.ep_name)
+        for part in session.get_provider_graph_assignment_info()
+        if part.ep_name != device.provider
+        for node in part.get_nodes()
+    ]
+
+
+def check_assignment(session: Any, model: ModelProto, device: Device, label: str) -> None:
+    """Checks that the device runs all of a sub-model.
+
+    Ops on shapes may be elsewhere: ONNX Runtime computes them on the CPU where their results are needed there. So may a
+    QuantizeLinear or DequantizeLinear at the edge of the sub-model: compilers of quantised subgraphs take these only between
+    ops of their own.
+
+    Raises:
+        ExecutionError: the device refused an op; the message names it.
+    """
+    refused = {name: (kind, provider) for name, kind, provider in refused_ops(session, device)}
+    if not refused:
+        return
+    nodes = {node.name: node for node in model.graph.node}
+    quantised = device.provider in DEPEND_ON_NEIGHBOURS
+    small = _shape_tensors(model) | (_converted_at_edge(model) if quantised else set())
+    added = {"ConstantOfShape", *(_CONVERSIONS if quantised else ())}
+    wrong = [
+        (nodes[name].output[0] if name in nodes else name, kind, provider)
+        for name, (kind, provider) in refused.items()
+        if not (name in nodes and small.issuperset(n for n in nodes[name].output if n))
+        and (name in nodes or kind not in added)
+    ]
+    if wrong:
+        named = "; ".join(
+            f"{kind} ({key!r}) was given to {provider}"
+            for key, kind, provider in wrong[:_MAX_NAMED]
+        )
+        more = f" and {len(wrong) - _MAX_NAMED} more" if len(wrong) > _MAX_NAMED else ""
+        raise ExecutionError(
+            f"{label} on {device.name}: {device.provider} refused {len(wrong)} of its ops: {named}{more}; "
+            "pin these ops to another device"
+        )
+
+
+def _converted_at_edge(model: ModelProto) -> set[str]:
+    """What ops that only change the type of an input, or give an output its type, compute."""
+    inputs, outputs = {i.name for i in model.graph.input}, {o.name for o in model.graph.output}
+    return {
+        node.output[0]
+        for node in model.graph.node
+        if node.op_type in _CONVERSIONS and (node.input[0] in inputs or node.output[0] in outputs)
+    }
+
+
+def _shape_tensors(model: ModelProto) -> set[str]:
+    """Integer tensors of a sub-model with a few elements, as far as their types are declared or follow from their ops."""
+    declared: Iterable[Any] = (*model.graph.value_info, *model.graph.output)
+    found = {
+        info.name
+        for info in declared
+        if info.type.tensor_type.elem_type in _INTEGERS and _few(info)
+    }
+    for node in model.graph.node:
+        if node.op_type in ("Shape", "Size"):
+            found.update(node.output)
+    changed = True
+    while changed:
+        changed = False
+        for node in model.graph.node:
+            if (
+                node.op_type in _ON_SHAPES
+                and node.output[0] not in found
+                and found.intersection(node.input[:1])
+            ):
+                found.update(node.output)
+                changed = True
+    return found
+
+
+_ON_SHAPES = frozenset(
+    {
+        "Gather",
+        "Slice",
+        "Concat",
+        "Unsqueeze",
+        "Squeeze",
+        "Cast",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Reshape",
+        "Identity",
+        "Range",
+        "Equal",
+        "Where",
+        "Max",
+        "Min",
+    }
+)
+
+
+def _few(info: Any) -> bool:
+    count = 1
+    for size in info.type.tensor_type.shape.dim:
+        count *= size.dim_value if size.HasField("dim_value") else _MAX_SHAPE_ELEMENTS + 1
+    return count <= _MAX_SHAPE_ELEMENTS
+
+
+_NUMPY_TYPES = frozenset(
+    f"tensor({kind})"
+    for kind in (
+        "float",
+        "double",
+        "float16",
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    )
+)
 _RUN_OPTIONS = ort.RunOptions()
 """Default run options, created once: creating them in each run would take 10 us or more with cold caches."""
 _KEPT_BYTES = 16 << 20
@@ -45,7 +284,9 @@ _MOST_QUEUED = 256
 @cache
 def _share_arena() -> None:
     """One arena for all sessions of the process: parts of a model then reuse each other's warm memory."""
-    info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    info = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
     ort.create_and_register_allocator(info, None)
 
 
@@ -56,8 +297,12 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         ExecutionError: ONNX Runtime refuses the sub-model.
     """
     _share_arena()
-    entries = {"session.use_env_allocators": "1", **spinning(options.requests),
-               **{k: v for k, v in device.properties.items() if "." in k}, **(RECORD if device.provider != CPU else {})}
+    entries = {
+        "session.use_env_allocators": "1",
+        **spinning(options.requests),
+        **{k: v for k, v in device.properties.items() if "." in k},
+        **(RECORD if device.provider != CPU else {}),
+    }
 
     def settings(more: Mapping[str, str] = MappingProxyType({})) -> ort.SessionOptions:
         made = session_options(submodel.folder, options.threads, entries={**entries, **more})
@@ -67,7 +312,11 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         return made
 
     model = submodel.model.SerializeToString()
-    kept = compile_folder(device.runtime) if options.keep and device.provider in {TENSORRT, *WRITE_CONTEXTS} else None
+    kept = (
+        compile_folder(device.runtime)
+        if options.keep and device.provider in {TENSORRT, *WRITE_CONTEXTS}
+        else None
+    )
     context = context_path(kept, submodel, model, device) if kept is not None else None
     if context is not None and context.is_file():
         try:
@@ -93,7 +342,9 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         draft.replace(context)
     if kept is not None:
         trim(kept)
-    return Session(session, submodel.signature, device, shared_stream(device, options.requests) is not None)
+    return Session(
+        session, submodel.signature, device, shared_stream(device, options.requests) is not None
+    )
 
 
 class Session:
@@ -106,7 +357,9 @@ class Session:
         queues: whether runs may only queue work, on the stream that all sessions of the GPU share.
     """
 
-    def __init__(self, session: Any, signature: Signature, device: Device, queues: bool = False) -> None:
+    def __init__(
+        self, session: Any, signature: Signature, device: Device, queues: bool = False
+    ) -> None:
         self.session, self.signature, self.device = session, signature, device
         self._on_shared_stream = queues
         self._binding = session.io_binding()
@@ -119,7 +372,9 @@ class Session:
         self._on_device = [o.type in _NUMPY_TYPES for o in session.get_outputs()]
         # Reading an empty optional from an OrtValue crashes the process, so these go through session.run.
         # Maps have no OrtValue that Python could read.
-        self._bindable = not any("optional(" in o.type or "map(" in o.type for o in session.get_outputs())
+        self._bindable = not any(
+            "optional(" in o.type or "map(" in o.type for o in session.get_outputs()
+        )
         self._queues = queues and all(self._on_device)
         self._held: dict[str, Value] = {}
         self._queued = 0
@@ -131,7 +386,9 @@ class Session:
         ONNX Runtime would give back the host memory of earlier runs in a callback of the stream, and that memory's allocator
         goes with the session: CUDA allows no such call in a callback, and the process would end.
         """
-        with contextlib.suppress(Exception):  # also where it was never made, or the interpreter ends
+        with contextlib.suppress(
+            Exception
+        ):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
                 self._bind_new_outputs()  # what a run wrote to may be somebody else's, or gone
@@ -147,19 +404,25 @@ class Session:
         try:
             if self._on_shared_stream:
                 make_current(self._space.index)
-            elif self._space.kind == _CUDA:  # copies from other GPUs are queued on the stream that it does not compute on
+            elif (
+                self._space.kind == _CUDA
+            ):  # copies from other GPUs are queued on the stream that it does not compute on
                 synchronize(self._space.index)
             if self._kept and all(map(is_, inputs, self._bound)):
                 return self._run_kept() or self._run_bound(inputs)
             if self._bindable and all(can_be_ort_value(v) for v in inputs):
                 return self._run_bound(inputs)
-            feeds = {name: as_ort(v) if can_be_ort_value(v) else to_numpy(v)
-                     for name, v in zip(self.signature.inputs, inputs, strict=True)}
+            feeds = {
+                name: as_ort(v) if can_be_ort_value(v) else to_numpy(v)
+                for name, v in zip(self.signature.inputs, inputs, strict=True)
+            }
             return list(self.session.run(list(self.signature.outputs), feeds))
         except ExecutionError:
             raise
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            raise ExecutionError(f"{self.signature.label} on {self.device.name}: {reason_of(error)}") from error
+            raise ExecutionError(
+                f"{self.signature.label} on {self.device.name}: {reason_of(error)}"
+            ) from error
 
     def clone(self) -> Executable:
         """Sessions are thread-safe, bindings are not."""
@@ -189,7 +452,9 @@ class Session:
             self._bind_input(name, value)
         if not self._space.is_host:
             return self._launch
-        return partial(self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS)
+        return partial(
+            self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS
+        )
 
     def _bind_input(self, name: str, value: Value) -> None:
         self._binding.bind_ortvalue_input(name, value)
@@ -209,7 +474,9 @@ class Session:
             self._bind_input(name, made)
         if not self._space.is_host:  # copied to the device when it is bound
             return False
-        return made is value or (isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr())
+        return made is value or (
+            isinstance(value, np.ndarray) and value.ctypes.data == made.data_ptr()
+        )
 
     def _run_bound(self, inputs: Sequence[Value]) -> list[Value]:
         binding = self._binding
@@ -253,7 +520,10 @@ class Session:
     def _keep(self, results: list[Value]) -> None:
         """Binds the buffers of this run once and for all: the next run writes into them."""
         self._may_keep = False
-        plain = all(r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape() for r in results)
+        plain = all(
+            r.is_tensor() and r.data_type() != "tensor(string)" and 0 not in r.shape()
+            for r in results
+        )
         if plain and sum(map(nbytes, results)) <= _KEPT_BYTES:
             self._bind_outputs(results)
             self._kept = results

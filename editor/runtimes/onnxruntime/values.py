@@ -1,8 +1,11 @@
-"""``OrtValue``: made from other values, and read."""
+"""Converts values of ONNX Runtime, and knows their memory."""
 
 from __future__ import annotations
 
 import ctypes
+import logging
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
@@ -12,10 +15,17 @@ import onnxruntime as ort
 from onnx import helper
 
 from editor.runtimes.base import MemorySpace, Value
-from editor.runtimes.element_types import CODES, EXTENSIONS, pack, unpack
-from editor.runtimes.onnxruntime.memory_spaces import from_numpy, is_in, moved, on_host
-from editor.runtimes.probe import type_proto
-from editor.runtimes.values import ValueReader, register_value_type, to_numpy
+from editor.runtimes.onnxruntime.cuda_streams import queue_copy, synchronize
+from editor.runtimes.op_models import type_proto
+from editor.runtimes.values import (
+    CODES,
+    EXTENSIONS,
+    ValueReader,
+    pack,
+    register_value_type,
+    to_numpy,
+    unpack,
+)
 
 HOST = MemorySpace("onnxruntime")
 _NO_TENSORS = "OUS"
@@ -65,8 +75,12 @@ def as_ort(value: Value) -> Value:
 
 def is_array(value: Any) -> bool:
     """A tensor whose element type numpy has, so that its memory can be seen as an array."""
-    return bool(value.has_value() and value.is_tensor() and value.data_type() != "tensor(string)"
-                and value.element_type() not in EXTENSIONS)
+    return bool(
+        value.has_value()
+        and value.is_tensor()
+        and value.data_type() != "tensor(string)"
+        and value.element_type() not in EXTENSIONS
+    )
 
 
 def _nbytes(value: Any) -> int:
@@ -103,10 +117,122 @@ def _sequence_to_list(value: Any) -> Value:
     """ONNX Runtime turns a sequence into a list only at the end of a run, so run it through an Identity."""
     kind = type_proto(value.data_type())
     info = [helper.make_value_info(name, kind) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "identity", info[:1], info[1:])
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "identity", info[:1], info[1:]
+    )
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 16)])
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {"x": value})[0]
 
 
 register_value_type(ort.OrtValue, ValueReader(_to_numpy, _nbytes, is_array, _host_view))
+
+
+log = logging.getLogger(__name__)
+
+_WITHOUT_NAME = frozenset({"gpu", "npu"})
+_CUDA = "cuda"
+_FOR_THREADS = frozenset({"cpu", _CUDA})
+"""Memories that several threads may use at once. Of onnxruntime-ep-webgpu 0.4.0, values were wrong and processes crashed."""
+_one_at_a_time = threading.RLock()
+
+
+def exclusive(kind: str) -> AbstractContextManager[object]:
+    """Held while a run or a copy uses a memory that only one thread may use at a time."""
+    return nullcontext() if kind in _FOR_THREADS else _one_at_a_time
+
+
+def kind_of(device_name: str, vendor: int) -> str:
+    """The kind of a memory space from what ONNX Runtime says about a value in it."""
+    name = device_name.lower()
+    return f"{name}:{vendor}" if name in _WITHOUT_NAME else name
+
+
+def is_in(value: Any, space: MemorySpace) -> bool:
+    """Whether an ``OrtValue`` is in a memory space."""
+    if value.device_name().lower() != space.kind.partition(":")[0]:
+        return False
+    return space.is_host or _index_of(value, space.index) == space.index
+
+
+def _index_of(value: Any, default: int) -> int:
+    """The number of the device that holds a value; ``default`` where it cannot be asked for it."""
+    try:
+        return int(value.__dlpack_device__()[1])
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        BufferError,
+    ):  # memory that other libraries cannot address
+        return default
+
+
+def moved(value: Any, space: MemorySpace) -> Value:
+    """A copy of an ``OrtValue`` in another memory: directly between two devices where that is possible, else through the host.
+
+    A copy between two GPUs of CUDA is queued; see ``cuda_streams``.
+    """
+    kind = value.device_name().lower()
+    if not space.is_host and kind != "cpu":
+        made = _allocated(value.shape(), value.element_type(), space)
+        if kind == space.kind == _CUDA and queue_copy(
+            _index_of(value, 0),
+            value.data_ptr(),
+            space.index,
+            made.data_ptr(),
+            value.tensor_size_in_bytes(),
+        ):
+            return made
+        try:
+            with exclusive(space.kind):
+                ort.copy_tensors([value], [made])
+            return made
+        except Exception as error:  # noqa: BLE001  # ONNX Runtime's errors have no base class of their own
+            log.debug("no direct copy to %s: %s", space, error)
+    return from_numpy(on_host(value), space)
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """The values of a tensor in any memory, once they are computed."""
+    wait_for(value)
+    with exclusive(value.device_name().lower()):
+        array: np.ndarray[Any, Any] = value.numpy()
+    return array
+
+
+def wait_for(value: Any) -> None:
+    """Waits until a value in the memory of a GPU of CUDA is computed; reading one of other devices waits by itself."""
+    if value.device_name().lower() == _CUDA:
+        synchronize(_index_of(value, 0))
+
+
+def from_numpy(array: np.ndarray[Any, Any], space: MemorySpace) -> Any:
+    """An ``OrtValue`` with the values of an array; on the host it shares the memory."""
+    name, vendor = _name_and_vendor(space)
+    with exclusive(space.kind):
+        return ort.OrtValue.ortvalue_from_numpy(array, name, space.index, vendor)
+
+
+def _allocated(shape: Any, element_type: int, space: MemorySpace) -> Any:
+    name, vendor = _name_and_vendor(space)
+    with exclusive(space.kind):
+        return ort.OrtValue.ortvalue_from_shape_and_type(
+            list(shape), element_type, name, space.index, vendor
+        )
+
+
+def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
+    """Lets a session allocate an output in a memory space."""
+    kind, vendor = _name_and_vendor(space)
+    if vendor < 0:
+        binding.bind_output(name, kind, space.index)
+    else:  # the public method takes no vendor
+        binding._iobinding.bind_output(
+            name, ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
+        )
+
+
+def _name_and_vendor(space: MemorySpace) -> tuple[str, int]:
+    name, _, vendor = space.kind.partition(":")
+    return name, int(vendor) if vendor else -1

@@ -38,7 +38,10 @@ def read_model(submodel: SubModel) -> Any:
         return core().read_model(submodel.model.SerializeToString())
     folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
     try:
-        sources = {inside(folder, location): (submodel.folder / location).resolve() for location in locations}
+        sources = {
+            inside(folder, location): (submodel.folder / location).resolve()
+            for location in locations
+        }
         if not all(_link(source, target) for target, source in sources.items()):
             size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
             if size <= _INLINE_BYTES:
@@ -73,7 +76,11 @@ def onnx_node_of(model: Any, submodel: SubModel) -> dict[str, str]:
     others are found by following who reads them. Another import would make up other names.
     """
     nodes = submodel.model.graph.node
-    known = {name: node.name for node in nodes for name in (*node.output, *(f"{node.name}_{made}" for made in node.output))}
+    known = {
+        name: node.name
+        for node in nodes
+        for name in (*node.output, *(f"{node.name}_{made}" for made in node.output))
+    }
     known |= {node.name: node.name for node in nodes}
     node_of: dict[str, str] = {}
     for op in reversed(model.get_ordered_ops()):
@@ -81,7 +88,11 @@ def onnx_node_of(model: Any, submodel: SubModel) -> dict[str, str]:
         if name in known:
             node_of[name] = known[name]
             continue
-        readers = (target.get_node().get_friendly_name() for out in op.outputs() for target in out.get_target_inputs())
+        readers = (
+            target.get_node().get_friendly_name()
+            for out in op.outputs()
+            for target in out.get_target_inputs()
+        )
         found = next((node_of[reader] for reader in readers if reader in node_of), None)
         if found is not None:
             node_of[name] = found

@@ -9,7 +9,11 @@ from __future__ import annotations
 from editor.devices.properties import Property
 
 PROPERTIES = (
-    Property("INFERENCE_PRECISION_HINT", "word", "f32, f16, bf16 or dynamic: the type that float32 is computed in"),
+    Property(
+        "INFERENCE_PRECISION_HINT",
+        "word",
+        "f32, f16, bf16 or dynamic: the type that float32 is computed in",
+    ),
     Property("EXECUTION_MODE_HINT", "word", "PERFORMANCE or ACCURACY"),
     Property("PERFORMANCE_HINT", "word", "LATENCY, THROUGHPUT or CUMULATIVE_THROUGHPUT"),
     Property("PERFORMANCE_HINT_NUM_REQUESTS", "number", "runs in flight to plan for"),
@@ -23,10 +27,16 @@ PROPERTIES = (
     Property("MODEL_PRIORITY", "word", "LOW, MEDIUM or HIGH"),
     Property("PERF_COUNT", "switch", "measure layers"),
     Property("CPU_DENORMALS_OPTIMIZATION", "switch", "treat denormal numbers as zero"),
-    Property("CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", "number", "from which share of zeros weights are packed"),
+    Property(
+        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
+        "number",
+        "from which share of zeros weights are packed",
+    ),
     Property("ENABLE_TENSOR_PARALLEL", "switch", "divide tensors over sockets"),
     Property("TBB_PARTITIONER", "word", "STATIC or AUTO"),
-    Property("DYNAMIC_QUANTIZATION_GROUP_SIZE", "number", "values that share a scale; 0 switches it off"),
+    Property(
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE", "number", "values that share a scale; 0 switches it off"
+    ),
     Property("KV_CACHE_PRECISION", "word", "type of the cache"),
     Property("KEY_CACHE_PRECISION", "word", "type of its keys"),
     Property("VALUE_CACHE_PRECISION", "word", "type of its values"),

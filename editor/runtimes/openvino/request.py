@@ -1,21 +1,124 @@
-"""A sub-model as an infer request with preset tensors."""
+"""Runs a sub-model as an infer request with preset tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import openvino as ov
+from onnx import TensorProto
+
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import CompileOptions, Executable, Signature, SubModel, Value
+from editor.runtimes.base import (
+    CompileOptions,
+    Executable,
+    Signature,
+    SubModel,
+    Value,
+    summarize_error,
+)
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.openvino.errors import reason_of
 from editor.runtimes.openvino.model_import import core, read_model
-from editor.runtimes.openvino.values import to_openvino
+from editor.runtimes.values import (
+    CODES,
+    EXTENSIONS,
+    ValueReader,
+    pack,
+    register_value_type,
+    to_numpy,
+    unpack,
+)
+
+_NO_RULE = "No conversion rule found for operations:"
 
 
-def compile_model(submodel: SubModel, device: Device, options: CompileOptions, extra: Mapping[str, str] | None = None,
-                  model: Any = None) -> Request:
+def reason_of(error: BaseException) -> str:
+    """The cause of an error, shortened for display."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    rule = next((line for line in lines if _NO_RULE in line), None)
+    if rule is not None:
+        return f"OpenVINO: no conversion rule for {rule.partition(_NO_RULE)[2].strip()}"
+    if len(lines) > 1 and lines[0].startswith(("Check '", "Exception from")):
+        return f"OpenVINO: {summarize_error(type(error)(lines[-1]))}"  # the place comes first and the cause last
+    return f"OpenVINO: {summarize_error(error)}"
+
+
+_TYPE_NAMES: dict[int, str] = {
+    TensorProto.BFLOAT16: "bf16",
+    TensorProto.FLOAT8E4M3FN: "f8e4m3",
+    TensorProto.FLOAT8E5M2: "f8e5m2",
+    TensorProto.FLOAT8E8M0: "f8e8m0",
+    TensorProto.FLOAT4E2M1: "f4e2m1",
+    TensorProto.UINT4: "u4",
+    TensorProto.INT4: "i4",
+    TensorProto.UINT2: "u2",
+}
+"""OpenVINO's names of the element types that numpy lacks; it has no others."""
+_CODES = {name: code for code, name in _TYPE_NAMES.items()}
+
+
+def to_openvino(value: Value) -> Value:
+    """An ``openvino.Tensor`` that shares the memory where it is contiguous and writable.
+
+    Raises:
+        TypeError: OpenVINO has no such element type.
+    """
+    if type(value) is ov.Tensor:
+        return value
+    array = np.asarray(to_numpy(value))
+    code = CODES.get(array.dtype)
+    if code is not None:
+        name = _TYPE_NAMES.get(code)
+        if name is None:
+            raise TypeError(f"OpenVINO has no element type {array.dtype.name}")
+        made = ov.Tensor(getattr(ov.Type, name), ov.Shape(array.shape))
+        if array.size:
+            made.data.reshape(-1).view(np.uint8)[:] = pack(
+                np.ascontiguousarray(array), EXTENSIONS[code][1]
+            )
+        return made
+    if array.dtype.kind in "OUS":
+        return ov.Tensor(array.astype(str))
+    array = array.view(np.dtype(array.dtype.str))  # OpenVINO does not know C's long long as int64
+    if array.ndim == 0 or not array.flags.c_contiguous or not array.flags.writeable:
+        array = np.array(array, order="C")
+    return ov.Tensor(array, shared_memory=array.ndim > 0 and array.size > 0)
+
+
+def _to_numpy(value: Any) -> Value:
+    name = value.element_type.get_type_name()
+    if name == "string":
+        return value.str_data.astype(object)
+    code = _CODES.get(name)
+    if code is None:
+        return value.data
+    return unpack(np.array(value.data).reshape(-1).view(np.uint8), code, tuple(value.shape))
+
+
+def _is_array(value: Any) -> bool:
+    name = value.element_type.get_type_name()
+    return name != "string" and name not in _CODES
+
+
+def _host_view(value: Any) -> npt.NDArray[Any] | None:
+    return value.data if _is_array(value) else None
+
+
+register_value_type(
+    ov.Tensor, ValueReader(_to_numpy, lambda value: int(value.byte_size), _is_array, _host_view)
+)
+
+
+def compile_model(
+    submodel: SubModel,
+    device: Device,
+    options: CompileOptions,
+    extra: Mapping[str, str] | None = None,
+    model: Any = None,
+) -> Request:
     """Compiles in 32-bit precision unless the device table states another precision.
 
     On CPUs that have bf16 OpenVINO would use it by default, and results could not be compared.
@@ -38,7 +141,9 @@ def compile_model(submodel: SubModel, device: Device, options: CompileOptions, e
         properties["CACHE_DIR"] = str(folder)
     properties |= {**device.properties, **(extra or {})}
     try:
-        compiled = core().compile_model(read_model(submodel) if model is None else model, device.provider, properties)
+        compiled = core().compile_model(
+            read_model(submodel) if model is None else model, device.provider, properties
+        )
     except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
         raise ExecutionError(f"{submodel.label} on {device.name}: {reason_of(error)}") from error
     if folder is not None:
@@ -66,8 +171,12 @@ class Request:
                     self.request.set_tensor(port, tensor)
             self.request.infer()
             return [self.request.get_tensor(port) for port in self._output_ports]
-        except Exception as error:  # OpenVINO raises RuntimeError and others for one and the same cause
-            raise ExecutionError(f"{self.signature.label} on {self.device.name}: {reason_of(error)}") from error
+        except (
+            Exception
+        ) as error:  # OpenVINO raises RuntimeError and others for one and the same cause
+            raise ExecutionError(
+                f"{self.signature.label} on {self.device.name}: {reason_of(error)}"
+            ) from error
 
     def clone(self) -> Executable:
         """Another request on the same compiled model."""

@@ -22,17 +22,25 @@ from editor.runtimes.base import (
     KernelTime,
     MemoryOverhead,
     MemorySpace,
-SubModel,
+    SubModel,
     Value,
 )
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.openvino.properties import PROPERTIES
 
 NAME = "openvino"
-_OTHER_NAMES = frozenset({"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"})
+_OTHER_NAMES = frozenset(
+    {"npu", "myriad", "hddl", "gna", "vpu", "keembay", "multi", "batch", "auto"}
+)
 """Names without ``OpenVINO.`` that it resolves where it has such a device."""
-_CPU_OVERHEAD = MemoryOverhead(weight_copies=2.2, tensor_copies=0.93, shares_tensors=False, bytes_per_op=25_000,
-                               bytes_per_subgraph=1_400_000, first_bytes=1_400_000)
+_CPU_OVERHEAD = MemoryOverhead(
+    weight_copies=2.2,
+    tensor_copies=0.93,
+    shares_tensors=False,
+    bytes_per_op=25_000,
+    bytes_per_subgraph=1_400_000,
+    first_bytes=1_400_000,
+)
 _PRECISION = "INFERENCE_PRECISION_HINT"
 _LOW_PRECISION = frozenset({"bf16", "f16"})
 
@@ -48,9 +56,17 @@ class OpenVino(RuntimeDefaults):
         from editor.runtimes.openvino.model_import import core
 
         version = importlib.metadata.version("openvino")
-        return [AvailableDevice(f"OpenVINO.{name}", NAME, name, version, str(core().get_property(name, "FULL_DEVICE_NAME")),
-                                self.title)
-                for name in core().available_devices]
+        return [
+            AvailableDevice(
+                f"OpenVINO.{name}",
+                NAME,
+                name,
+                version,
+                str(core().get_property(name, "FULL_DEVICE_NAME")),
+                self.title,
+            )
+            for name in core().available_devices
+        ]
 
     def properties(self, provider: str) -> Sequence[Property]:
         """The same for all devices; a device refuses those that it lacks."""
@@ -69,7 +85,13 @@ class OpenVino(RuntimeDefaults):
         return None
 
     def _target(self, device: str) -> Target:
-        return Target(NAME, device, is_present(NAME, device), device.partition(".")[0], f"{self.title}, {device}")
+        return Target(
+            NAME,
+            device,
+            is_present(NAME, device),
+            device.partition(".")[0],
+            f"{self.title}, {device}",
+        )
 
     def capability(self, graph: Graph, device: Device) -> Capability:
         """Tries single ops; some faults only show where ops meet."""
@@ -77,8 +99,8 @@ class OpenVino(RuntimeDefaults):
 
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Asks ``query_model``."""
-        from editor.runtimes.openvino.errors import reason_of
         from editor.runtimes.openvino.model_import import core
+        from editor.runtimes.openvino.request import reason_of
 
         inputs = {value.name for value in model.graph.input}
         if any(_pads_with(node, inputs) for node in model.graph.node):
@@ -112,12 +134,19 @@ class OpenVino(RuntimeDefaults):
 
     def convert(self, value: Value, space: MemorySpace) -> Value:
         """An ``openvino.Tensor``; raises ``TypeError`` for element types that OpenVINO lacks."""
-        from editor.runtimes.openvino.values import to_openvino
+        from editor.runtimes.openvino.request import to_openvino
 
         return to_openvino(value)
 
-    def profile(self, graph: Graph, submodel: SubModel, device: Device, inputs: Sequence[Value], seconds: float,
-                threads: int) -> list[KernelTime]:
+    def profile(
+        self,
+        graph: Graph,
+        submodel: SubModel,
+        device: Device,
+        inputs: Sequence[Value],
+        seconds: float,
+        threads: int,
+    ) -> list[KernelTime]:
         """From the runtime's performance counters; see ``profiling``."""
         from editor.runtimes.openvino.profiling import kernel_times
 
@@ -138,15 +167,23 @@ class OpenVino(RuntimeDefaults):
             kind = core().get_property(device.provider, _PRECISION).get_type_name()
         except Exception:  # noqa: BLE001  # OpenVINO raises RuntimeError and others; not all of its devices have the property
             return ""
-        return (f"OpenVINO computes float32 as float32 here, so that outputs can be compared; by itself it would compute in "
-                f"{kind}, which may be faster ({_PRECISION} in the properties of {device.name} chooses)"
-                if kind in _LOW_PRECISION else "")
+        return (
+            f"OpenVINO computes float32 as float32 here, so that outputs can be compared; by itself it would compute in "
+            f"{kind}, which may be faster ({_PRECISION} in the properties of {device.name} chooses)"
+            if kind in _LOW_PRECISION
+            else ""
+        )
 
 
 def _pads_with(node: NodeProto, inputs: AbstractSet[str]) -> bool:
     """A ``Pad`` whose value is a graph input: OpenVINO 2026.4 compiles it, and pads with 0."""
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"constant")
-    return node.op_type == "Pad" and mode == b"constant" and len(node.input) > 2 and node.input[2] in inputs
+    return (
+        node.op_type == "Pad"
+        and mode == b"constant"
+        and len(node.input) > 2
+        and node.input[2] in inputs
+    )
 
 
 _REDUCES, _COMPARES = frozenset({"ReduceMax", "ReduceMin"}), frozenset({"Equal", "IsInf"})
@@ -160,10 +197,14 @@ def compared_with_infinity(graph: Graph) -> list[str]:
     reasons = [""] * len(graph)
     for op, kind in enumerate(graph.op_types):
         if kind in _REDUCES:
-            readers = {graph.op_types[reader] for reader in graph.successors[op].tolist()} & _COMPARES
+            readers = {
+                graph.op_types[reader] for reader in graph.successors[op].tolist()
+            } & _COMPARES
             if readers:
-                reasons[op] = (f"OpenVINO computes {kind} of nothing but infinities as a finite number, and "
-                               f"{min(readers)} compares the result")
+                reasons[op] = (
+                    f"OpenVINO computes {kind} of nothing but infinities as a finite number, and "
+                    f"{min(readers)} compares the result"
+                )
     return reasons
 
 

@@ -15,7 +15,16 @@ from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.ribbon import ribbon_of
-from editor.web.panels.benchmark_panel import chart, failed, idle, profile_view, result_view, runs_view, stale, tuned_view
+from editor.web.panels.benchmark_panel import (
+    chart,
+    failed,
+    idle,
+    profile_view,
+    result_view,
+    runs_view,
+    stale,
+    tuned_view,
+)
 from editor.web.panels.charts import live_figure
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -28,15 +37,34 @@ _CHART_SECONDS = 2.0
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
-    @app.callback(Output("bench-stream", "data"), Output("bench-problem", "children"), Input("bench-start", "n_clicks"),
-                  Input("bench-profile", "n_clicks"), Input("bench-tune", "n_clicks"),
-                  State("doc", "data"), State("bench-seconds", "value"), State("bench-mode", "value"),
-                  State("bench-requests", "value"), State("bench-memory", "checked"), prevent_initial_call=True)
-    async def start(_start: Any, _profile: Any, _tune: Any, document_id: str, seconds: Any, mode: str, requests: Any,
-                    memory: bool) -> Any:
+    @app.callback(
+        Output("bench-stream", "data"),
+        Output("bench-problem", "children"),
+        Input("bench-start", "n_clicks"),
+        Input("bench-profile", "n_clicks"),
+        Input("bench-tune", "n_clicks"),
+        State("doc", "data"),
+        State("bench-seconds", "value"),
+        State("bench-mode", "value"),
+        State("bench-requests", "value"),
+        State("bench-memory", "checked"),
+        prevent_initial_call=True,
+    )
+    async def start(
+        _start: Any,
+        _profile: Any,
+        _tune: Any,
+        document_id: str,
+        seconds: Any,
+        mode: str,
+        requests: Any,
+        memory: bool,
+    ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(str(ctx.triggered_id), "benchmark")
+        kind = {"bench-profile": "profile", "bench-tune": "tune"}.get(
+            str(ctx.triggered_id), "benchmark"
+        )
         try:
             document = await asyncio.to_thread(state.document, document_id)
             options = _options(seconds, mode or "latency", requests, memory)
@@ -45,16 +73,24 @@ def register(app: Dash, state: AppState) -> None:
             return {"job": ""}, failed(str(error))
         return {"job": benchmark.job.id}, None
 
-    @app.callback(Output("bench-cancel", "busy"), Input("bench-cancel", "n_clicks"), State("doc", "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output("bench-cancel", "busy"),
+        Input("bench-cancel", "n_clicks"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def cancel(clicks: int | None, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
         if clicks and benchmark is not None:
             await asyncio.to_thread(benchmark.job.cancel)
         return False
 
-    @app.callback(Output("bench-problem", "children", allow_duplicate=True), Input("bench-calibrate", "n_clicks"),
-                  State("doc", "data"), prevent_initial_call=True)
+    @app.callback(
+        Output("bench-problem", "children", allow_duplicate=True),
+        Input("bench-calibrate", "n_clicks"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def calibrate(clicks: int | None, document_id: str) -> Any:
         if not clicks:
             raise PreventUpdate
@@ -67,8 +103,13 @@ def register(app: Dash, state: AppState) -> None:
         set_props("bench-text", {"children": said})
         return None
 
-    @app.callback(Input("bench-stream", "data"), State("doc", "data"), State("scheme", "data"), websocket=True,
-                  persistent=True)
+    @app.callback(
+        Input("bench-stream", "data"),
+        State("doc", "data"),
+        State("scheme", "data"),
+        websocket=True,
+        persistent=True,
+    )
     async def follow(_stream: Any, document_id: str, scheme: str | None) -> Any:
         """Runs from the start of a job, or from the load of a page whose document has one, to its end."""
         state.page_shown()
@@ -83,10 +124,16 @@ def register(app: Dash, state: AppState) -> None:
             if benchmark.job.done and not benchmark.has_result and benchmark.previous is not None:
                 state.benchmarks[document_id] = benchmark.previous
                 _show_end(document, benchmark.previous, scheme)
-                set_props("bench-text", {"children": "No new result. What stands here is the run before."})
+                set_props(
+                    "bench-text", {"children": "No new result. What stands here is the run before."}
+                )
 
-    @app.callback(Output("bench-chart-box", "children", allow_duplicate=True), Input("scheme", "data"), State("doc", "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output("bench-chart-box", "children", allow_duplicate=True),
+        Input("scheme", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def redraw(scheme: str | None, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
         if benchmark is None or not ctx.triggered:
@@ -105,8 +152,14 @@ def _options(seconds: Any, mode: str, requests: Any, memory: bool) -> JobOptions
         chosen = JobOptions(float(seconds or 3), mode, int(requests or 4), bool(memory))
     except (TypeError, ValueError, OverflowError):
         raise EditorError("Seconds and requests are numbers.") from None
-    if mode not in ("latency", "throughput") or not 0 < chosen.seconds <= TIME_LIMIT_SECONDS or not 0 < chosen.requests <= 1024:
-        raise EditorError(f"A run takes up to {TIME_LIMIT_SECONDS:.0f} s, with up to 1,024 requests at once.")
+    if (
+        mode not in ("latency", "throughput")
+        or not 0 < chosen.seconds <= TIME_LIMIT_SECONDS
+        or not 0 < chosen.requests <= 1024
+    ):
+        raise EditorError(
+            f"A run takes up to {TIME_LIMIT_SECONDS:.0f} s, with up to 1,024 requests at once."
+        )
     return chosen
 
 
@@ -119,8 +172,12 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
         set_props("bench-cancel", {"disabled": False})
         set_props("bench-result", {"children": None})
         set_props("bench-stale", {"children": stale(benchmark, document)})
-        if benchmark.kind != "profile":  # the browser reads the chart's library before anything is measured, and not meanwhile
-            set_props("bench-chart-box", {"children": chart(_figure(document, benchmark, [], scheme))})
+        if (
+            benchmark.kind != "profile"
+        ):  # the browser reads the chart's library before anything is measured, and not meanwhile
+            set_props(
+                "bench-chart-box", {"children": chart(_figure(document, benchmark, [], scheme))}
+            )
     while not benchmark.job.done:
         if websocket is not None and websocket.is_shutdown:
             return
@@ -129,15 +186,23 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
             seen = len(events)
             now = monotonic()
             draws = bool(drawn) and now - drawn >= _CHART_SECONDS
-            if _show_progress(document, benchmark, events, scheme if draws else "") and (draws or not drawn):
-                drawn = now if draws else now - _CHART_SECONDS / 2  # of the first samples there is not much to see
+            if _show_progress(document, benchmark, events, scheme if draws else "") and (
+                draws or not drawn
+            ):
+                drawn = (
+                    now if draws else now - _CHART_SECONDS / 2
+                )  # of the first samples there is not much to see
         await asyncio.sleep(_REFRESH_SECONDS)
 
 
-def _show_progress(document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str) -> bool:
+def _show_progress(
+    document: Document, benchmark: BenchmarkState, events: list[dict[str, Any]], scheme: str
+) -> bool:
     """Tells how far a job is; draws the chart where a colour scheme is given. Returns whether there are samples to draw."""
     samples = [e for e in events if e["kind"] == "sample"]
-    last: dict[str, Any] = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
+    last: dict[str, Any] = (
+        events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
+    )
     if last["kind"] == "phase":
         text = last["text"][:1].upper() + last["text"][1:]
         set_props("bench-text", {"children": f"{text} …"})
@@ -157,7 +222,9 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     try:
         result = benchmark.job.result(0)
     except EditorError as error:
-        set_props("bench-text", {"children": "Cancelled." if str(error) == "cancelled" else "Failed."})
+        set_props(
+            "bench-text", {"children": "Cancelled." if str(error) == "cancelled" else "Failed."}
+        )
         set_props("bench-progress", {"value": "0"})
         set_props("bench-problem", {"children": failed(str(error))})
         set_props("bench-result", {"children": idle()})
@@ -168,7 +235,9 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
     set_props("bench-progress", {"value": "100"})
     if benchmark.kind == "profile":
         set_props("bench-text", {"children": "Profiled."})
-        set_props("next-stroke", {"data": {"do": "show"}})  # costs are measured now, and with them colours and all figures
+        set_props(
+            "next-stroke", {"data": {"do": "show"}}
+        )  # costs are measured now, and with them colours and all figures
         set_props("bench-chart-box", {"children": None})
         set_props("bench-result", {"children": profile_view(document, result)})
         return
@@ -180,8 +249,17 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
         set_props("bench-result", {"children": tuned_view(result)})
         return
     result = result[0]
-    found = result.rate if result.mode == "throughput" else f"median {human_seconds(result.total.median)}"
-    set_props("bench-text", {"children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."})
+    found = (
+        result.rate
+        if result.mode == "throughput"
+        else f"median {human_seconds(result.total.median)}"
+    )
+    set_props(
+        "bench-text",
+        {
+            "children": f"Done: {found} over {result.runs} runs, {runs_of(samples)} with the baselines."
+        },
+    )
     if benchmark.is_of(document):
         set_props("ribbon", {"data": ribbon_of(document, result)})
     set_props("bench-calibrate", {"disabled": not result.can_correct_profiles})
@@ -193,7 +271,10 @@ def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> Non
             benchmark.kept = True
         set_props("bench-runs", {"children": runs_view(document.runs())})
     except WorkspaceError as error:
-        set_props("bench-problem", {"children": failed(f"This result is not in the list of benchmarks. {error}")})
+        set_props(
+            "bench-problem",
+            {"children": failed(f"This result is not in the list of benchmarks. {error}")},
+        )
 
 
 def _enable(on: bool) -> None:
@@ -207,7 +288,14 @@ def _medians(benchmark: BenchmarkState) -> dict[str, float]:
         tuned = benchmark.job.result(0) if benchmark.kind == "tune" and benchmark.job.done else None
     except EditorError:
         tuned = None
-    return {r.plan: r.throughput if r.mode == "throughput" else r.total.median * 1e3 for r in tuned.results} if tuned else {}
+    return (
+        {
+            r.plan: r.throughput if r.mode == "throughput" else r.total.median * 1e3
+            for r in tuned.results
+        }
+        if tuned
+        else {}
+    )
 
 
 def _chart(document: Document, benchmark: BenchmarkState, scheme: str) -> Any:
@@ -222,5 +310,9 @@ def runs_of(samples: list[dict[str, Any]]) -> int:
     return sum(sample["runs"] for sample in samples)
 
 
-def _figure(document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str) -> Any:
-    return live_figure(samples, benchmark.devices, colours_of(document), scheme, _medians(benchmark))
+def _figure(
+    document: Document, benchmark: BenchmarkState, samples: list[dict[str, Any]], scheme: str
+) -> Any:
+    return live_figure(
+        samples, benchmark.devices, colours_of(document), scheme, _medians(benchmark)
+    )

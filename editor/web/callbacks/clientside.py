@@ -9,8 +9,11 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State
 
 def register(app: Dash) -> None:
     """Adds the callbacks."""
+
     def add(function: str, *arguments: Any, initial: bool = False) -> None:
-        app.clientside_callback(ClientsideFunction("hetero", function), *arguments, prevent_initial_call=not initial)
+        app.clientside_callback(
+            ClientsideFunction("hetero", function), *arguments, prevent_initial_call=not initial
+        )
 
     # Most functions change the page by themselves; Dash wants an output from each.
     done = Output("drawn", "data", allow_duplicate=True)
@@ -23,11 +26,28 @@ def register(app: Dash) -> None:
     add("select", Output("linked", "data"), Input("selection", "data"), initial=True)
     add("strokeFromServer", done, Input("next-stroke", "data"))
     add("strokesConfirmed", done, Input("confirmed", "data"), State("view", "data"))
-    add("setAutomatic", done, Input("policy", "value"), Input("grouping", "value"), Input("costs", "value"),
-        Input("codegen", "value"))
+    add(
+        "setAutomatic",
+        done,
+        Input("policy", "value"),
+        Input("grouping", "value"),
+        Input("costs", "value"),
+        Input("codegen", "value"),
+    )
     add("colourBy", Output("applied", "data", allow_duplicate=True), Input("colour-by", "value"))
-    add("redrawn", Output("drawn", "data"), Input("graph", "elements"), State("detail", "data"), initial=True)
-    add("detailMode", Output("detail-request", "data"), Input("detail-mode", "value"), State("detail", "data"))
+    add(
+        "redrawn",
+        Output("drawn", "data"),
+        Input("graph", "elements"),
+        State("detail", "data"),
+        initial=True,
+    )
+    add(
+        "detailMode",
+        Output("detail-request", "data"),
+        Input("detail-mode", "value"),
+        State("detail", "data"),
+    )
     add("ribbonArrived", Output("ribbon-drawn", "data"), Input("ribbon", "data"), initial=True)
     add("searchArrived", done, Input("search-results", "data"))
     add("noticeArrived", done, Input("notice", "children"))
@@ -42,10 +62,34 @@ def register(app: Dash) -> None:
     for table in ("subgraphs", "transfers"):
         add(f"{table}Row", linked, Input(table, "cellClicked"))
     fields = {"type": "device-field", "index": ALL, "field": ALL}
-    add("deviceFieldChanged", done, Input(fields, "changes"), State(fields, "value"), State(fields, "id"))
+    add(
+        "deviceFieldChanged",
+        done,
+        Input(fields, "changes"),
+        State(fields, "value"),
+        State(fields, "id"),
+    )
     add("deviceAdded", done, Input("device-add", "value"))
-    add("openBenchmark", Output("tabs", "value"), Input("bench-open", "n_clicks"), State("bench-start", "disabled"))
-    add("openCompare", Output("compare-start", "n_clicks"), Input("tabs", "value"), State("compare-start", "n_clicks"))
-    add("inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True)
-    add("restyle", Output("graph", "stylesheet"), Input("scheme", "data"), State("graph", "stylesheet"),
-        State("styles", "data"), initial=True)
+    add(
+        "openBenchmark",
+        Output("tabs", "value"),
+        Input("bench-open", "n_clicks"),
+        State("bench-start", "disabled"),
+    )
+    add(
+        "openCompare",
+        Output("compare-start", "n_clicks"),
+        Input("tabs", "value"),
+        State("compare-start", "n_clicks"),
+    )
+    add(
+        "inFlight", Output("bench-requests", "disabled"), Input("bench-mode", "value"), initial=True
+    )
+    add(
+        "restyle",
+        Output("graph", "stylesheet"),
+        Input("scheme", "data"),
+        State("graph", "stylesheet"),
+        State("styles", "data"),
+        initial=True,
+    )

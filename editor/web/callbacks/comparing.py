@@ -13,7 +13,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import Cancelled, EditorError
 from editor.exports.report import MAX_COMPARED, write_comparison
 from editor.placement.choices import PRESENT
-from editor.placement.hints import hints
+from editor.placement.fallbacks import hints
 from editor.web.app_state import AppState
 from editor.web.drawing.panes import panes_data
 from editor.web.messages import LayoutNames
@@ -28,42 +28,76 @@ from editor.workspace.layouts import READY_MADE, WITHIN_MEMORY, Layout, tidy_nam
 def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
-    @app.callback(Output("compare-result", "children"), Output("layout-problem", "children"),
-                  Input("compare-start", "n_clicks"), Input("layout-keep", "n_clicks"), Input("layout-remove", "data"),
-                  State("layout-name", "value"), State("doc", "data"),
-                  running=[(Output("compare-start", "busy"), True, False)], prevent_initial_call=True)
-    async def compare(_compare: Any, _keep: Any, gone: dict[str, Any] | None, name: str | None, document_id: str) -> Any:
+    @app.callback(
+        Output("compare-result", "children"),
+        Output("layout-problem", "children"),
+        Input("compare-start", "n_clicks"),
+        Input("layout-keep", "n_clicks"),
+        Input("layout-remove", "data"),
+        State("layout-name", "value"),
+        State("doc", "data"),
+        running=[(Output("compare-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def compare(
+        _compare: Any, _keep: Any, gone: dict[str, Any] | None, name: str | None, document_id: str
+    ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         if ctx.triggered_id == "layout-remove":
             require(gone, LayoutNames, "the name of a layout")
             name = " ".join((gone or {})["names"][:1])
-        return await asyncio.to_thread(_compare_now, state, str(ctx.triggered_id), name or "", document_id)
+        return await asyncio.to_thread(
+            _compare_now, state, str(ctx.triggered_id), name or "", document_id
+        )
 
-    @app.callback(Output("hints-result", "children"), Input("hints-start", "n_clicks"), State("doc", "data"),
-                  running=[(Output("hints-start", "busy"), True, False)], prevent_initial_call=True)
+    @app.callback(
+        Output("hints-result", "children"),
+        Input("hints-start", "n_clicks"),
+        State("doc", "data"),
+        running=[(Output("hints-start", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
     async def suggest(clicks: Any, document_id: str) -> Any:
         if not clicks:
             raise PreventUpdate
         return await asyncio.to_thread(_hints_now, state, document_id)
 
-    @app.callback(Output("sizes-result", "children"), Input("sizes-compare", "n_clicks"), Input("sizes-list", "n_submit"),
-                  State("sizes-list", "value"), State("sizes-list", "placeholder"), State("doc", "data"),
-                  running=[(Output("sizes-compare", "busy"), True, False)], prevent_initial_call=True)
-    async def sizes(_clicks: Any, _enter: Any, text: str | None, example: str, document_id: str) -> Any:
+    @app.callback(
+        Output("sizes-result", "children"),
+        Input("sizes-compare", "n_clicks"),
+        Input("sizes-list", "n_submit"),
+        State("sizes-list", "value"),
+        State("sizes-list", "placeholder"),
+        State("doc", "data"),
+        running=[(Output("sizes-compare", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def sizes(
+        _clicks: Any, _enter: Any, text: str | None, example: str, document_id: str
+    ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
         return await asyncio.to_thread(_sizes_now, state, str(text or example)[:1000], document_id)
 
-    @app.callback(Output("panes-data", "data"), Input("panes-request", "data"), State("doc", "data"), prevent_initial_call=True)
+    @app.callback(
+        Output("panes-data", "data"),
+        Input("panes-request", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def panes(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
         require(asked, LayoutNames, "a question about layouts")
         return await asyncio.to_thread(_panes, state, document_id, asked["names"][:4])
 
-    @app.callback(Output("download", "data", allow_duplicate=True), Input("comparison-request", "data"), State("doc", "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output("download", "data", allow_duplicate=True),
+        Input("comparison-request", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def attach(asked: dict[str, Any] | None, document_id: str) -> Any:
         if not asked:
             raise PreventUpdate
@@ -119,9 +153,15 @@ def _hints_now(state: AppState, document_id: str) -> Any:
         document = state.document(document_id)
         with state.works.begin(document_id, "Trying repaints") as work:
             step = step_of(document, plan_costs(document)[1])
-            found = hints(document.placement, source_of(document), progress=lambda done, total: work.step(
-                done, total, "Trying repaints"), should_stop=work.should_stop)
-            work.step(0, 0, "Trying repaints")  # what was found until it was cancelled is not what there is
+            found = hints(
+                document.placement,
+                source_of(document),
+                progress=lambda done, total: work.step(done, total, "Trying repaints"),
+                should_stop=work.should_stop,
+            )
+            work.step(
+                0, 0, "Trying repaints"
+            )  # what was found until it was cancelled is not what there is
             return hints_view(document, found, step)
     except Cancelled:
         return problem("Nothing is suggested.", "Cancelled")
@@ -141,8 +181,13 @@ def _compare_now(state: AppState, what: str, name: str, document_id: str) -> tup
             document.keep_layout(name)
         with state.works.begin(document_id, "Solving the layouts") as work:
             step = step_of(document, plan_costs(document)[1])
-            layouts = document.layouts(lambda done, total, name: work.step(done, total, f"Solving “{name}”"), work.should_stop)
-            work.step(0, 0, "Comparing")  # where it was cancelled, the last of them is not what it should be
+            layouts = document.layouts(
+                lambda done, total, name: work.step(done, total, f"Solving “{name}”"),
+                work.should_stop,
+            )
+            work.step(
+                0, 0, "Comparing"
+            )  # where it was cancelled, the last of them is not what it should be
             return compare_view(document, layouts, step), None
     except Cancelled:
         return no_update, problem("No layouts were compared.", "Cancelled")
@@ -155,6 +200,10 @@ def _wrong_name(document: Document, name: str) -> str:
     name = tidy_name(name)
     if not name:
         return "Give the plan a name first, in the field beside the button."
-    if name in document.store.layouts(document.id) or name in (PRESENT, *READY_MADE, *WITHIN_MEMORY):
+    if name in document.store.layouts(document.id) or name in (
+        PRESENT,
+        *READY_MADE,
+        *WITHIN_MEMORY,
+    ):
         return f"There is a layout called “{name}” already. Choose another name, or remove that layout first."
     return ""

@@ -34,29 +34,51 @@ class Change(NamedTuple):
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
-    @app.callback(Output("detail", "data"), Output("graph", "elements"), Output("selection", "data", allow_duplicate=True),
-                  Output("detail-mode", "value"), Output("notice", "children", allow_duplicate=True),
-                  Input("detail-request", "data"), State("detail", "data"), State("doc", "data"), prevent_initial_call=True)
-    async def change(request: m.DetailRequest | None, detail: m.Detail, document_id: str) -> tuple[Any, ...]:
+    @app.callback(
+        Output("detail", "data"),
+        Output("graph", "elements"),
+        Output("selection", "data", allow_duplicate=True),
+        Output("detail-mode", "value"),
+        Output("notice", "children", allow_duplicate=True),
+        Input("detail-request", "data"),
+        State("detail", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
+    async def change(
+        request: m.DetailRequest | None, detail: m.Detail, document_id: str
+    ) -> tuple[Any, ...]:
         if not request:
             raise PreventUpdate
         return await asyncio.to_thread(_answer, state, request, detail, document_id)
 
-    @app.callback(Output("graph", "elements", allow_duplicate=True), Input("view", "data"), State("detail", "data"),
-                  State("doc", "data"), prevent_initial_call=True)
+    @app.callback(
+        Output("graph", "elements", allow_duplicate=True),
+        Input("view", "data"),
+        State("detail", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def follow(_view: Any, detail: m.Detail, document_id: str) -> list[Element]:
         if not ctx.triggered or _known(detail)["mode"] != "subgraphs":
             raise PreventUpdate
         return await asyncio.to_thread(lambda: shown_elements(state.document(document_id), detail))
 
-    @app.callback(Output("map-data", "data"), Input("map-request", "data"), State("doc", "data"), prevent_initial_call=True)
+    @app.callback(
+        Output("map-data", "data"),
+        Input("map-request", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def chart(request: int | None, document_id: str) -> m.MapData:
         if not request:
             raise PreventUpdate
         return await asyncio.to_thread(lambda: map_data(state.document(document_id).graph))
 
 
-def _answer(state: AppState, request: m.DetailRequest, detail: m.Detail, document_id: str) -> tuple[Any, ...]:
+def _answer(
+    state: AppState, request: m.DetailRequest, detail: m.Detail, document_id: str
+) -> tuple[Any, ...]:
     try:
         document, detail = state.document(document_id), _known(detail)
         changed, selection = changed_detail(document, request, detail)
@@ -81,7 +103,9 @@ def _known(detail: m.Detail) -> m.Detail:
 
 def _check_mode(mode: str) -> None:
     if mode not in MODES:
-        raise EditorError(f"The graph cannot be drawn as {mode!r}; choose one of: {', '.join(MODES)}.")
+        raise EditorError(
+            f"The graph cannot be drawn as {mode!r}; choose one of: {', '.join(MODES)}."
+        )
 
 
 def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Detail) -> Change:
@@ -92,7 +116,9 @@ def changed_detail(document: Document, request: Mapping[str, Any], detail: m.Det
     """
     name = str(request.get("do"))
     if name not in HANDLERS:
-        raise EditorError(f"The page sent a request that the server does not know: {name!r}. {RELOAD}")
+        raise EditorError(
+            f"The page sent a request that the server does not know: {name!r}. {RELOAD}"
+        )
     expected, handler = HANDLERS[name]
     require(request, expected, f"the request {name!r}")
     return handler(document, request, detail)
@@ -114,19 +140,33 @@ def _close(document: Document, request: m.CloseBlocksRequest, detail: m.Detail) 
     if detail["mode"] != "blocks":
         return Change(detail)
     scopes, opened = scopes_of(document.graph), detail["open"]
-    inner = [n for op in request["ops"] for n in scopes.ancestors(scopes.of_op.get(op, 0)) if n in opened][:1]
-    if (scope := request.get("scope")) in opened and scope is not None:  # from the frame of an open block
+    inner = [
+        n for op in request["ops"] for n in scopes.ancestors(scopes.of_op.get(op, 0)) if n in opened
+    ][:1]
+    if (
+        scope := request.get("scope")
+    ) in opened and scope is not None:  # from the frame of an open block
         inner = [scope]
     closed = {n for number in inner for n in (number, *_below(scopes, number))}
     return Change({**detail, "open": [n for n in opened if n not in closed]})
 
 
 def _level(document: Document, request: m.LevelRequest, detail: m.Detail) -> Change:
-    opened = expand_level(document.graph, detail["open"]) if request["deeper"] else all_closed(document.graph)
+    opened = (
+        expand_level(document.graph, detail["open"])
+        if request["deeper"]
+        else all_closed(document.graph)
+    )
     changed: m.Detail = {"mode": "blocks", "open": opened}
     if changed == detail and request["deeper"]:
-        return Change(detail, {"ops": [], "message": "More would be too much to draw; open single blocks instead "
-                                                     "(double click or E)."})
+        return Change(
+            detail,
+            {
+                "ops": [],
+                "message": "More would be too much to draw; open single blocks instead "
+                "(double click or E).",
+            },
+        )
     return Change(changed)
 
 
@@ -146,7 +186,9 @@ def _find(document: Document, request: m.FindRequest, detail: m.Detail) -> Chang
     text, skip = request["text"].strip(), request["skip"]
     hits = _named(document, text.lower())
     if not hits:
-        return Change(detail, {"ops": [], "missing": True, "message": f"Nothing is called “{text}”."})
+        return Change(
+            detail, {"ops": [], "missing": True, "message": f"Nothing is called “{text}”."}
+        )
     place = skip % len(hits)
     return _to_op(document, hits[place], detail, f"Match {place + 1} of {len(hits)} (Enter: next)")
 
@@ -179,8 +221,12 @@ def _named(document: Document, text: str) -> list[int]:
 
 
 HANDLERS: dict[str, tuple[type, Callable[[Document, Any, m.Detail], Change]]] = {
-    "mode": (m.ModeRequest, _mode), "open": (m.OpenBlocksRequest, _open), "close": (m.CloseBlocksRequest, _close),
-    "level": (m.LevelRequest, _level), "restore": (m.RestoreRequest, _restore), "reveal": (m.RevealRequest, _reveal),
+    "mode": (m.ModeRequest, _mode),
+    "open": (m.OpenBlocksRequest, _open),
+    "close": (m.CloseBlocksRequest, _close),
+    "level": (m.LevelRequest, _level),
+    "restore": (m.RestoreRequest, _restore),
+    "reveal": (m.RevealRequest, _reveal),
     "find": (m.FindRequest, _find),
 }
 """By ``do``: the type that the request must have, and what it does."""

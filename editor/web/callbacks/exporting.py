@@ -16,9 +16,9 @@ from editor.errors import EditorError, ExportError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
 from editor.exports.formats import WITH_WEIGHTS
-from editor.exports.glow_log import partition_log
+from editor.exports.glow import partition_log
 from editor.exports.model_copy import copied_bytes
-from editor.exports.notes import export_notes
+from editor.exports.registry import export_notes
 from editor.files import json_text, safe_stem, write_atomic
 from editor.web.app_state import AppState
 from editor.web.panels.notice import notice
@@ -29,25 +29,38 @@ from editor.workspace.document import Document
 def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
-    @app.callback(Output("download", "data"), Output("notice", "children", allow_duplicate=True),
-                  Input({"type": "export", "what": ALL}, "n_clicks"), State("doc", "data"), prevent_initial_call=True,
-                  running=[(Output("export", "busy"), True, False)])
+    @app.callback(
+        Output("download", "data"),
+        Output("notice", "children", allow_duplicate=True),
+        Input({"type": "export", "what": ALL}, "n_clicks"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+        running=[(Output("export", "busy"), True, False)],
+    )
     async def export(_clicks: list[int | None], document_id: str) -> Any:
         # a form of a device that is drawn anew has a button that nobody has pressed
-        if not isinstance(ctx.triggered_id, dict) or not any(each["value"] for each in ctx.triggered):
+        if not isinstance(ctx.triggered_id, dict) or not any(
+            each["value"] for each in ctx.triggered
+        ):
             raise PreventUpdate
         what = str(ctx.triggered_id.get("what"))
         try:
             document = await asyncio.to_thread(state.document, document_id)
             with state.works.begin(document_id, "Writing files", can_end=False) as work:
-                content = await asyncio.to_thread(_content, document, what, state.measured(document), work)
+                content = await asyncio.to_thread(
+                    _content, document, what, state.measured(document), work
+                )
             notes = export_notes(document.placement, what.removeprefix("bundle:"))
             return content, notice(". ".join(notes)) if notes else no_update
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
-        except OSError as error:  # the model's files are gone, or the disk for temporary files is full
-            return no_update, notice(f"The files cannot be written: {error.filename or 'disk'}: {error.strerror or error}.",
-                                     bad=True)
+        except (
+            OSError
+        ) as error:  # the model's files are gone, or the disk for temporary files is full
+            return no_update, notice(
+                f"The files cannot be written: {error.filename or 'disk'}: {error.strerror or error}.",
+                bad=True,
+            )
 
 
 MAX_DOWNLOAD_BYTES = 256 << 20
@@ -62,15 +75,23 @@ _REPORTS = ("html", "md", "json")
 """Formats that say what a benchmark of the plan measured."""
 
 
-def _bundle(document: Document, form: str, result: BenchmarkResult | None, work: Work, device: str = "") -> dict[str, Any]:
+def _bundle(
+    document: Document, form: str, result: BenchmarkResult | None, work: Work, device: str = ""
+) -> dict[str, Any]:
     """The files of a format: one as it is, several as a zip file with fixed dates; ``device`` is the one of a kit."""
     if form in WITH_WEIGHTS:
         _check_size(copied_bytes(document.graph), form)
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as beside:
         folder, options = Path(name), {}
         if result is not None and form in _REPORTS:
-            options["measured"] = str(write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict())))
-        paths = document.plan.write_kit(folder, device) if form == "kit" else document.plan.export(form, folder, **options)
+            options["measured"] = str(
+                write_atomic(Path(beside) / "benchmark.json", json_text(result.to_dict()))
+            )
+        paths = (
+            document.plan.write_kit(folder, device)
+            if form == "kit"
+            else document.plan.export(form, folder, **options)
+        )
         _check_size(sum(path.stat().st_size for path in paths), form)
         if len(paths) == 1:
             return dict(dcc.send_bytes(paths[0].read_bytes(), paths[0].name))
@@ -79,7 +100,11 @@ def _bundle(document: Document, form: str, result: BenchmarkResult | None, work:
             for number, path in enumerate(sorted(paths)):
                 work.step(number, len(paths), "Packing files")
                 entry = zipfile.ZipInfo(str(path.relative_to(folder)), (1980, 1, 1, 0, 0, 0))
-                how = zipfile.ZIP_STORED if path.stat().st_size > _WEIGHTS_BYTES else zipfile.ZIP_DEFLATED
+                how = (
+                    zipfile.ZIP_STORED
+                    if path.stat().st_size > _WEIGHTS_BYTES
+                    else zipfile.ZIP_DEFLATED
+                )
                 archive.writestr(entry, path.read_bytes(), how)
         names = [document.graph.name, form, *([device] if device else [])]
         return dict(dcc.send_bytes(packed.getvalue(), f"{'_'.join(map(safe_stem, names))}.zip"))
@@ -89,8 +114,10 @@ def _check_size(total: int, form: str) -> None:
     """Raises ``ExportError`` where a browser would choke on a download of so many bytes."""
     if total > MAX_DOWNLOAD_BYTES:
         command = "kit plan.json" if form == "kit" else f"export plan.json --to {form}"
-        raise ExportError(f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
-                          f"`python -m editor {command} --out DIR`")
+        raise ExportError(
+            f"this export is {total >> 20} MiB, too large for a download; save plan.json and run "
+            f"`python -m editor {command} --out DIR`"
+        )
 
 
 def _device_at(document: Document, number: str) -> str:
@@ -100,22 +127,38 @@ def _device_at(document: Document, number: str) -> str:
     return document.devices[int(number)].name
 
 
-def _content(document: Document, what: str, result: BenchmarkResult | None, work: Work) -> dict[str, Any]:
+def _content(
+    document: Document, what: str, result: BenchmarkResult | None, work: Work
+) -> dict[str, Any]:
     if what.startswith("kit:"):
         return _bundle(document, "kit", result, work, _device_at(document, what.partition(":")[2]))
     if what.startswith("bundle:"):
         return _bundle(document, what.partition(":")[2], result, work)
     placement, stem = document.placement, safe_stem(document.graph.name)
     if what == "plan.json":
-        return {"content": document.plan.to_json(), "filename": "plan.json", "type": "application/json"}
+        return {
+            "content": document.plan.to_json(),
+            "filename": "plan.json",
+            "type": "application/json",
+        }
     if what == "devices.yaml":
-        return {"content": document.devices_text, "filename": "devices.yaml", "type": "application/yaml"}
+        return {
+            "content": document.devices_text,
+            "filename": "devices.yaml",
+            "type": "application/yaml",
+        }
     if what == "partition.log":
-        return {"content": partition_log(placement), "filename": "partition.log", "type": "text/plain"}
+        return {
+            "content": partition_log(placement),
+            "filename": "partition.log",
+            "type": "text/plain",
+        }
     kind, _, form = what.partition(".")
     text = affinity_dot(placement) if kind == "affinity" else subgraphs_dot(placement)
     if form == "svg":
         with tempfile.TemporaryDirectory() as folder:
-            text = render(write_atomic(Path(folder) / f"hetero_{kind}_{stem}.dot", text)).read_text(encoding="utf-8")
+            text = render(write_atomic(Path(folder) / f"hetero_{kind}_{stem}.dot", text)).read_text(
+                encoding="utf-8"
+            )
         return {"content": text, "filename": f"hetero_{kind}_{stem}.svg", "type": "image/svg+xml"}
     return {"content": text, "filename": f"hetero_{kind}_{stem}.dot", "type": "text/vnd.graphviz"}

@@ -30,13 +30,26 @@ class _Wanted(TypedDict):
 def register(app: Dash, state: AppState) -> None:
     """Adds the callbacks."""
 
-    @app.callback(Output("request", "data"), Input({"type": "example", "number": ALL}, "n_clicks"),
-                  Input("open-path", "n_clicks"), Input("path", "n_submit"), Input("devices-spec", "n_submit"),
-                  Input("uploaded", "data"),
-                  State("path", "value"), State("devices-spec", "value"),
-                  prevent_initial_call=True)
-    def ask(_examples: Any, _open: Any, _path: Any, _devices: Any, uploaded: str | None, path: str | None,
-            spec: str | None) -> Any:
+    @app.callback(
+        Output("request", "data"),
+        Input({"type": "example", "number": ALL}, "n_clicks"),
+        Input("open-path", "n_clicks"),
+        Input("path", "n_submit"),
+        Input("devices-spec", "n_submit"),
+        Input("uploaded", "data"),
+        State("path", "value"),
+        State("devices-spec", "value"),
+        prevent_initial_call=True,
+    )
+    def ask(
+        _examples: Any,
+        _open: Any,
+        _path: Any,
+        _devices: Any,
+        uploaded: str | None,
+        path: str | None,
+        spec: str | None,
+    ) -> Any:
         trigger = ctx.triggered_id
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
@@ -45,47 +58,86 @@ def register(app: Dash, state: AppState) -> None:
             if not isinstance(number, int) or not 0 <= number < len(EXAMPLES):
                 raise EditorError(f"There is no such example. {RELOAD}")
             example = EXAMPLES[number]
-            return {"path": str(state.examples / "models" / example.file),
-                    "devices": str(state.examples / "devices" / example.devices), "define": example.define}
+            return {
+                "path": str(state.examples / "models" / example.file),
+                "devices": str(state.examples / "devices" / example.devices),
+                "define": example.define,
+            }
         devices = resolve_spec((spec or "").strip(), state.examples)
         chosen = uploaded if trigger == "uploaded" else path
         return {"path": (chosen or "").strip(), "devices": devices, "define": {}}
 
-    @app.callback(Output("request", "data", allow_duplicate=True), Input("open-sizes", "n_clicks"),
-                  State({"type": "symbol", "name": ALL}, "value"), State({"type": "symbol", "name": ALL}, "id"),
-                  State("request", "data"), prevent_initial_call=True)
-    def with_sizes(clicks: int | None, values: list[Any], ids: list[dict[str, str]], request: dict[str, Any]) -> Any:
+    @app.callback(
+        Output("request", "data", allow_duplicate=True),
+        Input("open-sizes", "n_clicks"),
+        State({"type": "symbol", "name": ALL}, "value"),
+        State({"type": "symbol", "name": ALL}, "id"),
+        State("request", "data"),
+        prevent_initial_call=True,
+    )
+    def with_sizes(
+        clicks: int | None, values: list[Any], ids: list[dict[str, str]], request: dict[str, Any]
+    ) -> Any:
         if not clicks:
             raise PreventUpdate
-        sizes = {str(i.get("name")): int(v) for i, v in zip(ids, values, strict=False) if isinstance(v, int) or _whole(v)}
+        sizes = {
+            str(i.get("name")): int(v)
+            for i, v in zip(ids, values, strict=False)
+            if isinstance(v, int) or _whole(v)
+        }
         known = request.get("define")
         return {**request, "define": {**(known if isinstance(known, dict) else {}), **sizes}}
 
-    @app.callback(Output("resized", "data"), Output("notice", "children", allow_duplicate=True),
-                  Input("sizes-apply", "n_clicks"), State({"type": "size", "name": ALL}, "value"),
-                  State({"type": "size", "name": ALL}, "id"), State("doc", "data"),
-                  running=[(Output("sizes-apply", "busy"), True, False)], prevent_initial_call=True)
-    async def resize(clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str) -> Any:
+    @app.callback(
+        Output("resized", "data"),
+        Output("notice", "children", allow_duplicate=True),
+        Input("sizes-apply", "n_clicks"),
+        State({"type": "size", "name": ALL}, "value"),
+        State({"type": "size", "name": ALL}, "id"),
+        State("doc", "data"),
+        running=[(Output("sizes-apply", "busy"), True, False)],
+        prevent_initial_call=True,
+    )
+    async def resize(
+        clicks: int | None, values: list[Any], ids: list[dict[str, str]], document_id: str
+    ) -> Any:
         if not clicks:
             raise PreventUpdate
-        sizes = {str(i.get("name")): int(v) for i, v in zip(ids, values, strict=False) if isinstance(v, int) or _whole(v)}
+        sizes = {
+            str(i.get("name")): int(v)
+            for i, v in zip(ids, values, strict=False)
+            if isinstance(v, int) or _whole(v)
+        }
         try:
             with state.works.begin(document_id, "Solving the plan at other sizes") as work:
-                document = await asyncio.to_thread(state.with_sizes, document_id, sizes, work.should_stop)
+                document = await asyncio.to_thread(
+                    state.with_sizes, document_id, sizes, work.should_stop
+                )
         except EditorError as error:
             return no_update, notice(str(error), bad=True)
         return f"/d/{document.id}", None
 
-    @app.callback(Output("opening-cancel", "disabled"), Input("opening-cancel", "n_clicks"), prevent_initial_call=True)
+    @app.callback(
+        Output("opening-cancel", "disabled"),
+        Input("opening-cancel", "n_clicks"),
+        prevent_initial_call=True,
+    )
     async def cancel(clicks: int | None) -> Any:
         if clicks:
             await asyncio.to_thread(state.cancel_opening)
         return False
 
-    @app.callback(Output("opened", "data"), Output("open-error", "children"), Output("symbols", "children"),
-                  Output("opening", "children"), Input("request", "data"),
-                  running=[(Output("opening", "className"), "opening busy", "opening"),
-                           (Output("open-error", "hidden"), True, False)])
+    @app.callback(
+        Output("opened", "data"),
+        Output("open-error", "children"),
+        Output("symbols", "children"),
+        Output("opening", "children"),
+        Input("request", "data"),
+        running=[
+            (Output("opening", "className"), "opening busy", "opening"),
+            (Output("open-error", "hidden"), True, False),
+        ],
+    )
     async def open_request(request: dict[str, Any] | None) -> Any:
         if not request:
             raise PreventUpdate
@@ -94,11 +146,20 @@ def register(app: Dash, state: AppState) -> None:
             wanted = OpenRequest(request["path"], request["devices"], request["define"])
             document = await asyncio.to_thread(state.open, wanted)
         except UnboundSymbolError as error:
-            return no_update, None, symbol_form(error.symbols, {**error.proposed, **request["define"]}, str(error)), ""
+            return (
+                no_update,
+                None,
+                symbol_form(error.symbols, {**error.proposed, **request["define"]}, str(error)),
+                "",
+            )
         except EditorError as error:
             title = "Cancelled" if str(error) == "cancelled" else "This could not be opened"
-            text = "Nothing was opened." if title == "Cancelled" else state.uploads.shown(str(error))
-            asked = request.get("define")  # sizes that the model cannot have: the form stays, to change them
+            text = (
+                "Nothing was opened." if title == "Cancelled" else state.uploads.shown(str(error))
+            )
+            asked = request.get(
+                "define"
+            )  # sizes that the model cannot have: the form stays, to change them
             return no_update, problem(text, title), no_update if asked else None, ""
         return f"/d/{document.id}", None, None, ""
 
@@ -116,7 +177,9 @@ def page_at(state: AppState, path: str) -> Any:
     try:
         first = state.open_first()
     except EditorError:
-        return start_page(state, state.start)  # which asks for what is missing, or says what is wrong
+        return start_page(
+            state, state.start
+        )  # which asks for what is missing, or says what is wrong
     return start_page(state) if first is None else _page(state, first)
 
 

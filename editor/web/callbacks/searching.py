@@ -25,8 +25,12 @@ MOST_LETTERS = 500
 def register(app: Dash, state: AppState) -> None:
     """Adds the callback."""
 
-    @app.callback(Output("search-results", "data"), Input("search-request", "data"), State("doc", "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output("search-results", "data"),
+        Input("search-request", "data"),
+        State("doc", "data"),
+        prevent_initial_call=True,
+    )
     async def found(request: SearchRequest | None, document_id: str) -> SearchResults:
         if not request:
             raise PreventUpdate
@@ -45,8 +49,13 @@ def _answer(state: AppState, request: SearchRequest, document_id: str) -> Search
 def results(document: Document, text: str, number: int) -> SearchResults:
     """What a text finds, or why it cannot be understood."""
     placement = document.placement
-    answer: SearchResults = {"number": number, "rows": [], "ops": "", "completions": completions(placement, text),
-                             "problem": ""}
+    answer: SearchResults = {
+        "number": number,
+        "rows": [],
+        "ops": "",
+        "completions": completions(placement, text),
+        "problem": "",
+    }
     try:
         if looks_like_filter(text) and mixed(text):
             answer["problem"] = mixed(text)
@@ -63,7 +72,12 @@ def results(document: Document, text: str, number: int) -> SearchResults:
 
 
 def _row(found: Found) -> SearchRow:
-    return {"kind": found.kind, "title": found.title, "detail": found.detail, "ops": _ranges(found.ops)}
+    return {
+        "kind": found.kind,
+        "title": found.title,
+        "detail": found.detail,
+        "ops": _ranges(found.ops),
+    }
 
 
 def _ranges(ops: Any) -> str:

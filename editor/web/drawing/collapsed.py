@@ -13,7 +13,15 @@ from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node
-from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, elements, rounded, segments, split, visible_ops
+from editor.web.drawing.elements import (
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    elements,
+    rounded,
+    segments,
+    split,
+    visible_ops,
+)
 from editor.web.drawing.spans import spans
 from editor.web.messages import Detail
 from editor.workspace.document import Document
@@ -76,12 +84,18 @@ def reveal(graph: Graph, opened: Sequence[int], op: int) -> list[int]:
     scopes = scopes_of(graph)
     around = scopes.ancestors(scopes.of_op[op])
     wider = list(dict.fromkeys([*opened, *around]))
-    return wider if len(_units(graph, wider)) <= MOST_SHOWN else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
+    return (
+        wider
+        if len(_units(graph, wider)) <= MOST_SHOWN
+        else list(dict.fromkeys([*_open_for(graph, FIRST_SHOWN), *around]))
+    )
 
 
 def owners(graph: Graph, opened: Iterable[int]) -> Ints:
     """Per visible op: the closed block that stands for it, or -1-op where it stands for itself."""
-    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[_innermost_blocks(graph)]
+    owner = np.array(_owner_of_scope(scopes_of(graph), {0, *opened}), np.int64)[
+        _innermost_blocks(graph)
+    ]
     return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
 
 
@@ -97,7 +111,13 @@ def _owner_of_scope(scopes: Scopes, opens: set[int]) -> list[int]:
     owner = [-1] * len(scopes.scopes)
     for scope in scopes.scopes[1:]:  # parents come first
         above = owner[scope.parent]
-        owner[scope.number] = above if above >= 0 else -1 if scope.number in opens or len(scope.ops) == 1 else scope.number
+        owner[scope.number] = (
+            above
+            if above >= 0
+            else -1
+            if scope.number in opens or len(scope.ops) == 1
+            else scope.number
+        )
     return owner
 
 
@@ -141,7 +161,9 @@ def shown_elements(document: Document, detail: Detail) -> list[Element]:
     if mode == "blocks":
         scopes, opened = scopes_of(graph), detail["open"]
         owner = owners(graph, opened)
-        return _grouped(graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner))
+        return _grouped(
+            graph, owner, lambda number: _title(scopes, number), "g", _framed(graph, opened, owner)
+        )
     if len(visible_ops(graph)) > MOST_SHOWN * 5:
         return shown_elements(document, {"mode": "blocks", "open": _open_for(graph, FIRST_SHOWN)})
     return elements(graph)
@@ -162,11 +184,20 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
     """
     scopes, first, opened = scopes_of(graph), set(_open_for(graph, FIRST_SHOWN)), set(opened)
     units = np.unique(owner).tolist()
-    innermost = {unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units}
-    around = {unit: [n for n in reversed(scopes.ancestors(number)) if n in opened] for unit, number in innermost.items()}
+    innermost = {
+        unit: scopes.of_op[-1 - unit] if unit < 0 else scopes.scopes[unit].parent for unit in units
+    }
+    around = {
+        unit: [n for n in reversed(scopes.ancestors(number)) if n in opened]
+        for unit, number in innermost.items()
+    }
     held = Counter(number for numbers in around.values() for number in numbers)
-    drawn = {n for n, count in held.items()
-             if n not in first or (1 < count < len(around) * _MOST_FRAMED and n not in _interrupted(graph))}
+    drawn = {
+        n
+        for n, count in held.items()
+        if n not in first
+        or (1 < count < len(around) * _MOST_FRAMED and n not in _interrupted(graph))
+    }
     return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
 
 
@@ -178,7 +209,11 @@ def _interrupted(graph: Graph) -> frozenset[int]:
     for a, b in zip(producer.tolist(), consumer.tolist(), strict=True):
         reads[b].append(a)
     order = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]
-    return frozenset(n for n in _open_for(graph, FIRST_SHOWN) if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads))
+    return frozenset(
+        n
+        for n in _open_for(graph, FIRST_SHOWN)
+        if _comes_back(set(scopes_of(graph).scopes[n].ops), order, reads)
+    )
 
 
 def _comes_back(inside: set[int], order: Sequence[int], reads: Sequence[Sequence[int]]) -> bool:
@@ -203,15 +238,34 @@ def _frame(scopes: Scopes, number: int, box: Box, inside: Sequence[tuple[float, 
     top = min(y for _, y in inside)
     end = min(x for x, y in inside if y == top) - NODE_WIDTH / 2 - _FRAME_MARGIN
     begin = max(end - wide, box.x - box.width / 2 + _FRAME_MARGIN)
-    return {"data": {"id": f"f{number}", "label": label, "find": "", "scope": number, "op": min(scopes.scopes[number].ops),
-                     "ops": spans(np.array(sorted(scopes.scopes[number].ops), np.int64)),
-                     "w": round(box.width, 1), "h": round(box.height, 1), "room": round(room, 1),
-                     "beside": round(begin + wide / 2 - box.x, 1)},
-            "pannable": True, "selectable": False, "classes": "frame", "position": rounded(box.x, box.y)}
+    return {
+        "data": {
+            "id": f"f{number}",
+            "label": label,
+            "find": "",
+            "scope": number,
+            "op": min(scopes.scopes[number].ops),
+            "ops": spans(np.array(sorted(scopes.scopes[number].ops), np.int64)),
+            "w": round(box.width, 1),
+            "h": round(box.height, 1),
+            "room": round(room, 1),
+            "beside": round(begin + wide / 2 - box.x, 1),
+        },
+        "pannable": True,
+        "selectable": False,
+        "classes": "frame",
+        "position": rounded(box.x, box.y),
+    }
 
 
-def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str,
-             around: Mapping[int, tuple[int, ...]] | None = None, far: str = "") -> list[Element]:
+def _grouped(
+    graph: Graph,
+    owner: Ints,
+    name_of: Callable[[int], tuple[str, str]],
+    prefix: str,
+    around: Mapping[int, tuple[int, ...]] | None = None,
+    far: str = "",
+) -> list[Element]:
     """Frames, then one node per owner, by its first op, then edges; negative owners are ops by themselves.
 
     Args:
@@ -224,7 +278,9 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]
     """
     ops = np.flatnonzero(~graph.op_is_constant)
     units, unit_of = _in_order_of_appearance(owner)
-    members = np.split(ops[np.argsort(unit_of, kind="stable")], np.cumsum(np.bincount(unit_of))[:-1])
+    members = np.split(
+        ops[np.argsort(unit_of, kind="stable")], np.cumsum(np.bincount(unit_of))[:-1]
+    )
     place = np.full(len(graph), -1)
     place[ops] = unit_of
     producer, consumer, tensor = graph.edges
@@ -239,18 +295,37 @@ def _grouped(graph: Graph, owner: Ints, name_of: Callable[[int], tuple[str, str]
     boxes = [around[unit] if around else () for unit in units.tolist()]
     drawing = draw_nested(rank, source, target, boxes, (NODE_WIDTH, NODE_HEIGHT))
     places = list(zip(drawing.x.tolist(), drawing.y.tolist(), strict=True))
-    nodes = [_node(graph, int(unit), members[i], name_of, prefix, far, places[i]) for i, unit in enumerate(units)]
+    nodes = [
+        _node(graph, int(unit), members[i], name_of, prefix, far, places[i])
+        for i, unit in enumerate(units)
+    ]
     reads = np.stack([producer, consumer, tensor], axis=1)[np.argsort(edge_of, kind="stable")]
     of_edge = np.split(reads, np.cumsum(np.bincount(edge_of, minlength=len(keys)))[:-1])
     edges = []
     for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
         bends = segments(places[a], places[b], drawing.bends[i]) if i in drawing.bends else None
-        edges.append(_edge(graph, nodes[a]["data"]["id"], nodes[b]["data"]["id"], of_edge[i], i in drawing.faint, bends))
+        edges.append(
+            _edge(
+                graph,
+                nodes[a]["data"]["id"],
+                nodes[b]["data"]["id"],
+                of_edge[i],
+                i in drawing.faint,
+                bends,
+            )
+        )
     inside: dict[int, list[tuple[float, float]]] = {}
     for place_of_node, numbers in zip(places, boxes, strict=True):
         for number in numbers:
             inside.setdefault(number, []).append(place_of_node)
-    return [*(_frame(scopes_of(graph), number, box, inside[number]) for number, box in drawing.boxes.items()), *nodes, *edges]
+    return [
+        *(
+            _frame(scopes_of(graph), number, box, inside[number])
+            for number, box in drawing.boxes.items()
+        ),
+        *nodes,
+        *edges,
+    ]
 
 
 def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
@@ -262,21 +337,48 @@ def _in_order_of_appearance(values: Ints) -> tuple[Ints, Ints]:
     return different[order], number[inverse]
 
 
-def _node(graph: Graph, unit: int, ops: Ints, name_of: Callable[[int], tuple[str, str]], prefix: str, far: str,
-          at: tuple[float, float]) -> Node:
+def _node(
+    graph: Graph,
+    unit: int,
+    ops: Ints,
+    name_of: Callable[[int], tuple[str, str]],
+    prefix: str,
+    far: str,
+    at: tuple[float, float],
+) -> Node:
     position = rounded(*at)
     if unit < 0:
         op = int(ops[0])
-        return {"data": {"id": f"op{op}", "label": graph.op_types[op], "name": graph.op_types[op], "op": op,
-                         "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower()},
-                "classes": "op", "position": position}
+        return {
+            "data": {
+                "id": f"op{op}",
+                "label": graph.op_types[op],
+                "name": graph.op_types[op],
+                "op": op,
+                "find": f"{graph.op_types[op]} {graph.op_names[op]} {graph.op_keys[op]}".lower(),
+            },
+            "classes": "op",
+            "position": position,
+        }
     name, note = name_of(unit)
     shown = _block_name(name, _NAME)
-    note = "" if "1 of" in note and name[-1:].isdigit() else note  # "layers.8 (1 of 31)" reads like a number
+    note = (
+        "" if "1 of" in note and name[-1:].isdigit() else note
+    )  # "layers.8 (1 of 31)" reads like a number
     note = f" ({note})" if note and len(shown) + len(note) + 3 <= _TITLE else ""
-    return {"data": {"id": f"{prefix}{unit}", "label": shown, "name": shown + note,
-                     "far": f"{far}{unit}" if far else _own_name(name), "ops": spans(ops), "unit": unit, "find": name.lower()},
-            "classes": "op group", "position": position}
+    return {
+        "data": {
+            "id": f"{prefix}{unit}",
+            "label": shown,
+            "name": shown + note,
+            "far": f"{far}{unit}" if far else _own_name(name),
+            "ops": spans(ops),
+            "unit": unit,
+            "find": name.lower(),
+        },
+        "classes": "op group",
+        "position": position,
+    }
 
 
 def _own_name(name: str) -> str:
@@ -290,17 +392,24 @@ def _block_name(name: str, room: int) -> str:
         return name
     layer, slash, own = name.rpartition(" / ")
     if not slash:
-        return "…" + name[1 - room:]
-    number = layer[len(layer.rstrip("0123456789")):]
+        return "…" + name[1 - room :]
+    number = layer[len(layer.rstrip("0123456789")) :]
     brief = f"{number} / {own}"
     return shortened(brief, room)
 
 
-def _edge(graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None) -> Edge:
+def _edge(
+    graph: Graph, source: str, target: str, reads: Ints, faint: bool, bends: tuple[str, str] | None
+) -> Edge:
     """``reads``: producer, consumer and tensor, a row each."""
     size = int(np.maximum(graph.tensor_bytes[np.unique(reads[:, 2])], 0).sum())
-    data: EdgeData = {"id": f"{source}-{target}", "source": source, "target": target, "bytes": size,
-                      "pairs": reads[:_PAIRS, :2].tolist()}
+    data: EdgeData = {
+        "id": f"{source}-{target}",
+        "source": source,
+        "target": target,
+        "bytes": size,
+        "pairs": reads[:_PAIRS, :2].tolist(),
+    }
     if bends:
         data["weights"], data["distances"] = bends
     return {"data": data, "classes": "faint" if faint else "bent" if bends else ""}

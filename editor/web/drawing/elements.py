@@ -11,7 +11,15 @@ import numpy as np
 from editor.graph.graph import Graph
 from editor.graph.layout.layered import Drawing, draw
 from editor.text import shortened
-from editor.web.drawing.cytoscape_types import Edge, EdgeData, Element, Frame, Node, NodeData, Position
+from editor.web.drawing.cytoscape_types import (
+    Edge,
+    EdgeData,
+    Element,
+    Frame,
+    Node,
+    NodeData,
+    Position,
+)
 
 NODE_WIDTH, NODE_HEIGHT = 128, 38
 _NAME_LIMIT = 19
@@ -41,13 +49,25 @@ class _Elements:
         graph = self.graph
         for tensor in graph.inputs.tolist():
             if len(graph.readers[tensor]) or tensor in graph.outputs:
-                self._node(f"in{tensor}", graph.tensor_names[tensor], "terminal", graph.tensor_names[tensor], tensor=tensor)
+                self._node(
+                    f"in{tensor}",
+                    graph.tensor_names[tensor],
+                    "terminal",
+                    graph.tensor_names[tensor],
+                    tensor=tensor,
+                )
         for op in visible_ops(graph):
             made = [graph.tensor_names[t] for t in graph.op_outputs[op].tolist() if t >= 0]
             find = " ".join([graph.type_label(op), graph.op_names[op], *made])
             self._node(f"op{op}", graph.op_types[op], "op", find, op=op)
         for position, tensor in enumerate(graph.outputs.tolist()):
-            self._node(f"out{position}", graph.tensor_names[tensor], "terminal", graph.tensor_names[tensor], tensor=tensor)
+            self._node(
+                f"out{position}",
+                graph.tensor_names[tensor],
+                "terminal",
+                graph.tensor_names[tensor],
+                tensor=tensor,
+            )
         self._connect()
         pairs = list(self.edges)
         source = np.array([self.index[s] for s, _ in pairs], np.int64)
@@ -57,7 +77,9 @@ class _Elements:
             node["position"] = rounded(float(drawing.x[i]), float(drawing.y[i]))
         return [*self.nodes, *(self._edge(i, pair, drawing) for i, pair in enumerate(pairs))]
 
-    def _node(self, identity: str, label: str, classes: str, find: str, op: int = -1, tensor: int = -1) -> None:
+    def _node(
+        self, identity: str, label: str, classes: str, find: str, op: int = -1, tensor: int = -1
+    ) -> None:
         # ``find`` is the text that the search looks in.
         self.index[identity] = len(self.ids)
         self.ids.append(identity)
@@ -77,7 +99,9 @@ class _Elements:
                 self._join(f"op{producer}" if producer >= 0 else f"in{tensor}", f"op{op}", tensor)
         for position, tensor in enumerate(graph.outputs.tolist()):
             producer = int(graph.tensor_producer[tensor])
-            self._join(f"op{producer}" if producer >= 0 else f"in{tensor}", f"out{position}", tensor)
+            self._join(
+                f"op{producer}" if producer >= 0 else f"in{tensor}", f"out{position}", tensor
+            )
 
     def _join(self, source: str, target: str, tensor: int) -> None:
         if source in self.index and target in self.index:
@@ -89,7 +113,9 @@ class _Elements:
         classes = "faint" if number in drawing.faint else ""
         bends = drawing.bends.get(number)
         if bends:
-            start, end = ((float(drawing.x[self.index[i]]), float(drawing.y[self.index[i]])) for i in pair)
+            start, end = (
+                (float(drawing.x[self.index[i]]), float(drawing.y[self.index[i]])) for i in pair
+            )
             data["weights"], data["distances"] = segments(start, end, bends)
             classes = "bent"
         return {"data": data, "classes": classes}
@@ -107,13 +133,15 @@ def split(shown: Sequence[Element]) -> tuple[list[Node], list[Frame], list[Edge]
     return nodes, frames, [e for e in shown if "position" not in e]
 
 
-def segments(start: tuple[float, float], end: tuple[float, float], bends: list[tuple[float, float]]) -> tuple[str, str]:
+def segments(
+    start: tuple[float, float], end: tuple[float, float], bends: list[tuple[float, float]]
+) -> tuple[str, str]:
     """Weights and distances: bend points relative to the straight line, as Cytoscape's ``segments`` edges want them."""
     along = np.array(end) - start
     length = float(np.hypot(*along)) or 1.0
     weights, distances = [], []
     for point in bends:
         offset = np.array(point) - start
-        weights.append(f"{float(offset @ along) / length ** 2:.4f}")
+        weights.append(f"{float(offset @ along) / length**2:.4f}")
         distances.append(f"{float(along[0] * offset[1] - along[1] * offset[0]) / length:.1f}")
     return " ".join(weights), " ".join(distances)

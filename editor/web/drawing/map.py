@@ -30,9 +30,17 @@ def map_data(graph: Graph) -> MapData:
     types = sorted({graph.op_types[op] for op in ops.tolist()})
     place_of = {name: i for i, name in enumerate(types)}
     drawing = draw(len(ops), pairs[:, 0], pairs[:, 1], NODE_WIDTH, wrap=True)
-    return {"count": len(ops), "width": NODE_WIDTH, "height": NODE_HEIGHT, "x": packed(drawing.x, "<f4"),
-            "y": packed(drawing.y, "<f4"), "source": packed(pairs[:, 0], "<u4"), "target": packed(pairs[:, 1], "<u4"),
-            "types": types, "type": packed(np.array([place_of[graph.op_types[op]] for op in ops.tolist()]), "<u2")}
+    return {
+        "count": len(ops),
+        "width": NODE_WIDTH,
+        "height": NODE_HEIGHT,
+        "x": packed(drawing.x, "<f4"),
+        "y": packed(drawing.y, "<f4"),
+        "source": packed(pairs[:, 0], "<u4"),
+        "target": packed(pairs[:, 1], "<u4"),
+        "types": types,
+        "type": packed(np.array([place_of[graph.op_types[op]] for op in ops.tolist()]), "<u2"),
+    }
 
 
 def packed(values: Any, kind: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from editor.exports.colours import text_colour
+from editor.exports.dot import text_colour
 from editor.text import counted, human_seconds
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
@@ -23,9 +23,14 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
     plan, then those that only a layout with other devices has.
     """
     ops = visible_ops(document.graph)
-    others = [d for layout in layouts if layout.placement is not None for d in layout.placement.devices]
+    others = [
+        d for layout in layouts if layout.placement is not None for d in layout.placement.devices
+    ]
     colours = colours_of(document, others)
-    number = {name: i for i, name in enumerate(dict.fromkeys(d.name for d in [*document.devices, *others]))}
+    number = {
+        name: i
+        for i, name in enumerate(dict.fromkeys(d.name for d in [*document.devices, *others]))
+    }
     panes: list[Pane] = []
     for layout in layouts:
         placement = layout.placement
@@ -34,11 +39,23 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
         costs, source = layout_costs(document, layout)
         f = figures(placement, costs)
         numbers = np.array([number[d.name] for d in placement.devices])
-        summary = " · ".join([counted(f["subgraphs"], "subgraph"), counted(f["transfers"], "transfer"),
-                           f"{human_seconds(f['predicted'])} {source}"])
-        panes.append({"name": layout.name, "summary": summary,
-                      "device": packed(numbers[placement.assignment.device[ops]], "u1"),
-                      "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4")})
-    devices: list[PaneDevice] = [{"fill": colours[name], "ink": text_colour(colours[name]), "short": name[:12]}
-                                 for name in number]
+        summary = " · ".join(
+            [
+                counted(f["subgraphs"], "subgraph"),
+                counted(f["transfers"], "transfer"),
+                f"{human_seconds(f['predicted'])} {source}",
+            ]
+        )
+        panes.append(
+            {
+                "name": layout.name,
+                "summary": summary,
+                "device": packed(numbers[placement.assignment.device[ops]], "u1"),
+                "part": packed(np.maximum(placement.division.subgraph_of_op[ops], 0), "<u4"),
+            }
+        )
+    devices: list[PaneDevice] = [
+        {"fill": colours[name], "ink": text_colour(colours[name]), "short": name[:12]}
+        for name in number
+    ]
     return {"layouts": panes, "devices": devices}

@@ -21,7 +21,11 @@ from editor.web.messages import View
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-_SIZES = {"group": (NODE_WIDTH + 14, 46), "terminal": (NODE_WIDTH, 26), "op": (NODE_WIDTH, NODE_HEIGHT)}
+_SIZES = {
+    "group": (NODE_WIDTH + 14, 46),
+    "terminal": (NODE_WIDTH, 26),
+    "op": (NODE_WIDTH, NODE_HEIGHT),
+}
 _NAME, _WORDS, _BRIEF = 12, 20, 13
 
 WAIT = '<div id="preview" data-wait hidden></div>'
@@ -38,17 +42,23 @@ def preview(document: Document) -> str:
     x0, x1, y0, y1 = picture.bounds(frames, drawn_edges)
     fed = {e["data"]["target"] for e in drawn_edges}
     change = picture.view["change"]
-    focus = next((n["position"] for n in nodes if change in picture.ops[n["data"]["id"]]), None) if change >= 0 else None
+    focus = (
+        next((n["position"] for n in nodes if change in picture.ops[n["data"]["id"]]), None)
+        if change >= 0
+        else None
+    )
     at = f' data-focus-x="{focus["x"]}" data-focus-y="{focus["y"]}"' if focus else ""
     first = next((n for n in nodes if n["data"]["id"] not in fed), nodes[0])["position"]["x"]
-    return (f'<div id="preview" aria-hidden="true"><header><span class="logo"></span>'
-            f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
-            f'{escape(document.title)}</div><div class="model-what">'
-            f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="preview-tools"></div>'
-            f'<div class="preview-ribbon"></div>'
-            f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"{at}><g>'
-            f'{"".join(map(_frame, frames))}{edges}{"".join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>'
-            f'<div class="preview-inspector"></div><div class="preview-dock"></div></div>')
+    return (
+        f'<div id="preview" aria-hidden="true"><header><span class="logo"></span>'
+        f'<span class="brand">Hetero Editor</span><div class="model"><div class="model-name">'
+        f'{escape(document.title)}</div><div class="model-what">'
+        f'{len(visible_ops(document.graph)):,} ops</div></div></header><div class="preview-tools"></div>'
+        f'<div class="preview-ribbon"></div>'
+        f'<svg data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" data-first="{first}"{at}><g>'
+        f"{''.join(map(_frame, frames))}{edges}{''.join(picture.node(n) for n in nodes)}</g>{_TIPS}</svg>"
+        f'<div class="preview-inspector"></div><div class="preview-dock"></div></div>'
+    )
 
 
 class _Picture:
@@ -61,12 +71,23 @@ class _Picture:
 
     def bounds(self, frames: list[Frame], edges: list[Edge]) -> tuple[float, float, float, float]:
         """Left, right, top and bottom of all there is."""
-        boxes: list[tuple[float, float, float, float]] = [(x, y, *self.size[name]) for name, (x, y) in self.at.items()]
-        boxes += [(f["position"]["x"], f["position"]["y"], f["data"]["w"], f["data"]["h"]) for f in frames]
+        boxes: list[tuple[float, float, float, float]] = [
+            (x, y, *self.size[name]) for name, (x, y) in self.at.items()
+        ]
+        boxes += [
+            (f["position"]["x"], f["position"]["y"], f["data"]["w"], f["data"]["h"]) for f in frames
+        ]
         for data in (e["data"] for e in edges):
-            boxes += [(x, y, 2, 2) for x, y in _bends(self.at[data["source"]], self.at[data["target"]], data)]
-        return (min(x - w / 2 for x, _, w, _ in boxes), max(x + w / 2 for x, _, w, _ in boxes),
-                min(y - h / 2 for _, y, _, h in boxes), max(y + h / 2 for _, y, _, h in boxes))
+            boxes += [
+                (x, y, 2, 2)
+                for x, y in _bends(self.at[data["source"]], self.at[data["target"]], data)
+            ]
+        return (
+            min(x - w / 2 for x, _, w, _ in boxes),
+            max(x + w / 2 for x, _, w, _ in boxes),
+            min(y - h / 2 for _, y, _, h in boxes),
+            max(y + h / 2 for _, y, _, h in boxes),
+        )
 
     def node(self, node: Node) -> str:
         """A rectangle in the colours of its devices, with its name and theirs."""
@@ -74,19 +95,26 @@ class _Picture:
         (x, y), (w, h), ops = self.at[name], self.size[name], self.ops[name]
         left, top = round(x - w / 2, 1), round(y - h / 2, 1)
         if not ops:
-            return (f'<rect class="terminal" x="{left}" y="{top}" width="{w}" height="{h}" rx="5"/>'
-                    + _text(x, y, "var(--ink)", [node["data"]["label"]]) + _brief(x, y, "var(--ink)", node["data"]["label"]))
+            return (
+                f'<rect class="terminal" x="{left}" y="{top}" width="{w}" height="{h}" rx="5"/>'
+                + _text(x, y, "var(--ink)", [node["data"]["label"]])
+                + _brief(x, y, "var(--ink)", node["data"]["label"])
+            )
         view = self.view
         places = [self.index[op] for op in ops]
         shares = Counter(view["device"][i] for i in places).most_common()
         boxes, begin, corners = [], float(left), ' rx="5"' if len(shares) == 1 else ""
         for device, count in shares:
             wide = w * count / len(places)
-            boxes.append(f'<rect x="{begin:.1f}" y="{top}" width="{wide:.1f}" height="{h}" '
-                         f'fill="{view["devices"][device]["fill"]}"{corners}/>')
+            boxes.append(
+                f'<rect x="{begin:.1f}" y="{top}" width="{wide:.1f}" height="{h}" '
+                f'fill="{view["devices"][device]["fill"]}"{corners}/>'
+            )
             begin += wide
         if "group" in node["classes"]:
-            words = _group_words([(view["devices"][d]["name"], d, n) for d, n in shares], len(places))
+            words = _group_words(
+                [(view["devices"][d]["name"], d, n) for d, n in shares], len(places)
+            )
         else:
             only = view["devices"][shares[0][0]]["name"]
             room = _NAME if view["part"][places[0]] <= 99 else _NAME - 2
@@ -94,8 +122,11 @@ class _Picture:
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         signs = _signs([device for device, _ in shares[:3]])
         name, far = node["data"]["name"], node["data"].get("far")
-        return ("".join(boxes) + _text(x, y, ink, [name, words])
-                + _brief(x, y, ink, f"{signs} {name}" if far is None else _far_name(far, signs)))
+        return (
+            "".join(boxes)
+            + _text(x, y, ink, [name, words])
+            + _brief(x, y, ink, f"{signs} {name}" if far is None else _far_name(far, signs))
+        )
 
     def edge(self, edge: Edge) -> str:
         """A line from border to border, with what it means; hubs' edges show with the live graph only."""
@@ -105,12 +136,22 @@ class _Picture:
         start, end = self.at[data["source"]], self.at[data["target"]]
         points = [start, *_bends(start, end, data), end]
         points[-1] = _border(points[-2], end, self.size[data["target"]])
-        pairs = data.get("pairs") or [[a, b] for a in self.ops[data["source"]] for b in self.ops[data["target"]]]
-        known = [(self.index[a], self.index[b]) for a, b in pairs if a in self.index and b in self.index]
+        pairs = data.get("pairs") or [
+            [a, b] for a in self.ops[data["source"]] for b in self.ops[data["target"]]
+        ]
+        known = [
+            (self.index[a], self.index[b]) for a, b in pairs if a in self.index and b in self.index
+        ]
         moves = any(self.view["device"][a] != self.view["device"][b] for a, b in known)
         crosses = any(self.view["part"][a] != self.view["part"][b] for a, b in known)
         width = 2.4 + 5.6 * min(data["bytes"] / WIDEST_BYTES, 1)
-        kind = f' class="moves" style="stroke-width:{width:.1f}"' if moves else ' class="crosses"' if crosses else ""
+        kind = (
+            f' class="moves" style="stroke-width:{width:.1f}"'
+            if moves
+            else ' class="crosses"'
+            if crosses
+            else ""
+        )
         return f'<polyline{kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
 
 
@@ -119,32 +160,53 @@ def _ops(data: NodeData) -> list[int]:
     return ops_of(data["ops"]) if "ops" in data else [data["op"]] if "op" in data else []
 
 
-_TIPS = "<defs>" + "".join(
-    f'<marker id="tip{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" markerHeight="{size}" '
-    f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8Z"/></marker>' for kind, size in (("", 8), ("-moves", 13))
-) + "</defs>"
+_TIPS = (
+    "<defs>"
+    + "".join(
+        f'<marker id="tip{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" markerHeight="{size}" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8Z"/></marker>'
+        for kind, size in (("", 8), ("-moves", 13))
+    )
+    + "</defs>"
+)
 
 
 def _frame(frame: Frame) -> str:
     """The border of an open block, with its name."""
-    (x, y), (w, h) = (frame["position"]["x"], frame["position"]["y"]), (frame["data"]["w"], frame["data"]["h"])
-    return (f'<path class="frame" d="M{x - w / 2:.1f} {y - h / 2:.1f}h{w}v{h}h-{w}Z"/>'
-            f'<text class="frame" x="{x + frame["data"]["beside"]:.1f}" y="{y - h / 2 + 11:.1f}">'
-            f'{escape(frame["data"]["label"])}</text>')
+    (x, y), (w, h) = (
+        (frame["position"]["x"], frame["position"]["y"]),
+        (frame["data"]["w"], frame["data"]["h"]),
+    )
+    return (
+        f'<path class="frame" d="M{x - w / 2:.1f} {y - h / 2:.1f}h{w}v{h}h-{w}Z"/>'
+        f'<text class="frame" x="{x + frame["data"]["beside"]:.1f}" y="{y - h / 2 + 11:.1f}">'
+        f"{escape(frame['data']['label'])}</text>"
+    )
 
 
-def _bends(start: tuple[float, float], end: tuple[float, float], data: EdgeData) -> list[tuple[float, float]]:
+def _bends(
+    start: tuple[float, float], end: tuple[float, float], data: EdgeData
+) -> list[tuple[float, float]]:
     """Bend points from the form that Cytoscape takes: shares of the straight line, and distances from it."""
     if "weights" not in data:
         return []
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
-    weights, distances = ([float(number) for number in text.split()] for text in (data["weights"], data["distances"]))
-    return [(start[0] + weight * dx - distance * dy / length, start[1] + weight * dy + distance * dx / length)
-            for weight, distance in zip(weights, distances, strict=True)]
+    weights, distances = (
+        [float(number) for number in text.split()] for text in (data["weights"], data["distances"])
+    )
+    return [
+        (
+            start[0] + weight * dx - distance * dy / length,
+            start[1] + weight * dy + distance * dx / length,
+        )
+        for weight, distance in zip(weights, distances, strict=True)
+    ]
 
 
-def _border(before: tuple[float, float], end: tuple[float, float], size: tuple[int, int]) -> tuple[float, float]:
+def _border(
+    before: tuple[float, float], end: tuple[float, float], size: tuple[int, int]
+) -> tuple[float, float]:
     """Where a line into the middle of a node meets its border."""
     dx, dy = before[0] - end[0], before[1] - end[1]
     share = min([1.0, *(size[i] / 2 / abs(d) for i, d in enumerate((dx, dy)) if d)])
@@ -153,18 +215,23 @@ def _border(before: tuple[float, float], end: tuple[float, float], size: tuple[i
 
 def _text(x: float, y: float, ink: str, lines: list[str]) -> str:
     first = y - 7.5 * (len(lines) - 1)
-    return "".join(f'<text x="{x}" y="{first + 15 * i:.1f}" fill="{ink}">{escape(line)}</text>' for i, line in enumerate(lines))
+    return "".join(
+        f'<text x="{x}" y="{first + 15 * i:.1f}" fill="{ink}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
 
 
 def _brief(x: float, y: float, ink: str, line: str) -> str:
     """What is shown instead from afar."""
-    return f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
+    return (
+        f'<text class="brief" x="{x}" y="{y}" fill="{ink}">{escape(shortened(line, _BRIEF))}</text>'
+    )
 
 
 def _far_name(name: str, signs: str) -> str:
     """A block from afar: its devices' numbers, and the end of its name, by which blocks differ."""
     room = 12 - 2 * len(signs)
-    return f"{signs} {name if len(name) <= room else '…' + name[1 - room:].lstrip('./ ')}"
+    return f"{signs} {name if len(name) <= room else '…' + name[1 - room :].lstrip('./ ')}"
 
 
 def _signs(devices: Sequence[int]) -> str:
@@ -178,4 +245,7 @@ def _group_words(devices: list[tuple[str, int, int]], total: int) -> str:
         words = f"{total} op{'s' if total != 1 else ''} on {devices[0][0]}"
         return words if len(words) <= _WORDS else shortened(f"{total} on {devices[0][0]}", _WORDS)
     shares = [(number, f"{int(100 * n / total + 0.5)}%") for _, number, n in devices]
-    return shortened(" · ".join(share if len(shares) > 3 else f"{_signs([d])} {share}" for d, share in shares), _WORDS)
+    return shortened(
+        " · ".join(share if len(shares) > 3 else f"{_signs([d])} {share}" for d, share in shares),
+        _WORDS,
+    )

@@ -27,25 +27,46 @@ def ribbon_of(document: Document, result: BenchmarkResult | None = None) -> Ribb
         result = None
     placement = document.placement
     costs, basis = plan_costs(document)
-    placed, device, count = placement.placed_ops, placement.assignment.device, len(placement.subgraphs)
+    placed, device, count = (
+        placement.placed_ops,
+        placement.assignment.device,
+        len(placement.subgraphs),
+    )
     part = placement.division.subgraph_of_op[placed]
     seconds = np.bincount(part, costs.op[placed, device[placed]], count)
     sizes = np.bincount(part, op_bytes(document.graph)[placed], count)
     measured = {s.id: s.time.median for s in result.subgraphs} if result else {}
     arriving = _arriving(document)
     order = np.argsort(part, kind="stable")
-    groups = np.split(placed[order], np.cumsum(np.bincount(part, minlength=count))[:-1]) if count else []
+    groups = (
+        np.split(placed[order], np.cumsum(np.bincount(part, minlength=count))[:-1]) if count else []
+    )
     parts: list[RibbonPart] = [
-        {"part": s.id, "device": placement.device_number(s.device), "ops": spans(np.sort(groups[s.id])),
-         "seconds": round(float(measured.get(s.id, seconds[s.id])), 9), "bytes": int(sizes[s.id]), "moved": arriving[s.id]}
-        for s in placement.subgraphs]
-    return {"parts": parts, "kind": str(result.kind if result else basis.kind),
-            "source": _of_run(result) if result else basis.source, "measured": result is not None,
-            "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs)) if len({p["device"] for p in parts}) == 1 else 0}
+        {
+            "part": s.id,
+            "device": placement.device_number(s.device),
+            "ops": spans(np.sort(groups[s.id])),
+            "seconds": round(float(measured.get(s.id, seconds[s.id])), 9),
+            "bytes": int(sizes[s.id]),
+            "moved": arriving[s.id],
+        }
+        for s in placement.subgraphs
+    ]
+    return {
+        "parts": parts,
+        "kind": str(result.kind if result else basis.kind),
+        "source": _of_run(result) if result else basis.source,
+        "measured": result is not None,
+        "fallbacks": sum(len(f.ops) for f in fallbacks(placement, costs))
+        if len({p["device"] for p in parts}) == 1
+        else 0,
+    }
 
 
 def _of_run(result: BenchmarkResult) -> str:
-    return "of the last benchmark of latency" + (", planned devices on stand-ins" if result.estimated else "")
+    return "of the last benchmark of latency" + (
+        ", planned devices on stand-ins" if result.estimated else ""
+    )
 
 
 def _arriving(document: Document) -> list[int]:

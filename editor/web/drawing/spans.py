@@ -12,8 +12,10 @@ def spans(ops: Ints) -> str:
     if not len(ops):
         return ""
     ends = np.flatnonzero(np.diff(ops) != 1)
-    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in
-                    zip(ops[[0, *(ends + 1)]].tolist(), ops[[*ends, -1]].tolist(), strict=True))
+    return " ".join(
+        str(a) if a == b else f"{a}-{b}"
+        for a, b in zip(ops[[0, *(ends + 1)]].tolist(), ops[[*ends, -1]].tolist(), strict=True)
+    )
 
 
 def ops_of(text: str) -> list[int]:

@@ -11,69 +11,219 @@ FAR_FONT = 20
 WIDEST_BYTES = 8_000_000
 """From here on, edges are as wide as they get."""
 _COLOURS = {
-    "light": {"edge": "#b4bac2", "cross": "#343a40", "ink": "#212529", "terminal": "#eef0f3", "terminal_line": "#adb5bd",
-              "pin": "#111418", "select": "#111418", "halo": "#1c7ed6"},
-    "dark": {"edge": "#565d66", "cross": "#f1f3f5", "ink": "#e9ecef", "terminal": "#2b3036", "terminal_line": "#5c636b",
-             "pin": "#ffffff", "select": "#ffffff", "halo": "#74c0fc"},
+    "light": {
+        "edge": "#b4bac2",
+        "cross": "#343a40",
+        "ink": "#212529",
+        "terminal": "#eef0f3",
+        "terminal_line": "#adb5bd",
+        "pin": "#111418",
+        "select": "#111418",
+        "halo": "#1c7ed6",
+    },
+    "dark": {
+        "edge": "#565d66",
+        "cross": "#f1f3f5",
+        "ink": "#e9ecef",
+        "terminal": "#2b3036",
+        "terminal_line": "#5c636b",
+        "pin": "#ffffff",
+        "select": "#ffffff",
+        "halo": "#74c0fc",
+    },
 }
 
 
 def stylesheet(scheme: str) -> list[dict[str, Any]]:
     """Styles of all element classes; fills come from the elements' data."""
     c = _COLOURS["dark" if scheme == "dark" else "light"]
-    font = {"font-family": "Inter, system-ui, sans-serif", "font-size": 12, "text-valign": "center",
-            "text-halign": "center", "text-wrap": "wrap", "line-height": 1.25, "min-zoomed-font-size": 5}
+    font = {
+        "font-family": "Inter, system-ui, sans-serif",
+        "font-size": 12,
+        "text-valign": "center",
+        "text-halign": "center",
+        "text-wrap": "wrap",
+        "line-height": 1.25,
+        "min-zoomed-font-size": 5,
+    }
     return [
-        {"selector": "node", "style": {
-            **font, "label": "data(label)", "width": NODE_WIDTH, "height": NODE_HEIGHT, "shape": "round-rectangle",
-            "background-color": c["terminal"], "color": c["ink"], "border-width": 0}},
-        {"selector": "node.op[fill]", "style": {"background-color": "data(fill)", "color": "data(ink)"}},
-        {"selector": "node.group", "style": {"shape": "round-rectangle", "height": 46, "border-width": 1.5,
-                                             "width": NODE_WIDTH + 14, "border-style": "double",
-                                             "border-color": c["terminal_line"]}},
-        {"selector": "node.frame", "style": {
-            "width": "data(w)", "height": "data(h)", "background-color": c["ink"], "background-opacity": 0.035,
-            "border-width": 1.2, "border-style": "dashed", "border-color": c["terminal_line"], "text-valign": "top",
-            "text-margin-x": "data(beside)", "text-margin-y": 18, "font-size": 13, "font-weight": 600,
-            "z-compound-depth": "bottom", "text-wrap": "ellipsis", "text-max-width": "data(room)"}},
-        {"selector": "node.mixed", "style": {
-            "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
-            "background-gradient-stop-colors": "data(colours)", "background-gradient-stop-positions": "data(stops)",
-            "color": "#ffffff", "text-background-color": "#15181c", "text-background-opacity": 0.72,
-            "text-background-padding": 2, "text-background-shape": "round-rectangle"}},
-        {"selector": "node.terminal", "style": {"shape": "round-rectangle", "height": 26, "border-width": 1,
-                                                "border-color": c["terminal_line"], "font-size": 11}},
+        {
+            "selector": "node",
+            "style": {
+                **font,
+                "label": "data(label)",
+                "width": NODE_WIDTH,
+                "height": NODE_HEIGHT,
+                "shape": "round-rectangle",
+                "background-color": c["terminal"],
+                "color": c["ink"],
+                "border-width": 0,
+            },
+        },
+        {
+            "selector": "node.op[fill]",
+            "style": {"background-color": "data(fill)", "color": "data(ink)"},
+        },
+        {
+            "selector": "node.group",
+            "style": {
+                "shape": "round-rectangle",
+                "height": 46,
+                "border-width": 1.5,
+                "width": NODE_WIDTH + 14,
+                "border-style": "double",
+                "border-color": c["terminal_line"],
+            },
+        },
+        {
+            "selector": "node.frame",
+            "style": {
+                "width": "data(w)",
+                "height": "data(h)",
+                "background-color": c["ink"],
+                "background-opacity": 0.035,
+                "border-width": 1.2,
+                "border-style": "dashed",
+                "border-color": c["terminal_line"],
+                "text-valign": "top",
+                "text-margin-x": "data(beside)",
+                "text-margin-y": 18,
+                "font-size": 13,
+                "font-weight": 600,
+                "z-compound-depth": "bottom",
+                "text-wrap": "ellipsis",
+                "text-max-width": "data(room)",
+            },
+        },
+        {
+            "selector": "node.mixed",
+            "style": {
+                "background-fill": "linear-gradient",
+                "background-gradient-direction": "to-right",
+                "background-gradient-stop-colors": "data(colours)",
+                "background-gradient-stop-positions": "data(stops)",
+                "color": "#ffffff",
+                "text-background-color": "#15181c",
+                "text-background-opacity": 0.72,
+                "text-background-padding": 2,
+                "text-background-shape": "round-rectangle",
+            },
+        },
+        {
+            "selector": "node.terminal",
+            "style": {
+                "shape": "round-rectangle",
+                "height": 26,
+                "border-width": 1,
+                "border-color": c["terminal_line"],
+                "font-size": 11,
+            },
+        },
         # Far out there is one line, as large as the node holds: the devices' numbers and the name.
-        {"selector": "node.far[brief]", "style": {"label": "data(brief)", "font-size": FAR_FONT, "text-wrap": "ellipsis",
-                                           "text-max-width": NODE_WIDTH - 2}},
+        {
+            "selector": "node.far[brief]",
+            "style": {
+                "label": "data(brief)",
+                "font-size": FAR_FONT,
+                "text-wrap": "ellipsis",
+                "text-max-width": NODE_WIDTH - 2,
+            },
+        },
         {"selector": "node.group.far", "style": {"text-max-width": NODE_WIDTH + 12}},
         {"selector": "node.pinned", "style": {"border-width": 3, "border-color": c["pin"]}},
-        {"selector": "node.forced", "style": {"border-width": 3, "border-style": "dashed", "border-color": "#e03131"}},
-        {"selector": "edge", "style": {
-            "width": 1.4, "line-color": c["edge"], "target-arrow-color": c["edge"], "target-arrow-shape": "triangle",
-            "arrow-scale": 0.8, "curve-style": "straight"}},
-        {"selector": "edge[pairs]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)", "curve-style": "bezier"}},
-        {"selector": "edge.bent", "style": {
-            "curve-style": "segments", "edge-distances": "node-position", "segment-weights": "data(weights)",
-            "segment-distances": "data(distances)"}},
+        {
+            "selector": "node.forced",
+            "style": {"border-width": 3, "border-style": "dashed", "border-color": "#e03131"},
+        },
+        {
+            "selector": "edge",
+            "style": {
+                "width": 1.4,
+                "line-color": c["edge"],
+                "target-arrow-color": c["edge"],
+                "target-arrow-shape": "triangle",
+                "arrow-scale": 0.8,
+                "curve-style": "straight",
+            },
+        },
+        {
+            "selector": "edge[pairs]",
+            "style": {
+                "width": f"mapData(bytes, 0, {WIDEST_BYTES}, 1.2, 6)",
+                "curve-style": "bezier",
+            },
+        },
+        {
+            "selector": "edge.bent",
+            "style": {
+                "curve-style": "segments",
+                "edge-distances": "node-position",
+                "segment-weights": "data(weights)",
+                "segment-distances": "data(distances)",
+            },
+        },
         # Hubs are read by many ops far apart: their edges would be a grey wall, so they show with their ends only.
-        {"selector": "edge.faint", "style": {"visibility": "hidden", "width": 1, "target-arrow-shape": "none"}},
-        {"selector": "edge.faint.lit, edge.faint.mark", "style": {"visibility": "visible", "opacity": 0.8,
-                                                                  "line-color": c["halo"]}},
-        {"selector": "edge.boundary", "style": {"line-style": "dashed", "line-dash-pattern": [6, 4], "width": 1.6}},
-        {"selector": "edge.transfer", "style": {"line-style": "solid", "line-color": c["cross"], "width": 3,
-                                                "target-arrow-color": c["cross"], "opacity": 1}},
-        {"selector": "edge.transfer[bytes]", "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 2.4, 8)"}},
-        {"selector": "edge.faint.transfer", "style": {"visibility": "visible", "width": 1, "opacity": 0.14}},
+        {
+            "selector": "edge.faint",
+            "style": {"visibility": "hidden", "width": 1, "target-arrow-shape": "none"},
+        },
+        {
+            "selector": "edge.faint.lit, edge.faint.mark",
+            "style": {"visibility": "visible", "opacity": 0.8, "line-color": c["halo"]},
+        },
+        {
+            "selector": "edge.boundary",
+            "style": {"line-style": "dashed", "line-dash-pattern": [6, 4], "width": 1.6},
+        },
+        {
+            "selector": "edge.transfer",
+            "style": {
+                "line-style": "solid",
+                "line-color": c["cross"],
+                "width": 3,
+                "target-arrow-color": c["cross"],
+                "opacity": 1,
+            },
+        },
+        {
+            "selector": "edge.transfer[bytes]",
+            "style": {"width": f"mapData(bytes, 0, {WIDEST_BYTES}, 2.4, 8)"},
+        },
+        {
+            "selector": "edge.faint.transfer",
+            "style": {"visibility": "visible", "width": 1, "opacity": 0.14},
+        },
         {"selector": "node.dim, node.faded", "style": {"opacity": 0.28}},
         {"selector": "edge.dim", "style": {"opacity": 0.12}},
-        {"selector": "node.mark", "style": {"underlay-color": c["halo"], "underlay-opacity": 0.45, "underlay-padding": 7}},
-        {"selector": "edge.mark", "style": {"line-color": c["halo"], "target-arrow-color": c["halo"], "width": 4}},
-        {"selector": "node:selected", "style": {"underlay-color": c["halo"], "underlay-opacity": 0.6,
-                                                "underlay-padding": 6}},
+        {
+            "selector": "node.mark",
+            "style": {"underlay-color": c["halo"], "underlay-opacity": 0.45, "underlay-padding": 7},
+        },
+        {
+            "selector": "edge.mark",
+            "style": {"line-color": c["halo"], "target-arrow-color": c["halo"], "width": 4},
+        },
+        {
+            "selector": "node:selected",
+            "style": {"underlay-color": c["halo"], "underlay-opacity": 0.6, "underlay-padding": 6},
+        },
         # Only some ops of the block are selected.
-        {"selector": "node.part:selected", "style": {"underlay-opacity": 0.22, "border-style": "dashed", "border-width": 2.5,
-                                                     "border-color": c["select"]}},
-        {"selector": "core", "style": {"selection-box-color": c["halo"], "selection-box-opacity": 0.18,
-                                       "selection-box-border-color": c["halo"], "active-bg-opacity": 0}},
+        {
+            "selector": "node.part:selected",
+            "style": {
+                "underlay-opacity": 0.22,
+                "border-style": "dashed",
+                "border-width": 2.5,
+                "border-color": c["select"],
+            },
+        },
+        {
+            "selector": "core",
+            "style": {
+                "selection-box-color": c["halo"],
+                "selection-box-opacity": 0.18,
+                "selection-box-border-color": c["halo"],
+                "active-bg-opacity": 0,
+            },
+        },
     ]

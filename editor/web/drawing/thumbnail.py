@@ -26,12 +26,22 @@ def thumbnail_svg(ribbon: Ribbon, colours: Mapping[str, str], names: Sequence[st
     """
     parts = [part for part in ribbon["parts"] if part["device"] >= 0]
     total = sum(part["seconds"] for part in parts)
-    shares = {name: sum(p["seconds"] for p in parts if names[p["device"]] == name) for name in names}
-    said = ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in shares.items() if share) if total else ""
-    strips = "".join(f'<path d="{path}" fill="{colours[names[device]]}"/>'
-                     for device, path in _paths(parts, total or len(parts) or 1, not total).items())
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">'
-            f"<title>{escape(said)}</title>{strips}</svg>")
+    shares = {
+        name: sum(p["seconds"] for p in parts if names[p["device"]] == name) for name in names
+    }
+    said = (
+        ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in shares.items() if share)
+        if total
+        else ""
+    )
+    strips = "".join(
+        f'<path d="{path}" fill="{colours[names[device]]}"/>'
+        for device, path in _paths(parts, total or len(parts) or 1, not total).items()
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">'
+        f"<title>{escape(said)}</title>{strips}</svg>"
+    )
 
 
 def _paths(parts: Sequence[RibbonPart], total: float, even: bool) -> dict[int, str]:
@@ -45,8 +55,10 @@ def _paths(parts: Sequence[RibbonPart], total: float, even: bool) -> dict[int, s
             strips[-1] = (strips[-1][0], at)
         else:
             strips.append((begin, at))
-    return {device: "".join(f"M{a:.1f} 0H{max(b, a + 0.3):.1f}V{HEIGHT}H{a:.1f}Z" for a, b in strips)
-            for device, strips in found.items()}
+    return {
+        device: "".join(f"M{a:.1f} 0H{max(b, a + 0.3):.1f}V{HEIGHT}H{a:.1f}Z" for a, b in strips)
+        for device, strips in found.items()
+    }
 
 
 def keep_thumbnail(folder: Path, document_id: str, svg: str) -> None:

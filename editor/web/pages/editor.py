@@ -32,69 +32,190 @@ from editor.web.panels.words import WORDS
 from editor.web.view import view_of
 from editor.workspace.document import Document
 
-DETAILS = [{"value": "ops", "label": "Every op"}, {"value": "blocks", "label": "Blocks"},
-           {"value": "subgraphs", "label": "Subgraphs"}]
-_TOLD = ("strokes", "next-stroke", "confirmed", "selection", "cancel-change", "change-cancelled", "applied", "linked",
-         "ribbon-drawn", "bench-stream", "detail-request", "map-request", "map-data", "drawn", "panes-request",
-         "panes-data", "comparison-request", "layout-remove", "hover-request", "search-request", "search-results",
-         "resized", "resized-gone")
+DETAILS = [
+    {"value": "ops", "label": "Every op"},
+    {"value": "blocks", "label": "Blocks"},
+    {"value": "subgraphs", "label": "Subgraphs"},
+]
+_TOLD = (
+    "strokes",
+    "next-stroke",
+    "confirmed",
+    "selection",
+    "cancel-change",
+    "change-cancelled",
+    "applied",
+    "linked",
+    "ribbon-drawn",
+    "bench-stream",
+    "detail-request",
+    "map-request",
+    "map-data",
+    "drawn",
+    "panes-request",
+    "panes-data",
+    "comparison-request",
+    "layout-remove",
+    "hover-request",
+    "search-request",
+    "search-results",
+    "resized",
+    "resized-gone",
+)
 """What the page and callbacks tell each other, empty at first."""
 
 
 def editor_page(document: Document, ribbon: Ribbon, options: JobOptions) -> html.Div:
     """Everything there is to see of a document; ``options`` are those of its last measurement."""
-    return html.Div([
-        controls.Store(id="doc", data=document.id), controls.Store(id="view", data=view_of(document)),
-        controls.Store(id="ribbon", data=ribbon), controls.Store(id="detail", data=first_detail(document.graph)),
-        controls.Store(id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}),
-        *(controls.Store(id=name) for name in _TOLD),
-        controls.Later(dcc.Download(id="download")),
-        html.Div(id="live", className="unseen", role="status"), html.Div(id="connection", hidden=True, role="alert"),
-        _header(document),
-        tools_panel(document),
-        html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
-        html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
-        html.Div(plain(_panes()), id="panes", hidden=True, role="region", **{"aria-label": "Layouts side by side"}),
-        plain(html.Nav([html.Div(className=f"resize resize-{name}", tabIndex=0, role="separator",
-                                 title="Drag to resize, double click to reset",
-                                 **{"data-resize": name, "aria-label": f"Size of the {what}", "aria-valuenow": "0"})
-                        for name, what in (("tools", "tools"), ("inspector", "inspector"), ("dock", "tables"))],
-                       className="edges", **{"aria-label": "Panel sizes"}), _palette()),
-        html.Aside(controls.Later(plain(inspector.plan(document))), id="inspector", className="panel",
-                   **{"aria-label": "Inspector"}),
-        _dock(document, options),
-        html.Footer(plain(status(document)), id="status", **{"aria-live": "polite", "aria-label": "Figures of the plan"}),
-    ], id="editor")
+    return html.Div(
+        [
+            controls.Store(id="doc", data=document.id),
+            controls.Store(id="view", data=view_of(document)),
+            controls.Store(id="ribbon", data=ribbon),
+            controls.Store(id="detail", data=first_detail(document.graph)),
+            controls.Store(
+                id="styles", data={scheme: stylesheet(scheme) for scheme in ("light", "dark")}
+            ),
+            *(controls.Store(id=name) for name in _TOLD),
+            controls.Later(dcc.Download(id="download")),
+            html.Div(id="live", className="unseen", role="status"),
+            html.Div(id="connection", hidden=True, role="alert"),
+            _header(document),
+            tools_panel(document),
+            html.Section(_ribbon(), id="ribbon-box", **{"aria-label": "The run in order"}),
+            html.Main(_canvas(document), id="canvas", **{"aria-label": "Graph"}),
+            html.Div(
+                plain(_panes()),
+                id="panes",
+                hidden=True,
+                role="region",
+                **{"aria-label": "Layouts side by side"},
+            ),
+            plain(
+                html.Nav(
+                    [
+                        html.Div(
+                            className=f"resize resize-{name}",
+                            tabIndex=0,
+                            role="separator",
+                            title="Drag to resize, double click to reset",
+                            **{
+                                "data-resize": name,
+                                "aria-label": f"Size of the {what}",
+                                "aria-valuenow": "0",
+                            },
+                        )
+                        for name, what in (
+                            ("tools", "tools"),
+                            ("inspector", "inspector"),
+                            ("dock", "tables"),
+                        )
+                    ],
+                    className="edges",
+                    **{"aria-label": "Panel sizes"},
+                ),
+                _palette(),
+            ),
+            html.Aside(
+                controls.Later(plain(inspector.plan(document))),
+                id="inspector",
+                className="panel",
+                **{"aria-label": "Inspector"},
+            ),
+            _dock(document, options),
+            html.Footer(
+                plain(status(document)),
+                id="status",
+                **{"aria-live": "polite", "aria-label": "Figures of the plan"},
+            ),
+        ],
+        id="editor",
+    )
 
 
 def _palette() -> html.Div:
     """All commands; `assets/palette.js` fills the list."""
-    return html.Div([html.Div(className="palette-field", contentEditable="true", role="combobox", spellCheck="false", **{
-            "aria-label": "Command", "aria-controls": "palette-list", "aria-expanded": "true",
-            "data-placeholder": "What would you like to do?"}),
-        html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"})], id="palette", hidden=True, role="dialog",
-        **{"aria-label": "Commands"})
+    return html.Div(
+        [
+            html.Div(
+                className="palette-field",
+                contentEditable="true",
+                role="combobox",
+                spellCheck="false",
+                **{
+                    "aria-label": "Command",
+                    "aria-controls": "palette-list",
+                    "aria-expanded": "true",
+                    "data-placeholder": "What would you like to do?",
+                },
+            ),
+            html.Ul(id="palette-list", role="listbox", **{"aria-label": "Commands"}),
+        ],
+        id="palette",
+        hidden=True,
+        role="dialog",
+        **{"aria-label": "Commands"},
+    )
 
 
 def _header(document: Document) -> html.Header:
     graph = document.graph
-    return html.Header([
-        controls.Link(plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")), href="/open",
-                 className="home", title="Open another model"),
-        html.Div([html.H1(document.title, className="model-name"),
-                  html.Div([html.Span(f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"),
-                            *_sizes(graph.define)], className="model-what")], className="model", title=str(graph.path)),
-        html.Span(className="spring"),
-        html.Div([controls.Field(id="find", placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8", icon="search",
-                                 **{"aria-label": "Find blocks, ops, tensors and commands"}),
-                  html.Div([html.Ul(id="search-list", role="listbox", **{"aria-label": "Results"}),
-                            html.Div(id="search-note", role="status")], id="search-box", hidden=True)], className="search"),
-        plain(icon_button("undo", "undo", "Undo (Ctrl+Z)"), icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
-              icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
-              icon_button("help-open", "help", "Help: keys and words (?)")),
-        _export_menu(),
-        controls.Button("Benchmark", id="bench-open", primary=True, icon="play"), plain(scheme_toggle()),
-    ], id="header")
+    return html.Header(
+        [
+            controls.Link(
+                plain(html.Span(className="logo"), html.Span("Hetero Editor", className="brand")),
+                href="/open",
+                className="home",
+                title="Open another model",
+            ),
+            html.Div(
+                [
+                    html.H1(document.title, className="model-name"),
+                    html.Div(
+                        [
+                            html.Span(
+                                f"{len(visible_ops(graph)):,} ops · {human_bytes(_weights(document))} of constants"
+                            ),
+                            *_sizes(graph.define),
+                        ],
+                        className="model-what",
+                    ),
+                ],
+                className="model",
+                title=str(graph.path),
+            ),
+            html.Span(className="spring"),
+            html.Div(
+                [
+                    controls.Field(
+                        id="find",
+                        placeholder="Find: layer:8-15 mlp, or op == Conv and flops > 1e8",
+                        icon="search",
+                        **{"aria-label": "Find blocks, ops, tensors and commands"},
+                    ),
+                    html.Div(
+                        [
+                            html.Ul(id="search-list", role="listbox", **{"aria-label": "Results"}),
+                            html.Div(id="search-note", role="status"),
+                        ],
+                        id="search-box",
+                        hidden=True,
+                    ),
+                ],
+                className="search",
+            ),
+            plain(
+                icon_button("undo", "undo", "Undo (Ctrl+Z)"),
+                icon_button("redo", "redo", "Redo (Ctrl+Shift+Z)"),
+                icon_button("palette-open", "palette", "All commands (Ctrl+K)"),
+                icon_button("help-open", "help", "Help: keys and words (?)"),
+            ),
+            _export_menu(),
+            controls.Button("Benchmark", id="bench-open", primary=True, icon="play"),
+            plain(scheme_toggle()),
+        ],
+        id="header",
+    )
 
 
 def _sizes(define: Mapping[str, int]) -> list[Any]:
@@ -102,122 +223,310 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     if not define:
         return []
     text = ", ".join(f"{name}={size}" for name, size in define.items())
-    form = [controls.Field(id={"type": "size", "name": name}, type="number", label=name, value=size, min=0, step=1)
-            for name, size in define.items()]
-    return [html.Span("·"), controls.Popover(
-        [*form, html.P("Opens the model with these sizes; pins and kept layouts come along.", className="hint"),
-         controls.Button("Apply", id="sizes-apply", primary=True)],
-        id="sizes-open", label=text, title="Change the input sizes", link=True)]
+    form = [
+        controls.Field(
+            id={"type": "size", "name": name}, type="number", label=name, value=size, min=0, step=1
+        )
+        for name, size in define.items()
+    ]
+    return [
+        html.Span("·"),
+        controls.Popover(
+            [
+                *form,
+                html.P(
+                    "Opens the model with these sizes; pins and kept layouts come along.",
+                    className="hint",
+                ),
+                controls.Button("Apply", id="sizes-apply", primary=True),
+            ],
+            id="sizes-open",
+            label=text,
+            title="Change the input sizes",
+            link=True,
+        ),
+    ]
 
 
 _EXPORTS = (
-    ("Graph", (("affinity.dot", "Affinities, DOT"), ("affinity.svg", "Affinities, SVG"), ("subgraphs.dot", "Subgraphs, DOT"),
-               ("subgraphs.svg", "Subgraphs, SVG"), ("picture:png", "Picture of the view, PNG"),
-               ("picture:svg", "Picture of the view, SVG"))),
-    ("Plan and report", (("plan.json", "Plan, JSON"), ("devices.yaml", "Devices, YAML"), ("bundle:html", "HTML report"),
-                         ("bundle:md", "Report, Markdown"), ("bundle:csv", "Ops, CSV"), ("bundle:json", "Report, JSON"))),
-    ("For other tools", (("bundle:openvino", "OpenVINO: model, affinities, script"),
-                         ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
-                         ("bundle:onnx", "ONNX device configurations"), ("bundle:glow", "Glow: device table, partition config"),
-                         ("partition.log", "Glow: partition log"), ("bundle:tvm", "TVM: annotation, script"),
-                         ("bundle:split", "One model per subgraph, runner"),
-                         ("bundle:kit", "Kit that measures a planned device"))))
+    (
+        "Graph",
+        (
+            ("affinity.dot", "Affinities, DOT"),
+            ("affinity.svg", "Affinities, SVG"),
+            ("subgraphs.dot", "Subgraphs, DOT"),
+            ("subgraphs.svg", "Subgraphs, SVG"),
+            ("picture:png", "Picture of the view, PNG"),
+            ("picture:svg", "Picture of the view, SVG"),
+        ),
+    ),
+    (
+        "Plan and report",
+        (
+            ("plan.json", "Plan, JSON"),
+            ("devices.yaml", "Devices, YAML"),
+            ("bundle:html", "HTML report"),
+            ("bundle:md", "Report, Markdown"),
+            ("bundle:csv", "Ops, CSV"),
+            ("bundle:json", "Report, JSON"),
+        ),
+    ),
+    (
+        "For other tools",
+        (
+            ("bundle:openvino", "OpenVINO: model, affinities, script"),
+            ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
+            ("bundle:onnx", "ONNX device configurations"),
+            ("bundle:glow", "Glow: device table, partition config"),
+            ("partition.log", "Glow: partition log"),
+            ("bundle:tvm", "TVM: annotation, script"),
+            ("bundle:split", "One model per subgraph, runner"),
+            ("bundle:kit", "Kit that measures a planned device"),
+        ),
+    ),
+)
 
 
 def _export_menu() -> controls.Popover:
     def item(what: str, label: str) -> html.Button:
         kind, _, form = what.partition(":")
-        this = {"data-picture": form} if kind == "picture" else {"id": {"type": "export", "what": what}}
+        this = (
+            {"data-picture": form}
+            if kind == "picture"
+            else {"id": {"type": "export", "what": what}}
+        )
         return html.Button(label, className="menu-item", role="menuitem", tabIndex=-1, **this)
 
-    columns = [html.Div([html.Div(title, className="menu-label"), *(item(*each) for each in items)], className="menu-column",
-                        role="group", **{"aria-label": title}) for title, items in _EXPORTS]
-    return controls.Popover(html.Div(columns, className="menu-columns", role="none"), id="export", label="Export",
-                            icon="download", menu=True, end=True)
+    columns = [
+        html.Div(
+            [html.Div(title, className="menu-label"), *(item(*each) for each in items)],
+            className="menu-column",
+            role="group",
+            **{"aria-label": title},
+        )
+        for title, items in _EXPORTS
+    ]
+    return controls.Popover(
+        html.Div(columns, className="menu-columns", role="none"),
+        id="export",
+        label="Export",
+        icon="download",
+        menu=True,
+        end=True,
+    )
 
 
 def _canvas(document: Document) -> list[Any]:
     count = len(visible_ops(document.graph))
     if not count:
-        return [html.Div([html.H3("The model has no ops"), html.P("There is nothing to place.")], className="empty"),
-                html.Div(id="notice")]
+        return [
+            html.Div(
+                [html.H3("The model has no ops"), html.P("There is nothing to place.")],
+                className="empty",
+            ),
+            html.Div(id="notice"),
+        ]
     return [
-        cyto.Cytoscape(id="graph", elements=shown_elements(document, first_detail(document.graph)),
-                       layout={"name": "preset", "fit": False}, autoRefreshLayout=False,
-                       stylesheet=stylesheet("light"), style={"width": "100%", "height": "100%"}, minZoom=0.005, maxZoom=4,
-                       boxSelectionEnabled=True, autoungrabify=True),
+        cyto.Cytoscape(
+            id="graph",
+            elements=shown_elements(document, first_detail(document.graph)),
+            layout={"name": "preset", "fit": False},
+            autoRefreshLayout=False,
+            stylesheet=stylesheet("light"),
+            style={"width": "100%", "height": "100%"},
+            minZoom=0.005,
+            maxZoom=4,
+            boxSelectionEnabled=True,
+            autoungrabify=True,
+        ),
         html.Div(id="mode-hint", role="status"),
-        html.Div([controls.Select(id="detail-mode", value=first_detail(document.graph)["mode"], width=142, data=DETAILS,
-                                  **{"aria-label": "How much is drawn"}),
-                  controls.Select(id="colour-by", value="device", width=142, data=[
-            {"value": "device", "label": "Colour: device"}, {"value": "level-device", "label": "Colour: device kind"},
-            {"value": "level-unit", "label": "Colour: unit"}, {"value": "level-codegen", "label": "Colour: codegen"},
-            {"value": "subgraph", "label": "Colour: subgraph"},
-            {"value": "heat", "label": "Colour: time"}, {"value": "weight", "label": "Colour: memory"},
-            {"value": "pinned", "label": "Colour: pinned"}],
-            **{"aria-label": "What the colours mean"})], className="colour-by"),
-        plain(html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
-              html.Div([html.Canvas(id="map"), html.Div(id="map-note")], id="map-box", hidden=True, role="region",
-                       **{"aria-label": "Map of the whole model"}),
-              html.Div([icon_button("map-toggle", "map", "Map of the whole model (M)", framed=True),
-                        icon_button("zoom-in", "plus", "Zoom in (+)", framed=True),
-                        icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
-                        icon_button("zoom-fit", "fit", "Fit (F)", framed=True)], className="zoom")),
+        html.Div(
+            [
+                controls.Select(
+                    id="detail-mode",
+                    value=first_detail(document.graph)["mode"],
+                    width=142,
+                    data=DETAILS,
+                    **{"aria-label": "How much is drawn"},
+                ),
+                controls.Select(
+                    id="colour-by",
+                    value="device",
+                    width=142,
+                    data=[
+                        {"value": "device", "label": "Colour: device"},
+                        {"value": "level-device", "label": "Colour: device kind"},
+                        {"value": "level-unit", "label": "Colour: unit"},
+                        {"value": "level-codegen", "label": "Colour: codegen"},
+                        {"value": "subgraph", "label": "Colour: subgraph"},
+                        {"value": "heat", "label": "Colour: time"},
+                        {"value": "weight", "label": "Colour: memory"},
+                        {"value": "pinned", "label": "Colour: pinned"},
+                    ],
+                    **{"aria-label": "What the colours mean"},
+                ),
+            ],
+            className="colour-by",
+        ),
+        plain(
+            html.Div(id="legend", hidden=True, role="group", **{"aria-label": "Legend"}),
+            html.Div(
+                [html.Canvas(id="map"), html.Div(id="map-note")],
+                id="map-box",
+                hidden=True,
+                role="region",
+                **{"aria-label": "Map of the whole model"},
+            ),
+            html.Div(
+                [
+                    icon_button("map-toggle", "map", "Map of the whole model (M)", framed=True),
+                    icon_button("zoom-in", "plus", "Zoom in (+)", framed=True),
+                    icon_button("zoom-out", "minus", "Zoom out (−)", framed=True),
+                    icon_button("zoom-fit", "fit", "Fit (F)", framed=True),
+                ],
+                className="zoom",
+            ),
+        ),
         html.Div(id="hover", hidden=True, role="tooltip"),
-        plain(html.Div(_help(), id="help", hidden=True, role="dialog", tabIndex=-1, **{"aria-label": "Help"}),
-              html.Div(id="context-menu", hidden=True, role="menu", **{"aria-label": "Commands for what was clicked"})),
-        html.Div(notice(". ".join(document.graph.notes), bad=True) if document.graph.notes else None, id="notice"),
+        plain(
+            html.Div(
+                _help(),
+                id="help",
+                hidden=True,
+                role="dialog",
+                tabIndex=-1,
+                **{"aria-label": "Help"},
+            ),
+            html.Div(
+                id="context-menu",
+                hidden=True,
+                role="menu",
+                **{"aria-label": "Commands for what was clicked"},
+            ),
+        ),
+        html.Div(
+            notice(". ".join(document.graph.notes), bad=True) if document.graph.notes else None,
+            id="notice",
+        ),
     ]
 
 
 def _ribbon() -> list[Any]:
     """The line above the graph; `assets/ribbon.js` draws it."""
-    return [plain(html.Canvas(id="ribbon-canvas", role="img")),
-            html.Div([plain(html.Span(id="ribbon-text", role="status"),
-                            html.Button("‹", className="mini", title="Previous change of device ([)",
-                                        **{"data-command": "previous-change", "aria-label": "Previous change of device"}),
-                            html.Button("›", className="mini", title="Next change of device (])",
-                                        **{"data-command": "next-change", "aria-label": "Next change of device"})),
-                      controls.Select(id="ribbon-by", value="seconds", width=110, data=[
-                          {"value": "seconds", "label": "Width: time"}, {"value": "bytes", "label": "Width: bytes"},
-                          {"value": "ops", "label": "Width: ops"}], **{"aria-label": "What the widths mean"})],
-                     className="ribbon-words")]
+    return [
+        plain(html.Canvas(id="ribbon-canvas", role="img")),
+        html.Div(
+            [
+                plain(
+                    html.Span(id="ribbon-text", role="status"),
+                    html.Button(
+                        "‹",
+                        className="mini",
+                        title="Previous change of device ([)",
+                        **{
+                            "data-command": "previous-change",
+                            "aria-label": "Previous change of device",
+                        },
+                    ),
+                    html.Button(
+                        "›",
+                        className="mini",
+                        title="Next change of device (])",
+                        **{"data-command": "next-change", "aria-label": "Next change of device"},
+                    ),
+                ),
+                controls.Select(
+                    id="ribbon-by",
+                    value="seconds",
+                    width=110,
+                    data=[
+                        {"value": "seconds", "label": "Width: time"},
+                        {"value": "bytes", "label": "Width: bytes"},
+                        {"value": "ops", "label": "Width: ops"},
+                    ],
+                    **{"aria-label": "What the widths mean"},
+                ),
+            ],
+            className="ribbon-words",
+        ),
+    ]
 
 
 def _panes() -> list[Any]:
     def tool(label: str, title: str, **data: str) -> html.Button:
-        return html.Button(label, className="tool small", title=title, **{f"data-panes-{k}": v for k, v in data.items()})
-    return [html.Div([tool("Side by side", "One pane each; they move together", mode="side"),
-                      tool("Swipe", "Two layouts in one pane; drag the line", mode="swipe"),
-                      tool("Blink", "Two layouts in turn", mode="blink"),
-                      html.Span(className="panes-note", role="status"),
-                      tool("Only differences", "Dim all ops that all layouts place alike", only=""),
-                      tool("←", "Previous difference", step="-1"), tool("→", "Next difference", step="1"),
-                      tool("Fit", "Back to the beginning", fit=""), html.Span(className="spring"),
-                      html.Button("×", className="close", **{"data-panes-close": "", "aria-label": "Close"})],
-                     className="panes-bar"),
-            html.Div(className="panes-grid")]
+        return html.Button(
+            label,
+            className="tool small",
+            title=title,
+            **{f"data-panes-{k}": v for k, v in data.items()},
+        )
+
+    return [
+        html.Div(
+            [
+                tool("Side by side", "One pane each; they move together", mode="side"),
+                tool("Swipe", "Two layouts in one pane; drag the line", mode="swipe"),
+                tool("Blink", "Two layouts in turn", mode="blink"),
+                html.Span(className="panes-note", role="status"),
+                tool("Only differences", "Dim all ops that all layouts place alike", only=""),
+                tool("←", "Previous difference", step="-1"),
+                tool("→", "Next difference", step="1"),
+                tool("Fit", "Back to the beginning", fit=""),
+                html.Span(className="spring"),
+                html.Button(
+                    "×", className="close", **{"data-panes-close": "", "aria-label": "Close"}
+                ),
+            ],
+            className="panes-bar",
+        ),
+        html.Div(className="panes-grid"),
+    ]
 
 
 def _help() -> list[Any]:
     """The sheet: `assets/commands.js` fills in the keys from its table when it is opened."""
-    return [html.Div([html.H3("Keyboard"),
-                      html.Button("×", className="close", **{"data-command": "help-open", "aria-label": "Close"})]),
-            html.Table(html.Tbody()), html.H3("Words"),
-            html.Dl([part for word, meaning in WORDS.items() for part in (html.Dt(word), html.Dd(meaning))]),
-            html.P("The folder docs of the project has tutorials and references; python -m editor --help lists the commands.",
-                   className="hint")]
+    return [
+        html.Div(
+            [
+                html.H3("Keyboard"),
+                html.Button(
+                    "×", className="close", **{"data-command": "help-open", "aria-label": "Close"}
+                ),
+            ]
+        ),
+        html.Table(html.Tbody()),
+        html.H3("Words"),
+        html.Dl(
+            [part for word, meaning in WORDS.items() for part in (html.Dt(word), html.Dd(meaning))]
+        ),
+        html.P(
+            "The folder docs of the project has tutorials and references; python -m editor --help lists the commands.",
+            className="hint",
+        ),
+    ]
 
 
 def _dock(document: Document, options: JobOptions) -> html.Section:
-    panels = {"fallbacks": fallbacks_panel(document), "subgraphs": subgraph_table(document),
-              "transfers": transfer_table(document), "memory": html.Div(id="memory", className="bench"),
-              "benchmark": benchmark_panel(document, options), "devices": device_form_panel(document), "rules": rules_panel(),
-              "compare": compare_panel(document.graph.define)}
+    panels = {
+        "fallbacks": fallbacks_panel(document),
+        "subgraphs": subgraph_table(document),
+        "transfers": transfer_table(document),
+        "memory": html.Div(id="memory", className="bench"),
+        "benchmark": benchmark_panel(document, options),
+        "devices": device_form_panel(document),
+        "rules": rules_panel(),
+        "compare": compare_panel(document.graph.define),
+    }
     # The grids' script is as large as all others together: it comes when one of their tabs is opened.
-    tabs = [{"value": name, "label": name.capitalize(), "lazy": name in ("subgraphs", "transfers")} for name in panels]
-    return html.Section(controls.Tabs(list(panels.values()), id="tabs", value="fallbacks", tabs=tabs), id="dock",
-                        **{"aria-label": "Tables and benchmark"})
+    tabs = [
+        {"value": name, "label": name.capitalize(), "lazy": name in ("subgraphs", "transfers")}
+        for name in panels
+    ]
+    return html.Section(
+        controls.Tabs(list(panels.values()), id="tabs", value="fallbacks", tabs=tabs),
+        id="dock",
+        **{"aria-label": "Tables and benchmark"},
+    )
 
 
 def _weights(document: Document) -> int:

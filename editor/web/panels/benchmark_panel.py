@@ -7,9 +7,8 @@ from typing import Any
 
 from dash import dcc, html
 
-from editor.execution.measure.correction import MOST_MARGIN
 from editor.execution.measure.figures import Baseline, BenchmarkResult
-from editor.execution.measure.prediction import PROFILE_AGAIN
+from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tune import Tuned
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import PRESENT
@@ -18,7 +17,13 @@ from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.parts import kind_badge, problem
-from editor.web.panels.tables import bytes_column, data_table, device_column, number_column, seconds_column
+from editor.web.panels.tables import (
+    bytes_column,
+    data_table,
+    device_column,
+    number_column,
+    seconds_column,
+)
 from editor.web.panels.timeline import timeline
 from editor.workspace.document import Document
 from editor.workspace.history import Run
@@ -26,47 +31,121 @@ from editor.workspace.history import Run
 
 def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
     """What stands in the Benchmark tab; ``options`` are those of the last measurement."""
-    return html.Div([
-        html.Div([
-            controls.Button("Start", id="bench-start", primary=True, icon="play",
-                            title="Runs the plan, each subgraph and the unsplit model on each device in turn"),
-            controls.Button("Profile", id="bench-profile",
-                            title="Measures every op on each real device: costs, colours and policies can then go by it"),
-            controls.Button("Tune", id="bench-tune", title="Runs the best few plans, and proposes the fastest"),
-            controls.Button("Calibrate", id="bench-calibrate", disabled=True,
-                            title="Corrects the profiles by the last benchmark: press Profile first, then Start, in mode "
-                                  "latency and without planned devices"),
-            controls.Button("Cancel", id="bench-cancel", disabled=True),
-            controls.Field(id="bench-seconds", type="number", label="Seconds", value=options.seconds, min=0.5, max=600,
-                           step="any", width=92),
-            controls.Select(id="bench-mode", label="Mode", value=options.mode, width=130, data=[
-                {"value": "latency", "label": "Latency"}, {"value": "throughput", "label": "Throughput"}]),
-            controls.Field(id="bench-requests", type="number", label="In flight", value=options.requests, min=1, max=64,
-                           width=86, disabled=options.mode == "latency"),
-            controls.Checkbox(id="bench-memory", label="Memory too", checked=options.memory),
-            html.Div([html.Div("Not run yet.", id="bench-text"),
-                      html.Progress(id="bench-progress", value="0", max="100", **{"aria-label": "Benchmark progress"}),
-                      ], className="bench-progress"),
-        ], className="bench-controls"),
-        html.Div(id="bench-problem"), html.Div(id="bench-stale"),
-        html.Div(idle(), id="bench-result"), html.Div(id="bench-chart-box"),
-        html.Div(runs_view(document.runs()), id="bench-runs"), html.Div(id="profiles"),
-    ], className="bench")
+    return html.Div(
+        [
+            html.Div(
+                [
+                    controls.Button(
+                        "Start",
+                        id="bench-start",
+                        primary=True,
+                        icon="play",
+                        title="Runs the plan, each subgraph and the unsplit model on each device in turn",
+                    ),
+                    controls.Button(
+                        "Profile",
+                        id="bench-profile",
+                        title="Measures every op on each real device: costs, colours and policies can then go by it",
+                    ),
+                    controls.Button(
+                        "Tune",
+                        id="bench-tune",
+                        title="Runs the best few plans, and proposes the fastest",
+                    ),
+                    controls.Button(
+                        "Calibrate",
+                        id="bench-calibrate",
+                        disabled=True,
+                        title="Corrects the profiles by the last benchmark: press Profile first, then Start, in mode "
+                        "latency and without planned devices",
+                    ),
+                    controls.Button("Cancel", id="bench-cancel", disabled=True),
+                    controls.Field(
+                        id="bench-seconds",
+                        type="number",
+                        label="Seconds",
+                        value=options.seconds,
+                        min=0.5,
+                        max=600,
+                        step="any",
+                        width=92,
+                    ),
+                    controls.Select(
+                        id="bench-mode",
+                        label="Mode",
+                        value=options.mode,
+                        width=130,
+                        data=[
+                            {"value": "latency", "label": "Latency"},
+                            {"value": "throughput", "label": "Throughput"},
+                        ],
+                    ),
+                    controls.Field(
+                        id="bench-requests",
+                        type="number",
+                        label="In flight",
+                        value=options.requests,
+                        min=1,
+                        max=64,
+                        width=86,
+                        disabled=options.mode == "latency",
+                    ),
+                    controls.Checkbox(
+                        id="bench-memory", label="Memory too", checked=options.memory
+                    ),
+                    html.Div(
+                        [
+                            html.Div("Not run yet.", id="bench-text"),
+                            html.Progress(
+                                id="bench-progress",
+                                value="0",
+                                max="100",
+                                **{"aria-label": "Benchmark progress"},
+                            ),
+                        ],
+                        className="bench-progress",
+                    ),
+                ],
+                className="bench-controls",
+            ),
+            html.Div(id="bench-problem"),
+            html.Div(id="bench-stale"),
+            html.Div(idle(), id="bench-result"),
+            html.Div(id="bench-chart-box"),
+            html.Div(runs_view(document.runs()), id="bench-runs"),
+            html.Div(id="profiles"),
+        ],
+        className="bench",
+    )
 
 
 def chart(figure: Any) -> dcc.Graph:
     """The live chart. Made when a benchmark starts: its library is the largest file of the page."""
-    return dcc.Graph(id="bench-chart", figure=figure, style={"height": "250px"},
-                     config={"displaylogo": False, "responsive": True, "displayModeBar": False})
+    return dcc.Graph(
+        id="bench-chart",
+        figure=figure,
+        style={"height": "250px"},
+        config={"displaylogo": False, "responsive": True, "displayModeBar": False},
+    )
 
 
 def idle() -> html.P:
     """Before the first run."""
-    return html.Div([html.P("Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
-                  "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
-                  "Planned devices run on a stand-in; their times are estimates.", className="hint wide"),
-        html.P("Profile measures what each op takes on each real device; the automatic mode can then decide by measured "
-               "costs. Tune runs the best few plans for real and proposes the fastest.", className="hint wide")])
+    return html.Div(
+        [
+            html.P(
+                "Runs the partitioned model on the real runtimes: the whole plan, each subgraph and transfer, and "
+                "the unsplit model on each real device in turn; outputs are compared with the unsplit model. "
+                "Planned devices run on a stand-in; their times are estimates.",
+                className="hint wide",
+            ),
+            html.P(
+                "Profile measures what each op takes on each real device; the automatic mode can then decide by measured "
+                "costs. Tune runs the best few plans for real and proposes the fastest.",
+                className="hint wide",
+            ),
+        ]
+    )
 
 
 def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None:
@@ -78,8 +157,18 @@ def stale(benchmark: BenchmarkState | None, document: Document) -> html.P | None
 
 def result_view(result: BenchmarkResult, colours: dict[str, str]) -> list[Any]:
     """Summary, timeline and table of a finished benchmark."""
-    return [_cards(result), *_doubts(result), timeline(result, colours), _table(result), html.Details([
-        html.Summary("Report as text, environment"), html.Pre(result.text(), className="report")])]
+    return [
+        _cards(result),
+        *_doubts(result),
+        timeline(result, colours),
+        _table(result),
+        html.Details(
+            [
+                html.Summary("Report as text, environment"),
+                html.Pre(result.text(), className="report"),
+            ]
+        ),
+    ]
 
 
 def runs_view(runs: Sequence[Run]) -> list[Any]:
@@ -90,17 +179,47 @@ def runs_view(runs: Sequence[Run]) -> list[Any]:
     rows = []
     for run in runs:
         f = run.figures
-        rows.append(html.Tr([
-            html.Td(f["layout"]), html.Td(run.when[:19].replace("T", " ") + " UTC"),
-            html.Td([html.B(human_seconds(f["median"])) if f["median"] == best else human_seconds(f["median"]),
-                     " ", kind_badge(kind_of_run(f["estimated"]))]),
-            html.Td(human_seconds(f["p99"])), html.Td(_in_flight(f)), html.Td(f"{f['throughput']:.1f}"),
-            html.Td(str(f["subgraphs"])),
-            html.Td(_unsplit(f) or "—")]))
-    head = [html.Th(t) for t in ("Layout", "When", "Median", "p99", "In flight", "Requests/s", "Subgraphs",
-                                 "Unsplit in the same run")]
-    return [html.H3("Benchmarks so far"),
-            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table")]
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(f["layout"]),
+                    html.Td(run.when[:19].replace("T", " ") + " UTC"),
+                    html.Td(
+                        [
+                            html.B(human_seconds(f["median"]))
+                            if f["median"] == best
+                            else human_seconds(f["median"]),
+                            " ",
+                            kind_badge(kind_of_run(f["estimated"])),
+                        ]
+                    ),
+                    html.Td(human_seconds(f["p99"])),
+                    html.Td(_in_flight(f)),
+                    html.Td(f"{f['throughput']:.1f}"),
+                    html.Td(str(f["subgraphs"])),
+                    html.Td(_unsplit(f) or "—"),
+                ]
+            )
+        )
+    head = [
+        html.Th(t)
+        for t in (
+            "Layout",
+            "When",
+            "Median",
+            "p99",
+            "In flight",
+            "Requests/s",
+            "Subgraphs",
+            "Unsplit in the same run",
+        )
+    ]
+    return [
+        html.H3("Benchmarks so far"),
+        html.Table(
+            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="runs-table"
+        ),
+    ]
 
 
 def _unsplit(figures: dict[str, Any]) -> str:
@@ -108,12 +227,18 @@ def _unsplit(figures: dict[str, Any]) -> str:
     rates = figures.get("baseline_rates") if figures.get("mode") == "throughput" else None
     if rates:
         return ", ".join(f"{name} {rate:.1f} requests/s" for name, rate in rates.items())
-    return ", ".join(f"{name} {human_seconds(value)}" for name, value in figures["baselines"].items())
+    return ", ".join(
+        f"{name} {human_seconds(value)}" for name, value in figures["baselines"].items()
+    )
 
 
 def _in_flight(figures: dict[str, Any]) -> str:
     """Requests at the same time, which benchmarks of earlier versions did not keep."""
-    return str(figures["requests"] if figures["mode"] == "throughput" else 1) if "mode" in figures else "—"
+    return (
+        str(figures["requests"] if figures["mode"] == "throughput" else 1)
+        if "mode" in figures
+        else "—"
+    )
 
 
 def _cards(result: BenchmarkResult) -> html.Div:
@@ -122,12 +247,23 @@ def _cards(result: BenchmarkResult) -> html.Div:
     why = f": {result.surprise}" if result.surprise else ""
     predicted = [f"{text[:1].upper()}{text[1:]}{why}. {_advice(result)}"] if text else []
     many = result.mode == "throughput"
-    runs = f"{result.requests} in flight · median {human_seconds(t.median)} a request" if many else result.rate
+    runs = (
+        f"{result.requests} in flight · median {human_seconds(t.median)} a request"
+        if many
+        else result.rate
+    )
     figure = _rate(result.throughput) if many else [html.B(human_seconds(t.median))]
-    cards = [_card("This plan, on stand-ins" if result.estimated else "This plan", [*figure, kind_badge(result.kind)],
-                   *predicted, f"{result.precision[:1].upper()}{result.precision[1:]}",
-                   f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
-                   f"max {human_seconds(t.max)}", f"{result.runs} runs · {runs}")]
+    cards = [
+        _card(
+            "This plan, on stand-ins" if result.estimated else "This plan",
+            [*figure, kind_badge(result.kind)],
+            *predicted,
+            f"{result.precision[:1].upper()}{result.precision[1:]}",
+            f"p90 {human_seconds(t.p90)} · p99 {human_seconds(t.p99)} · min {human_seconds(t.min)} · "
+            f"max {human_seconds(t.max)}",
+            f"{result.runs} runs · {runs}",
+        )
+    ]
     for b in result.baselines:
         if b.time is None:
             cards.append(_card(f"Unsplit on {b.device}", [html.B("—")], b.problem))
@@ -137,21 +273,34 @@ def _cards(result: BenchmarkResult) -> html.Div:
         large = _rate(b.throughput or 0) if many else [html.B(median)]
         sure = [b.time.precision] if b.time.count > 1 else []
         small = [b.interval, f"median {median} a request"] if many else [*sure, b.rate]
-        cards.append(_card(f"Unsplit on {b.device}", [*large, kind_badge(Kind.MEASUREMENT)],
-                           " · ".join(filter(None, (b.description, runs, *small, result.ratio_to(b))))))
+        cards.append(
+            _card(
+                f"Unsplit on {b.device}",
+                [*large, kind_badge(Kind.MEASUREMENT)],
+                " · ".join(filter(None, (b.description, runs, *small, result.ratio_to(b)))),
+            )
+        )
     if result.difference is not None:
         d = result.difference
         word = "within tolerance" if d.within_tolerance else "outside tolerance"
         look = "verdict good" if d.within_tolerance else "verdict bad"
-        cards.append(_card("Largest difference", [html.B(f"{d.max_absolute:.2g}"),
-                                                  html.Span(word, className=look)],
-                           f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
-                           + (f" · {result.narrowed}" if result.narrowed else "")
-                           + (f" · {result.first_difference}" if result.first_difference else "")))
+        cards.append(
+            _card(
+                "Largest difference",
+                [html.B(f"{d.max_absolute:.2g}"), html.Span(word, className=look)],
+                f"absolute; {d.max_relative:.2g} relative · against the unsplit model on {d.reference}"
+                + (f" · {result.narrowed}" if result.narrowed else "")
+                + (f" · {result.first_difference}" if result.first_difference else ""),
+            )
+        )
     else:
         cards.append(_card("Largest difference", [html.B("—")], result.difference_problem))
-    cards += [_card("Memory", [html.B(human_bytes(use.peak)), " ", kind_badge(Kind.MEASUREMENT)], str(use))
-              for use in result.memory]
+    cards += [
+        _card(
+            "Memory", [html.B(human_bytes(use.peak)), " ", kind_badge(Kind.MEASUREMENT)], str(use)
+        )
+        for use in result.memory
+    ]
     if result.memory_problem:
         cards.append(_card("Memory", [html.B("—")], result.memory_problem))
     return html.Div(cards, className="cards", id="bench-cards")
@@ -169,7 +318,11 @@ def _advice(result: BenchmarkResult) -> str:
         return "It is too uncertain to correct profiles by: measure longer, or when nothing else runs. "
     if result.can_correct_profiles:
         return "Calibrate corrects the profiles by this run. "
-    return "Profile measures the ops, for better predictions. " if result.kind is Kind.MEASUREMENT else ""
+    return (
+        "Profile measures the ops, for better predictions. "
+        if result.kind is Kind.MEASUREMENT
+        else ""
+    )
 
 
 def _doubts(result: BenchmarkResult) -> list[Any]:
@@ -177,31 +330,83 @@ def _doubts(result: BenchmarkResult) -> list[Any]:
     notes = [html.P(f"{note}.", className="hint wide") for note in result.precision_notes]
     if not result.disturbances:
         return notes
-    return [*notes, html.P(f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
-                   "counts too.", className="hint wide warn")]
+    return [
+        *notes,
+        html.P(
+            f"Noisy: {'; '.join(result.disturbances)}. Measure again on a quiet machine; drawing this page "
+            "counts too.",
+            className="hint wide warn",
+        ),
+    ]
 
 
 def _card(title: str, value: list[Any], *details: str) -> html.Div:
-    return html.Div([html.Div(title, className="card-title"), html.Div(value, className="card-value"),
-                     *(html.Div(detail, className="card-detail") for detail in details)], className="card")
+    return html.Div(
+        [
+            html.Div(title, className="card-title"),
+            html.Div(value, className="card-value"),
+            *(html.Div(detail, className="card-detail") for detail in details),
+        ],
+        className="card",
+    )
 
 
 def _table(result: BenchmarkResult) -> html.Div:
     rows: list[dict[str, Any]] = [
-        {"what": f"subgraph {s.id}", "device": s.device, "detail": s.what, "bytes": None, "runs_on": s.runs_on,
-         "kind": kind_of_run(s.estimated), **_times(s.time), "share": s.share}
-        for s in result.subgraphs]
-    rows += [{"what": f"transfer {t.source} → {t.target}", "device": t.to_device, "detail": t.tensor,
-              "bytes": t.sent if t.wire else t.bytes,
-              "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}", "kind": kind_of_run(t.estimated),
-              **_times(t.time), "share": t.share} for t in result.transfers]
-    columns = [{"field": "what", "headerName": "Step", "width": 130, "minWidth": 112}, device_column("device", "Device"),
-               {"field": "detail", "headerName": "From op / tensor", "width": 220, "minWidth": 140, "tooltipField": "detail"},
-               {"field": "runs_on", "headerName": "Runs on", "width": 190, "tooltipField": "runs_on"},
-               {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 112}, bytes_column("bytes", "Size", 96)]
-    columns += [seconds_column(name, header) for name, header in
-                (("median", "Median"), ("p90", "p90"), ("p99", "p99"), ("min", "Min"), ("max", "Max"))]
-    columns.append(number_column("share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}))
+        {
+            "what": f"subgraph {s.id}",
+            "device": s.device,
+            "detail": s.what,
+            "bytes": None,
+            "runs_on": s.runs_on,
+            "kind": kind_of_run(s.estimated),
+            **_times(s.time),
+            "share": s.share,
+        }
+        for s in result.subgraphs
+    ]
+    rows += [
+        {
+            "what": f"transfer {t.source} → {t.target}",
+            "device": t.to_device,
+            "detail": t.tensor,
+            "bytes": t.sent if t.wire else t.bytes,
+            "runs_on": f"wire {t.over}" if t.wire else f"{t.from_device} → {t.to_device}",
+            "kind": kind_of_run(t.estimated),
+            **_times(t.time),
+            "share": t.share,
+        }
+        for t in result.transfers
+    ]
+    columns = [
+        {"field": "what", "headerName": "Step", "width": 130, "minWidth": 112},
+        device_column("device", "Device"),
+        {
+            "field": "detail",
+            "headerName": "From op / tensor",
+            "width": 220,
+            "minWidth": 140,
+            "tooltipField": "detail",
+        },
+        {"field": "runs_on", "headerName": "Runs on", "width": 190, "tooltipField": "runs_on"},
+        {"field": "kind", "headerName": "Time is", "width": 116, "minWidth": 112},
+        bytes_column("bytes", "Size", 96),
+    ]
+    columns += [
+        seconds_column(name, header)
+        for name, header in (
+            ("median", "Median"),
+            ("p90", "p90"),
+            ("p99", "p99"),
+            ("min", "Min"),
+            ("max", "Max"),
+        )
+    ]
+    columns.append(
+        number_column(
+            "share", "Share", 84, valueFormatter={"function": "heteroPercent(params.value)"}
+        )
+    )
     height = min(34 + 30 * len(rows) + 4, 340)
     return data_table("bench-table", rows, columns, f"{height}px")
 
@@ -218,27 +423,59 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
         if isinstance(profile, str):
             cards.append(_card(name, [html.B("—")], profile))
             continue
-        cards.append(_card(name, [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
-                           f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
-                           f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
-                           f"{profile.overhead} · {profile.runs} runs · {profile.check}"))
+        cards.append(
+            _card(
+                name,
+                [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
+                f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
+                f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
+                f"{profile.overhead} · {profile.runs} runs · {profile.check}",
+            )
+        )
         members: dict[int, list[str]] = {}
         for key, kernel in profile.fused.items():
             members.setdefault(kernel, []).append(key)
         for kernel, keys in members.items():
-            rows.append({"device": name, "kernel": profile.kernels[kernel],
-                         "median": sum(profile.seconds[k] for k in keys), "ops": len(keys),
-                         "detail": " + ".join(graph.op_types[graph.key_index[k]] for k in keys if k in graph.key_index),
-                         "key": keys[-1]})
+            rows.append(
+                {
+                    "device": name,
+                    "kernel": profile.kernels[kernel],
+                    "median": sum(profile.seconds[k] for k in keys),
+                    "ops": len(keys),
+                    "detail": " + ".join(
+                        graph.op_types[graph.key_index[k]] for k in keys if k in graph.key_index
+                    ),
+                    "key": keys[-1],
+                }
+            )
     rows.sort(key=lambda row: -row["median"])
-    columns = [device_column("device", "Device"), {"field": "kernel", "headerName": "Kernel", "width": 170},
-               seconds_column("median", "Time"), number_column("ops", "Ops", 70),
-               {"field": "detail", "headerName": "Computes (fused)", "width": 320, "minWidth": 160, "tooltipField": "detail"},
-               {"field": "key", "headerName": "Last op", "width": 240, "minWidth": 140, "tooltipField": "key"}]
+    columns = [
+        device_column("device", "Device"),
+        {"field": "kernel", "headerName": "Kernel", "width": 170},
+        seconds_column("median", "Time"),
+        number_column("ops", "Ops", 70),
+        {
+            "field": "detail",
+            "headerName": "Computes (fused)",
+            "width": 320,
+            "minWidth": 160,
+            "tooltipField": "detail",
+        },
+        {
+            "field": "key",
+            "headerName": "Last op",
+            "width": 240,
+            "minWidth": 140,
+            "tooltipField": "key",
+        },
+    ]
     height = min(34 + 30 * len(rows) + 4, 340)
     grid = data_table("profile-table", rows[:500], columns, f"{height}px")
-    hint = html.P("Ops of one kernel share its time by estimated work. Policies decide by these figures where “Costs” on the "
-                  "left says “From a profile”.", className="hint wide")
+    hint = html.P(
+        "Ops of one kernel share its time by estimated work. Policies decide by these figures where “Costs” on the "
+        "left says “From a profile”.",
+        className="hint wide",
+    )
     return [html.Div(cards, className="cards"), hint, grid]
 
 
@@ -247,29 +484,81 @@ def tuned_view(tuned: Tuned) -> list[Any]:
     rows = []
     for result in tuned.results:
         mine = result.plan == PRESENT
-        predicted = "—" if not result.prediction or result.predicted_basis is None else [
-            result.prediction, " ", kind_badge(result.predicted_basis.kind)]
+        predicted = (
+            "—"
+            if not result.prediction or result.predicted_basis is None
+            else [result.prediction, " ", kind_badge(result.predicted_basis.kind)]
+        )
         total = result.total
-        figures = [html.Td([human_seconds(total.median), " ", kind_badge(result.kind)]),
-                   html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"), html.Td(f"{result.throughput:.1f}")]
+        figures = [
+            html.Td([human_seconds(total.median), " ", kind_badge(result.kind)]),
+            html.Td(f"{human_seconds(total.low)} to {human_seconds(total.high)}"),
+            html.Td(f"{result.throughput:.1f}"),
+        ]
         if tuned.mode == "throughput":
             low, high = result.throughput_interval or (result.throughput, result.throughput)
-            figures = [html.Td([f"{result.throughput:.1f}", " ", kind_badge(result.kind)]),
-                       html.Td(f"{low:.1f} to {high:.1f}" if result.throughput_interval else "—"),
-                       html.Td(human_seconds(result.total.median))]
-        rows.append(html.Tr([
-            html.Td(html.B(result.plan) if result.plan == tuned.best else result.plan),
-            *figures, html.Td("" if mine else tuned.evidence(result)), html.Td(predicted), html.Td(str(len(result.subgraphs))),
-            html.Td("Current" if mine else html.Button("Use this", className="tool small", **{
-                "data-adopt": result.plan, "title": f"Make the plan “{result.plan}” the current one"}))]))
-    rows += [_unsplit_row(baseline, tuned) for baseline in tuned.results[0].baselines if baseline.time is not None]
-    first, second = ("Requests/s", "Median") if tuned.mode == "throughput" else ("Median", "Requests/s")
-    head = html.Thead(html.Tr([html.Th(t) for t in ("Plan", first, "95 % interval", second, "Against the current plan",
-                                                    "Predicted", "Subgraphs", "")]))
-    return [html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
-            html.P(f"{tuned.proposal} All ran in turns with the unsplit model. Nothing has changed"
-                   f"{': choose “Use this” to take a plan.' if len(tuned.results) > 1 else '.'}", className="hint wide"),
-            *_doubts(tuned.results[0])]
+            figures = [
+                html.Td([f"{result.throughput:.1f}", " ", kind_badge(result.kind)]),
+                html.Td(f"{low:.1f} to {high:.1f}" if result.throughput_interval else "—"),
+                html.Td(human_seconds(result.total.median)),
+            ]
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(html.B(result.plan) if result.plan == tuned.best else result.plan),
+                    *figures,
+                    html.Td("" if mine else tuned.evidence(result)),
+                    html.Td(predicted),
+                    html.Td(str(len(result.subgraphs))),
+                    html.Td(
+                        "Current"
+                        if mine
+                        else html.Button(
+                            "Use this",
+                            className="tool small",
+                            **{
+                                "data-adopt": result.plan,
+                                "title": f"Make the plan “{result.plan}” the current one",
+                            },
+                        )
+                    ),
+                ]
+            )
+        )
+    rows += [
+        _unsplit_row(baseline, tuned)
+        for baseline in tuned.results[0].baselines
+        if baseline.time is not None
+    ]
+    first, second = (
+        ("Requests/s", "Median") if tuned.mode == "throughput" else ("Median", "Requests/s")
+    )
+    head = html.Thead(
+        html.Tr(
+            [
+                html.Th(t)
+                for t in (
+                    "Plan",
+                    first,
+                    "95 % interval",
+                    second,
+                    "Against the current plan",
+                    "Predicted",
+                    "Subgraphs",
+                    "",
+                )
+            ]
+        )
+    )
+    return [
+        html.Table([head, html.Tbody(rows)], className="plain", id="tuned-table"),
+        html.P(
+            f"{tuned.proposal} All ran in turns with the unsplit model. Nothing has changed"
+            f"{': choose “Use this” to take a plan.' if len(tuned.results) > 1 else '.'}",
+            className="hint wide",
+        ),
+        *_doubts(tuned.results[0]),
+    ]
 
 
 def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
@@ -279,10 +568,23 @@ def _unsplit_row(baseline: Baseline, tuned: Tuned) -> html.Tr:
     interval = f"{human_seconds(baseline.time.low)} to {human_seconds(baseline.time.high)}"
     first, second = median, rate
     if tuned.mode == "throughput":
-        first, second, interval = rate, median, baseline.interval.removeprefix("95 % interval ") or "—"
-    return html.Tr([html.Td(f"unsplit on {baseline.device}"), html.Td([first, " ", kind_badge(Kind.MEASUREMENT)]),
-                    html.Td(interval), html.Td(second),
-                    html.Td(tuned.evidence(baseline)), html.Td("—"), html.Td("1"), html.Td()])
+        first, second, interval = (
+            rate,
+            median,
+            baseline.interval.removeprefix("95 % interval ") or "—",
+        )
+    return html.Tr(
+        [
+            html.Td(f"unsplit on {baseline.device}"),
+            html.Td([first, " ", kind_badge(Kind.MEASUREMENT)]),
+            html.Td(interval),
+            html.Td(second),
+            html.Td(tuned.evidence(baseline)),
+            html.Td("—"),
+            html.Td("1"),
+            html.Td(),
+        ]
+    )
 
 
 def failed(text: str, title: str = "The benchmark could not finish") -> Any:

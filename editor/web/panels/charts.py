@@ -17,8 +17,13 @@ _PLAN_COLOURS = ("#e03131", "#7048e8", "#2f9e44", "#c2255c", "#0c8599", "#e8590c
 """Of plans side by side; none is a device's."""
 
 
-def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[str], colours: dict[str, str],
-                scheme: str, medians: Mapping[str, float] = MappingProxyType({})) -> go.Figure:
+def live_figure(
+    samples: Sequence[dict[str, Any]],
+    subgraph_devices: Sequence[str],
+    colours: dict[str, str],
+    scheme: str,
+    medians: Mapping[str, float] = MappingProxyType({}),
+) -> go.Figure:
     """Latency of a run of each turn, and the mean of each subgraph and of the transfers stacked.
 
     With several requests in flight the rate of each turn in place of the latency.
@@ -34,14 +39,21 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
     plans = [bool(s["estimated"]) for s in samples if s["plan"] is not None]
     mark = _ESTIMATE if plans and all(plans) else ""
     what = "Requests/s" if any(s.get("rate") is not None for s in samples) else "Latency, ms"
-    figure = make_subplots(1, 2, column_widths=[0.62, 0.38], horizontal_spacing=0.09,
-                           subplot_titles=(f"{what}{mark}", f"Mean per subgraph and transfers, ms{mark}"))
+    figure = make_subplots(
+        1,
+        2,
+        column_widths=[0.62, 0.38],
+        horizontal_spacing=0.09,
+        subplot_titles=(f"{what}{mark}", f"Mean per subgraph and transfers, ms{mark}"),
+    )
     by_name: dict[tuple[bool, str], list[dict[str, Any]]] = {}
     for sample in samples:
         by_name.setdefault((sample["plan"] is None, sample["name"]), []).append(sample)
     several = len({name for is_baseline, name in by_name if not is_baseline}) > 1
     plan_colours: dict[str, str] = {}
-    drawn: set[tuple[float, float]] = set()  # first samples: a plan that is one device alone is measured as one with it
+    drawn: set[tuple[float, float]] = (
+        set()
+    )  # first samples: a plan that is one device alone is measured as one with it
     for (is_baseline, name), mine in by_name.items():
         first = (float(mine[0]["at"]), float(mine[0]["total"]))
         if several and is_baseline and first in drawn:
@@ -49,34 +61,69 @@ def live_figure(samples: Sequence[dict[str, Any]], subgraph_devices: Sequence[st
         drawn.add(first)
         step = max(1, len(mine) // _MAX_POINTS)
         shown = mine[::step]
-        label = f"unsplit on {name}" if is_baseline else (name if several else _PLAN) + _ESTIMATE * bool(mine[0]["estimated"])
-        line = {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")} if is_baseline else {
-            "width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
+        label = (
+            f"unsplit on {name}"
+            if is_baseline
+            else (name if several else _PLAN) + _ESTIMATE * bool(mine[0]["estimated"])
+        )
+        line = (
+            {"width": 1.4, "dash": "dot", "color": colours.get(name, "#888888")}
+            if is_baseline
+            else {"width": 2.2, "color": "#e03131" if scheme == "light" else "#ff8787"}
+        )
         if several and not is_baseline:
             plan_colours[name] = _PLAN_COLOURS[len(plan_colours) % len(_PLAN_COLOURS)]
             line = {"width": 2.2, "color": plan_colours[name]}
-        figure.add_trace(go.Scatter(x=[s["at"] for s in shown], y=[_height(s) for s in shown], name=label,
-                                    mode="lines+markers" if len(shown) < 40 else "lines", line=line,
-                                    hovertemplate=f"%{{y:.2f}} {_unit(shown[0])}<extra>{_escape(label)}</extra>"), 1, 1)
+        figure.add_trace(
+            go.Scatter(
+                x=[s["at"] for s in shown],
+                y=[_height(s) for s in shown],
+                name=label,
+                mode="lines+markers" if len(shown) < 40 else "lines",
+                line=line,
+                hovertemplate=f"%{{y:.2f}} {_unit(shown[0])}<extra>{_escape(label)}</extra>",
+            ),
+            1,
+            1,
+        )
     if several:
         _add_medians(figure, by_name, plan_colours, medians)
     else:
-        _add_shares(figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours)
+        _add_shares(
+            figure, [s for s in samples if s["plan"] is not None], subgraph_devices, colours
+        )
     return _dress(figure, scheme)
 
 
-def _add_medians(figure: go.Figure, by_name: dict[tuple[bool, str], list[dict[str, Any]]],
-                 colours: dict[str, str], medians: Mapping[str, float]) -> None:
-    rows = [(name, medians.get(name) or float(np.median([_height(s) for s in mine])))
-            for (base, name), mine in by_name.items() if not base]
+def _add_medians(
+    figure: go.Figure,
+    by_name: dict[tuple[bool, str], list[dict[str, Any]]],
+    colours: dict[str, str],
+    medians: Mapping[str, float],
+) -> None:
+    rows = [
+        (name, medians.get(name) or float(np.median([_height(s) for s in mine])))
+        for (base, name), mine in by_name.items()
+        if not base
+    ]
     unit = next((_unit(s) for mine in by_name.values() for s in mine), "ms")
     estimated = {name for (_, name), mine in by_name.items() if mine[0]["estimated"]}
     rows.sort(key=lambda row: row[1] if unit != "ms" else -row[1])  # the best is drawn last, on top
-    figure.add_trace(go.Bar(x=[value for _, value in rows], y=[name for name, _ in rows], orientation="h", showlegend=False,
-                            marker={"color": [colours[name] for name, _ in rows]},
-                            text=[f"{name}: {value:.2f}{_ESTIMATE * (name in estimated)}" for name, value in rows],
-                            textposition="inside", insidetextanchor="start",
-                            hovertemplate=f"%{{y}}: %{{x:.3f}} {unit}<extra></extra>"), 1, 2)
+    figure.add_trace(
+        go.Bar(
+            x=[value for _, value in rows],
+            y=[name for name, _ in rows],
+            orientation="h",
+            showlegend=False,
+            marker={"color": [colours[name] for name, _ in rows]},
+            text=[f"{name}: {value:.2f}{_ESTIMATE * (name in estimated)}" for name, value in rows],
+            textposition="inside",
+            insidetextanchor="start",
+            hovertemplate=f"%{{y}}: %{{x:.3f}} {unit}<extra></extra>",
+        ),
+        1,
+        2,
+    )
     figure.layout.annotations[1].text = f"Median{'' if medians else ' so far'}, {unit}"
 
 
@@ -90,35 +137,76 @@ def _unit(sample: dict[str, Any]) -> str:
     return "ms" if sample.get("rate") is None else "requests/s"
 
 
-def _add_shares(figure: go.Figure, mine: Sequence[dict[str, Any]], devices: Sequence[str],
-                colours: dict[str, str]) -> None:
+def _add_shares(
+    figure: go.Figure,
+    mine: Sequence[dict[str, Any]],
+    devices: Sequence[str],
+    colours: dict[str, str],
+) -> None:
     if not mine:
         return
     means = np.mean([s["subgraphs"] for s in mine], axis=0) * 1e3
     transfers = float(np.mean([s["transfers"] for s in mine])) * 1e3
     edge = {"line": {"width": 0.6, "color": "rgba(255,255,255,.75)"}}
     for i, value in enumerate(means.tolist()):
-        figure.add_trace(go.Bar(x=[value], y=[_PLAN], orientation="h", showlegend=False, name=f"subgraph {i}",
-                                marker={"color": colours.get(devices[i], "#888888") if i < len(devices) else "#888888",
-                                        **edge}, text=f"{i}" if value > 0.04 * means.sum() else "",
-                                textposition="inside", insidetextanchor="middle",
-                                hovertemplate=f"subgraph {i} on {_escape(devices[i]) if i < len(devices) else '?'}: "
-                                              "%{x:.3f} ms<extra></extra>"), 1, 2)
-    figure.add_trace(go.Bar(x=[transfers], y=[_PLAN], orientation="h", showlegend=False, name="transfers",
-                            marker={"color": "#495057", "pattern": {"shape": "/"}, **edge},
-                            hovertemplate="transfers: %{x:.3f} ms<extra></extra>"), 1, 2)
+        figure.add_trace(
+            go.Bar(
+                x=[value],
+                y=[_PLAN],
+                orientation="h",
+                showlegend=False,
+                name=f"subgraph {i}",
+                marker={
+                    "color": colours.get(devices[i], "#888888") if i < len(devices) else "#888888",
+                    **edge,
+                },
+                text=f"{i}" if value > 0.04 * means.sum() else "",
+                textposition="inside",
+                insidetextanchor="middle",
+                hovertemplate=f"subgraph {i} on {_escape(devices[i]) if i < len(devices) else '?'}: "
+                "%{x:.3f} ms<extra></extra>",
+            ),
+            1,
+            2,
+        )
+    figure.add_trace(
+        go.Bar(
+            x=[transfers],
+            y=[_PLAN],
+            orientation="h",
+            showlegend=False,
+            name="transfers",
+            marker={"color": "#495057", "pattern": {"shape": "/"}, **edge},
+            hovertemplate="transfers: %{x:.3f} ms<extra></extra>",
+        ),
+        1,
+        2,
+    )
 
 
 def _dress(figure: go.Figure, scheme: str) -> go.Figure:
     ink, grid = ("#dee2e6", "#373a40") if scheme == "dark" else ("#343a40", "#e9ecef")
     figure.update_layout(
-        barmode="stack", margin={"l": 44, "r": 12, "t": 34, "b": 34}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
-        legend={"orientation": "h", "y": -0.18, "x": 0, "font": {"size": 11},
-                "traceorder": "normal"}, uirevision="keep", showlegend=True,
-        hoverlabel={"font": {"size": 11}})
+        barmode="stack",
+        margin={"l": 44, "r": 12, "t": 34, "b": 34},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": ink, "size": 11, "family": "Inter, system-ui, sans-serif"},
+        legend={
+            "orientation": "h",
+            "y": -0.18,
+            "x": 0,
+            "font": {"size": 11},
+            "traceorder": "normal",
+        },
+        uirevision="keep",
+        showlegend=True,
+        hoverlabel={"font": {"size": 11}},
+    )
     figure.update_xaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid)
-    figure.update_yaxes(gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(
+        gridcolor=grid, zerolinecolor=grid, linecolor=grid, rangemode="tozero", row=1, col=1
+    )
     figure.update_xaxes(title={"text": "seconds", "standoff": 2}, row=1, col=1)
     figure.update_yaxes(showticklabels=False, row=1, col=2)
     figure.update_annotations(font={"size": 12, "color": ink})
@@ -128,5 +216,3 @@ def _dress(figure: go.Figure, scheme: str) -> go.Figure:
 def _escape(text: str) -> str:
     """Plotly reads a little HTML in its texts; names of devices must not be taken for it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-

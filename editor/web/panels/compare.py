@@ -14,7 +14,7 @@ from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
 from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import COST_POLICIES
-from editor.placement.hints import Hint
+from editor.placement.fallbacks import Hint
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import counted, human_bytes, human_seconds
 from editor.web import controls
@@ -31,16 +31,34 @@ _LOOKED_AT = 24
 
 def compare_panel(define: Mapping[str, int]) -> html.Div:
     """What stands in the Compare tab; ``define`` are the sizes that the model leaves open."""
-    return html.Div([
-        html.Div([controls.Button("Compare", id="compare-start", primary=True),
-                  controls.Field(id="layout-name", placeholder="Name of this layout", width=190,
-                                 **{"aria-label": "Name of this layout"}),
-                  controls.Button("Keep this plan", id="layout-keep")],
-                 className="bench-controls"),
-        html.Div(id="layout-problem", role="alert"),
-        html.Div(html.P("Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
-                        "would do with the same devices, and beside the optimum.",
-                        className="hint wide"), id="compare-result"), *_sizes_form(define)], className="bench")
+    return html.Div(
+        [
+            html.Div(
+                [
+                    controls.Button("Compare", id="compare-start", primary=True),
+                    controls.Field(
+                        id="layout-name",
+                        placeholder="Name of this layout",
+                        width=190,
+                        **{"aria-label": "Name of this layout"},
+                    ),
+                    controls.Button("Keep this plan", id="layout-keep"),
+                ],
+                className="bench-controls",
+            ),
+            html.Div(id="layout-problem", role="alert"),
+            html.Div(
+                html.P(
+                    "Compare sets this plan beside the layouts that you kept, beside what OpenVINO, Glow and ONNX Runtime "
+                    "would do with the same devices, and beside the optimum.",
+                    className="hint wide",
+                ),
+                id="compare-result",
+            ),
+            *_sizes_form(define),
+        ],
+        className="bench",
+    )
 
 
 def _sizes_form(define: Mapping[str, int]) -> list[Any]:
@@ -48,12 +66,25 @@ def _sizes_form(define: Mapping[str, int]) -> list[Any]:
     if not define:
         return []
     example = _example_sizes(define)
-    return [html.H3("Several sizes of the inputs"),
-            html.Div([controls.Field(id="sizes-list", placeholder=example, width=460, **{"aria-label": "Sizes to compare"}),
-                      controls.Button("Compare sizes", id="sizes-compare"),
-                      html.Span("The decisions of this plan, solved again at each size.", className="hint")],
-                     className="bench-controls"),
-            html.Div(id="sizes-result")]
+    return [
+        html.H3("Several sizes of the inputs"),
+        html.Div(
+            [
+                controls.Field(
+                    id="sizes-list",
+                    placeholder=example,
+                    width=460,
+                    **{"aria-label": "Sizes to compare"},
+                ),
+                controls.Button("Compare sizes", id="sizes-compare"),
+                html.Span(
+                    "The decisions of this plan, solved again at each size.", className="hint"
+                ),
+            ],
+            className="bench-controls",
+        ),
+        html.Div(id="sizes-result"),
+    ]
 
 
 def _example_sizes(define: Mapping[str, int]) -> str:
@@ -77,26 +108,65 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
             lines.append(html.Tr([html.Td(html.B(words(row, names))), problem]))
             continue
         f = row.figures
-        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in f["ops"].items()],
-                           className="spread")
+        spread = html.Span(
+            [
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                for n, c in f["ops"].items()
+            ],
+            className="spread",
+        )
         held = [_memory_of(n, b, limits[n], colours[n]) for n, b in f["memory"].items() if b]
-        lines.append(html.Tr([
-            html.Td(html.B(words(row, names))), html.Td([human_seconds(f["predicted"]), " ",
-                                                         basis_badge(row.basis) if row.basis else None]),
-            html.Td(_rate(_per_second(f))), html.Td(spread), html.Td(counted(row.moved_ops, "op")),
-            html.Td(str(f["subgraphs"])),
-            html.Td(moved_in_words(f["moved"], f["unknown"])), html.Td(html.Span(held, className="spread"))]))
-    head = [html.Th(t) for t in ("Sizes", "Latency", "Max requests/s", "Ops per device", "On other devices than now",
-                                 "Subgraphs", "Moved", "Most memory")]
-    return [html.Table([html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table")]
+        lines.append(
+            html.Tr(
+                [
+                    html.Td(html.B(words(row, names))),
+                    html.Td(
+                        [
+                            human_seconds(f["predicted"]),
+                            " ",
+                            basis_badge(row.basis) if row.basis else None,
+                        ]
+                    ),
+                    html.Td(_rate(_per_second(f))),
+                    html.Td(spread),
+                    html.Td(counted(row.moved_ops, "op")),
+                    html.Td(str(f["subgraphs"])),
+                    html.Td(moved_in_words(f["moved"], f["unknown"])),
+                    html.Td(html.Span(held, className="spread")),
+                ]
+            )
+        )
+    head = [
+        html.Th(t)
+        for t in (
+            "Sizes",
+            "Latency",
+            "Max requests/s",
+            "Ops per device",
+            "On other devices than now",
+            "Subgraphs",
+            "Moved",
+            "Most memory",
+        )
+    ]
+    return [
+        html.Table(
+            [html.Thead(html.Tr(head)), html.Tbody(lines)], className="plain", id="sizes-table"
+        )
+    ]
 
 
 def _memory_of(name: str, size: int, limit: int | None, colour: str) -> html.Span:
     """What a device needs, marked where it has less."""
     over = limit is not None and size > limit
-    what = f"{human_bytes(size)} on {name}" + (f", which has {human_bytes(limit)}" if over and limit is not None else "")
-    return html.Span([swatch(colour), f"{human_bytes(size)}{' over' if over else ''} "], title=what,
-                     className="warn" if over else "")
+    what = f"{human_bytes(size)} on {name}" + (
+        f", which has {human_bytes(limit)}" if over and limit is not None else ""
+    )
+    return html.Span(
+        [swatch(colour), f"{human_bytes(size)}{' over' if over else ''} "],
+        title=what,
+        className="warn" if over else "",
+    )
 
 
 def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") -> list[Any]:
@@ -115,13 +185,24 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     if [d.entry for d in now.devices] != [d.entry for d in document.devices]:
         raise EditorError("The devices have changed meanwhile: compare again.")
     base = figures(now, costs)
-    colours = colours_of(document, [d for layout in layouts if layout.placement is not None for d in layout.placement.devices])
+    colours = colours_of(
+        document,
+        [d for layout in layouts if layout.placement is not None for d in layout.placement.devices],
+    )
     slowest = base["predicted"]
     rows, bars = [], []
     twins = twins_of(layouts)
     for layout in layouts:
         if layout.placement is None:
-            rows.append(html.Tr([html.Td(), html.Td(layout.name), html.Td(layout.problem, colSpan=8, className="reason")]))
+            rows.append(
+                html.Tr(
+                    [
+                        html.Td(),
+                        html.Td(layout.name),
+                        html.Td(layout.problem, colSpan=8, className="reason"),
+                    ]
+                )
+            )
             continue
         if (twin := twins.get(layout.name)) is not None:
             same = html.Td(["the same plan as ", html.B(f"“{twin}”")], colSpan=8, className="hint")
@@ -133,70 +214,179 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
         bars.append((layout.name, row["predicted"]))
         ops = differing(now, layout.placement)
         mine = layout.name == PRESENT
-        spread = html.Span([html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}") for n, c in row["ops"].items()],
-                           className="spread")
-        buttons = [] if mine else [
-            _difference(layout, len(ops), same_plan(now, layout.placement)),
-            html.Button("Use", className="tool small", title=f"Make “{layout.name}” the current plan",
-                        **{"data-layout-use": layout.name})]
+        spread = html.Span(
+            [
+                html.Span([swatch(colours[n]), f"{c} "], title=f"{c} ops on {n}")
+                for n, c in row["ops"].items()
+            ],
+            className="spread",
+        )
+        buttons = (
+            []
+            if mine
+            else [
+                _difference(layout, len(ops), same_plan(now, layout.placement)),
+                html.Button(
+                    "Use",
+                    className="tool small",
+                    title=f"Make “{layout.name}” the current plan",
+                    **{"data-layout-use": layout.name},
+                ),
+            ]
+        )
         if not mine and not layout.ready_made:
             words = f"Forget “{layout.name}”"
-            buttons.append(html.Button("×", className="mini", title=words,
-                                       **{"data-layout-remove": layout.name, "aria-label": words}))
-        again = html.Div("its decisions, solved with the present costs", className="hint") if (
-            not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES) else None
-        title = html.Td([html.B(layout.name) if mine else layout.name, _other_devices(layout), again, _over_memory(layout)])
+            buttons.append(
+                html.Button(
+                    "×",
+                    className="mini",
+                    title=words,
+                    **{"data-layout-remove": layout.name, "aria-label": words},
+                )
+            )
+        again = (
+            html.Div("its decisions, solved with the present costs", className="hint")
+            if (not mine and not layout.ready_made and layout.settings.policy in COST_POLICIES)
+            else None
+        )
+        title = html.Td(
+            [
+                html.B(layout.name) if mine else layout.name,
+                _other_devices(layout),
+                again,
+                _over_memory(layout),
+            ]
+        )
         badge = "" if own_basis.kind is basis.kind else f" {own_basis.kind}"
-        rows.append(html.Tr([html.Td(_tick(layout.name)), title, html.Td(spread),
-                             _cell(row["subgraphs"], base["subgraphs"], str),
-                             _cell(row["transfers"], base["transfers"], str),
-                             _cell(row["moved"], base["moved"], human_bytes,
-                                   f" + {row['unknown']} of unknown size" if row["unknown"] else ""),
-                             _cell(row["predicted"], base["predicted"], human_seconds, badge),
-                             _cell(_per_second(row), _per_second(base), _rate, badge, more_is_better=True),
-                             html.Td(str(row["pins"])), html.Td(buttons, className="buttons")]))
-    head = [html.Th(t) for t in ("Show", "Layout", "Ops per device", "Subgraphs", "Transfers", "Moved",
-                                 _latency(basis), "Pins")]
-    head.insert(-1, html.Th(["Max requests/s ", basis_badge(basis)],
-                            title="By the busiest processor, with a request for each device in flight; runtimes on one CPU "
-                                  "take turns on it"))
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(_tick(layout.name)),
+                    title,
+                    html.Td(spread),
+                    _cell(row["subgraphs"], base["subgraphs"], str),
+                    _cell(row["transfers"], base["transfers"], str),
+                    _cell(
+                        row["moved"],
+                        base["moved"],
+                        human_bytes,
+                        f" + {row['unknown']} of unknown size" if row["unknown"] else "",
+                    ),
+                    _cell(row["predicted"], base["predicted"], human_seconds, badge),
+                    _cell(_per_second(row), _per_second(base), _rate, badge, more_is_better=True),
+                    html.Td(str(row["pins"])),
+                    html.Td(buttons, className="buttons"),
+                ]
+            )
+        )
+    head = [
+        html.Th(t)
+        for t in (
+            "Show",
+            "Layout",
+            "Ops per device",
+            "Subgraphs",
+            "Transfers",
+            "Moved",
+            _latency(basis),
+            "Pins",
+        )
+    ]
+    head.insert(
+        -1,
+        html.Th(
+            ["Max requests/s ", basis_badge(basis)],
+            title="By the busiest processor, with a request for each device in flight; runtimes on one CPU "
+            "take turns on it",
+        ),
+    )
     head.append(html.Th(html.Span("Actions", className="unseen")))
-    chart = [html.Div([html.Span(name, className="bar-name", title=name), html.Span(className="bar", style={
-        "width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"}), html.Span(human_seconds(value))],
-        className="bar-row") for name, value in bars]
-    return [html.Div("The plan has changed since: compare again.", className="outdated", hidden=True, role="status",
-                     **{"data-step-of": step or step_of(document, basis)}),
-            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"),
-            html.Div([html.Button("Side by side", className="tool small", id="panes-open",
-                                  title="Draw the ticked layouts beside each other"),
-                      html.Button("HTML report", className="tool small", id="panes-attach",
-                                  title="The ticked layouts side by side in one file that needs no server"),
-                      html.Span("Tick two to four layouts.", className="hint")], className="row"),
-            html.H3(_latency(basis)), html.Div(chart, className="bars")]
+    chart = [
+        html.Div(
+            [
+                html.Span(name, className="bar-name", title=name),
+                html.Span(
+                    className="bar",
+                    style={"width": f"{max(100 * value / slowest if slowest else 0, 0.5):.1f}%"},
+                ),
+                html.Span(human_seconds(value)),
+            ],
+            className="bar-row",
+        )
+        for name, value in bars
+    ]
+    return [
+        html.Div(
+            "The plan has changed since: compare again.",
+            className="outdated",
+            hidden=True,
+            role="status",
+            **{"data-step-of": step or step_of(document, basis)},
+        ),
+        html.Table(
+            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="compare-table"
+        ),
+        html.Div(
+            [
+                html.Button(
+                    "Side by side",
+                    className="tool small",
+                    id="panes-open",
+                    title="Draw the ticked layouts beside each other",
+                ),
+                html.Button(
+                    "HTML report",
+                    className="tool small",
+                    id="panes-attach",
+                    title="The ticked layouts side by side in one file that needs no server",
+                ),
+                html.Span("Tick two to four layouts.", className="hint"),
+            ],
+            className="row",
+        ),
+        html.H3(_latency(basis)),
+        html.Div(chart, className="bars"),
+    ]
 
 
 def _difference(layout: Layout, count: int, same: bool) -> Any:
     """How many ops are elsewhere in a layout; where none are, whether the cut into subgraphs is another one."""
     if not count:
         return html.Span("same plan" if same else "other subgraphs", className="hint")
-    return html.Button(f"{count} op{' differs' if count == 1 else 's differ'}", className="link",
-                       title="Select the ops that are placed differently", **{"data-layout-show": layout.name})
+    return html.Button(
+        f"{count} op{' differs' if count == 1 else 's differ'}",
+        className="link",
+        title="Select the ops that are placed differently",
+        **{"data-layout-show": layout.name},
+    )
 
 
 def _other_devices(layout: Layout) -> Any:
     """Says so where a layout has other devices than the plan: which, and what they are."""
     if not layout.other_devices or layout.placement is None:
         return None
-    names = [f"{d.name} ({d.published.note})" if d.published.note else d.name for d in layout.placement.devices]
+    names = [
+        f"{d.name} ({d.published.note})" if d.published.note else d.name
+        for d in layout.placement.devices
+    ]
     return html.Div(f"kept with {', '.join(names)}", className="hint")
 
 
 def _over_memory(layout: Layout) -> Any:
     """Names devices whose memory a layout exceeds."""
     placement = layout.placement
-    over = [] if placement is None else [d.name for d in placement.devices
-                                         if d.memory is not None and placement.run_memory.peaks[d.name] > d.memory]
-    return html.Div(f"over the memory of {', '.join(over)}", className="hint warn") if over else None
+    over = (
+        []
+        if placement is None
+        else [
+            d.name
+            for d in placement.devices
+            if d.memory is not None and placement.run_memory.peaks[d.name] > d.memory
+        ]
+    )
+    return (
+        html.Div(f"over the memory of {', '.join(over)}", className="hint warn") if over else None
+    )
 
 
 def _latency(basis: Basis) -> list[Any]:
@@ -205,8 +395,12 @@ def _latency(basis: Basis) -> list[Any]:
 
 
 def _tick(name: str) -> html.Button:
-    return html.Button(className="tick", title=f"Show “{name}” side by side", role="checkbox", **{
-        "data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"})
+    return html.Button(
+        className="tick",
+        title=f"Show “{name}” side by side",
+        role="checkbox",
+        **{"data-pane": name, "aria-checked": "false", "aria-label": f"Show {name} side by side"},
+    )
 
 
 def _per_second(row: Mapping[str, Any]) -> float:
@@ -218,47 +412,107 @@ def _rate(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def _cell(value: float, base: float, form: Any, note: str = "", more_is_better: bool = False) -> html.Td:
+def _cell(
+    value: float, base: float, form: Any, note: str = "", more_is_better: bool = False
+) -> html.Td:
     change = value - base
     shown = form(value) + note
     if abs(change) < 1e-9 * max(abs(base), 1e-9) or form(abs(change)) == form(0):
         return html.Td(shown)
     text = f"+{form(change)}" if change > 0 else f"−{form(-change)}"
     good = (change > 0) == more_is_better
-    return html.Td([shown, " ", html.Span(text, className="delta better" if good else "delta worse")])
+    return html.Td(
+        [shown, " ", html.Span(text, className="delta better" if good else "delta worse")]
+    )
 
 
 def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> list[Any]:
     """Repaints worth making, each with a button that makes it; ``step`` as for ``compare_view``."""
-    outdated = html.Div("The plan has changed since, and with it what a repaint saves: suggest again.", className="outdated",
-                        hidden=True, role="status", id="hints-outdated",
-                        **{"data-step-of": step or step_of(document, plan_costs(document)[1])})
+    outdated = html.Div(
+        "The plan has changed since, and with it what a repaint saves: suggest again.",
+        className="outdated",
+        hidden=True,
+        role="status",
+        id="hints-outdated",
+        **{"data-step-of": step or step_of(document, plan_costs(document)[1])},
+    )
     if not hints:
-        return [outdated, html.P("No repaint of one side of a transfer saves time by the present costs. A policy moves many "
-                                 "ops at once: see least latency in Compare.", className="hint wide")]
+        return [
+            outdated,
+            html.P(
+                "No repaint of one side of a transfer saves time by the present costs. A policy moves many "
+                "ops at once: see least latency in Compare.",
+                className="hint wide",
+            ),
+        ]
     graph = document.graph
     index = {d.name: i for i, d in enumerate(document.devices)}
     rows = []
     for hint in hints:
-        moved = [op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]]
+        moved = [
+            op for op in hint.ops if document.placement.assignment.device[op] != index[hint.device]
+        ]
         what = graph.display_name(moved[0]) if len(moved) == 1 else _named(graph, moved)
-        changes = [(-hint.seconds, human_seconds(abs(hint.seconds)) + (" between requests" if hint.throughput else ""))]
+        changes = [
+            (
+                -hint.seconds,
+                human_seconds(abs(hint.seconds)) + (" between requests" if hint.throughput else ""),
+            )
+        ]
         if hint.subgraphs:
             changes.append((-hint.subgraphs, counted(abs(hint.subgraphs), "subgraph")))
         if hint.bytes:
             changes.append((-hint.bytes, human_bytes(abs(hint.bytes))))
-        fewer = [html.Span(f"{'−' if change < 0 else '+'}{text}", className="delta better" if change < 0 else "delta worse")
-                 for change, text in changes]
-        rows.append(html.Tr([
-            html.Td(["Move ", html.Button(what, className="link", title="Select these ops",
-                                          **{"data-ops": spans(np.sort(np.array(moved, np.int64)))}),
-                     " to ", html.B(hint.device)]), html.Td(fewer),
-            html.Td(["caused by ", html.Button(_cause(graph, hint), className="link", title=hint.tensor,
-                                            **{"data-goto": f"op{hint.ops[0]}"})]),
-            html.Td(kind_badge(Kind.ESTIMATE if hint.estimated else Kind.PREDICTION)),
-            html.Td(html.Button("Apply", className="tool small", **{
-                "data-hint": ",".join(map(str, hint.ops)), "data-device": str(index[hint.device]),
-                "title": f"Pin {counted(len(hint.ops), 'op')} to {hint.device}"}))]))
+        fewer = [
+            html.Span(
+                f"{'−' if change < 0 else '+'}{text}",
+                className="delta better" if change < 0 else "delta worse",
+            )
+            for change, text in changes
+        ]
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(
+                        [
+                            "Move ",
+                            html.Button(
+                                what,
+                                className="link",
+                                title="Select these ops",
+                                **{"data-ops": spans(np.sort(np.array(moved, np.int64)))},
+                            ),
+                            " to ",
+                            html.B(hint.device),
+                        ]
+                    ),
+                    html.Td(fewer),
+                    html.Td(
+                        [
+                            "caused by ",
+                            html.Button(
+                                _cause(graph, hint),
+                                className="link",
+                                title=hint.tensor,
+                                **{"data-goto": f"op{hint.ops[0]}"},
+                            ),
+                        ]
+                    ),
+                    html.Td(kind_badge(Kind.ESTIMATE if hint.estimated else Kind.PREDICTION)),
+                    html.Td(
+                        html.Button(
+                            "Apply",
+                            className="tool small",
+                            **{
+                                "data-hint": ",".join(map(str, hint.ops)),
+                                "data-device": str(index[hint.device]),
+                                "title": f"Pin {counted(len(hint.ops), 'op')} to {hint.device}",
+                            },
+                        )
+                    ),
+                ]
+            )
+        )
     return [outdated, html.Table(html.Tbody(rows), className="plain", id="hints-table")]
 
 

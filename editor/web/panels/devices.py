@@ -16,54 +16,118 @@ from editor.web.controls import plain
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import heading, icon, kind_badge, planned_badge, swatch
 from editor.web.panels.words import FIELDS
-from editor.web.view import codegen_value, colours_of, costs_value, has_profile, memory_of, plan_costs, policy_value
+from editor.web.view import (
+    codegen_value,
+    colours_of,
+    costs_value,
+    has_profile,
+    memory_of,
+    plan_costs,
+    policy_value,
+)
 from editor.workspace.document import Document
 from editor.workspace.history import Step
 
 
 def tools_panel(document: Document) -> html.Aside:
     """The left column."""
-    return html.Aside([
-        plain(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
-        html.Div(plain(device_list(document)), id="devices"),
-        plain(_tool("unpin", "eraser", "Unpin", "U"),
-              html.P("Choose a device, then click an op or shift-drag a box around several.", className="hint"),
-              heading("Region"),
-              _region_tool("region", "region", "Connected, same colour", "R"),
-              _region_tool("between", "between", "Everything between two ops", "B"),
-              html.Div([html.Button(label, className="tool small", title=f"{title} ({key.upper()})", **{"data-grow": how})
-                        for how, label, title, key in GROW], className="growths"),
-              heading("Automatic mode")),
-        controls.Select(id="policy", value=policy_value(document.placement.settings), data=POLICY_CHOICES, label="Policy",
-                        title=FIELDS["Policy"]),
-        controls.Select(id="grouping", value=document.placement.settings.subgraphs, data=GROUPING_CHOICES, label="Subgraphs",
-                        title=FIELDS["Subgraphs"]),
-        controls.Select(id="costs", value=costs_value(document), data=COST_CHOICES, label="Costs", title=FIELDS["Costs"]),
-        controls.Select(id="codegen", value=codegen_value(document.placement.settings), data=CODEGEN_CHOICES, label="Codegen",
-                        title=FIELDS["Codegen"], hidden=not _has_codegens(document)),
-        html.Div(plain(outcome(document)), id="outcome"),
-        plain(heading("Pins")),
-        html.Div(plain(pins_summary(document)), id="pins"),
-        plain(heading("History")), html.Div(plain(history_list(document)), id="history"),
-    ], id="tools", className="panel", **{"aria-label": "Painting tools"})
+    return html.Aside(
+        [
+            plain(heading("Brush"), _tool("select", "cursor", "Select and move", "V")),
+            html.Div(plain(device_list(document)), id="devices"),
+            plain(
+                _tool("unpin", "eraser", "Unpin", "U"),
+                html.P(
+                    "Choose a device, then click an op or shift-drag a box around several.",
+                    className="hint",
+                ),
+                heading("Region"),
+                _region_tool("region", "region", "Connected, same colour", "R"),
+                _region_tool("between", "between", "Everything between two ops", "B"),
+                html.Div(
+                    [
+                        html.Button(
+                            label,
+                            className="tool small",
+                            title=f"{title} ({key.upper()})",
+                            **{"data-grow": how},
+                        )
+                        for how, label, title, key in GROW
+                    ],
+                    className="growths",
+                ),
+                heading("Automatic mode"),
+            ),
+            controls.Select(
+                id="policy",
+                value=policy_value(document.placement.settings),
+                data=POLICY_CHOICES,
+                label="Policy",
+                title=FIELDS["Policy"],
+            ),
+            controls.Select(
+                id="grouping",
+                value=document.placement.settings.subgraphs,
+                data=GROUPING_CHOICES,
+                label="Subgraphs",
+                title=FIELDS["Subgraphs"],
+            ),
+            controls.Select(
+                id="costs",
+                value=costs_value(document),
+                data=COST_CHOICES,
+                label="Costs",
+                title=FIELDS["Costs"],
+            ),
+            controls.Select(
+                id="codegen",
+                value=codegen_value(document.placement.settings),
+                data=CODEGEN_CHOICES,
+                label="Codegen",
+                title=FIELDS["Codegen"],
+                hidden=not _has_codegens(document),
+            ),
+            html.Div(plain(outcome(document)), id="outcome"),
+            plain(heading("Pins")),
+            html.Div(plain(pins_summary(document)), id="pins"),
+            plain(heading("History")),
+            html.Div(plain(history_list(document)), id="history"),
+        ],
+        id="tools",
+        className="panel",
+        **{"aria-label": "Painting tools"},
+    )
 
 
 POLICY_CHOICES = [
     {"value": "priority", "label": "Priority: first capable device"},
     {"value": "optimal:latency", "label": "Optimal: least latency"},
-    {"value": "optimal:throughput", "label": "Optimal: throughput"}, {"value": "memory", "label": "Optimal within memory"},
-    {"value": "pipeline", "label": "Pipeline: one stage each"}]
-GROW = [("type", "Same type", "All ops of this type", "t"),
-        ("alike", "Every layer", "The same op in every repeated block", "l"),
-        ("block", "Block", "The block around it", "k"), ("subgraph", "Subgraph", "Its whole subgraph", "s"),
-        ("upstream", "Upstream", "Everything it depends on", "a"),
-        ("downstream", "Downstream", "Everything that depends on it", "d"),
-        ("neighbours", "Neighbours", "Its neighbours", "n")]
-CODEGEN_CHOICES = [{"value": "op", "label": "Chosen op by op"}, {"value": "subgraph", "label": "Fastest per subgraph"}]
-COST_CHOICES = [{"value": "estimate", "label": "Estimated from shapes"},
-                {"value": "measured", "label": "From a profile"}]
-GROUPING_CHOICES = [{"value": "minimal", "label": "Minimal: fewest"}, {"value": "connected", "label": "Connected (OpenVINO)"},
-                    {"value": "levels", "label": "Levels (Glow)"}]
+    {"value": "optimal:throughput", "label": "Optimal: throughput"},
+    {"value": "memory", "label": "Optimal within memory"},
+    {"value": "pipeline", "label": "Pipeline: one stage each"},
+]
+GROW = [
+    ("type", "Same type", "All ops of this type", "t"),
+    ("alike", "Every layer", "The same op in every repeated block", "l"),
+    ("block", "Block", "The block around it", "k"),
+    ("subgraph", "Subgraph", "Its whole subgraph", "s"),
+    ("upstream", "Upstream", "Everything it depends on", "a"),
+    ("downstream", "Downstream", "Everything that depends on it", "d"),
+    ("neighbours", "Neighbours", "Its neighbours", "n"),
+]
+CODEGEN_CHOICES = [
+    {"value": "op", "label": "Chosen op by op"},
+    {"value": "subgraph", "label": "Fastest per subgraph"},
+]
+COST_CHOICES = [
+    {"value": "estimate", "label": "Estimated from shapes"},
+    {"value": "measured", "label": "From a profile"},
+]
+GROUPING_CHOICES = [
+    {"value": "minimal", "label": "Minimal: fewest"},
+    {"value": "connected", "label": "Connected (OpenVINO)"},
+    {"value": "levels", "label": "Levels (Glow)"},
+]
 
 
 def _has_codegens(document: Document) -> bool:
@@ -80,17 +144,28 @@ def outcome(document: Document) -> list[Any]:
     unused = options.get("costs", "estimate") == "estimate" and has_profile(document)
     title = f"{result.objective_name[:1].upper()}{result.objective_name[1:]} {human_seconds(result.objective)} "
     kind = plan_costs(document)[1].kind if options.get("costs") == "measured" else Kind.ESTIMATE
-    return [html.P([title, kind_badge(kind)], className="hint"),
-            html.P(_free(document) or _bound(result.objective, result.bound), className="hint")
-            if result.bound is not None else None,
-            html.P("This model has been profiled: choose “Costs: from a profile” above.", className="hint") if unused else None]
+    return [
+        html.P([title, kind_badge(kind)], className="hint"),
+        html.P(_free(document) or _bound(result.objective, result.bound), className="hint")
+        if result.bound is not None
+        else None,
+        html.P(
+            "This model has been profiled: choose “Costs: from a profile” above.", className="hint"
+        )
+        if unused
+        else None,
+    ]
 
 
 def _free(document: Document) -> str:
     """Says so where nothing is left to choose, and a bound would be about a choice that there is not; else ""."""
     constraints = document.placement.constraints
     choices = constraints.allowed[constraints.placed].sum(axis=1)
-    return "" if (choices > 1).any() else "Pins, rules and devices leave no choice: there is nothing to improve."
+    return (
+        ""
+        if (choices > 1).any()
+        else "Pins, rules and devices leave no choice: there is nothing to improve."
+    )
 
 
 def _bound(objective: float, bound: float) -> str:
@@ -109,23 +184,56 @@ def device_list(document: Document) -> list[Any]:
     for i, device in enumerate(document.devices):
         count = counts[device.name]
         number = [html.B(f"{count:,}"), " op, " if count == 1 else " ops, "]
-        row = html.Button([
-            swatch(colours[device.name]),
-            html.Span([html.Span([html.Span(device.name, className="device-name"),
-                                  planned_badge() if device.planned else None], className="device-line"),
-                       html.Span(_what(device, document.devices), className="device-what"),
-                       html.Span([*number, *_room(memory[device.name], device)],
-                                 className="device-count", **{"data-count": str(count)})], className="device-text"),
-            html.Kbd(str(i + 1)) if i < 9 else None,
-        ], className=f"tool brush-{i}", title=f"Paint with {device.name}: {device.description}",
-            **{"data-brush": str(i), "data-device": device.name})
+        row = html.Button(
+            [
+                swatch(colours[device.name]),
+                html.Span(
+                    [
+                        html.Span(
+                            [
+                                html.Span(device.name, className="device-name"),
+                                planned_badge() if device.planned else None,
+                            ],
+                            className="device-line",
+                        ),
+                        html.Span(_what(device, document.devices), className="device-what"),
+                        html.Span(
+                            [*number, *_room(memory[device.name], device)],
+                            className="device-count",
+                            **{"data-count": str(count)},
+                        ),
+                    ],
+                    className="device-text",
+                ),
+                html.Kbd(str(i + 1)) if i < 9 else None,
+            ],
+            className=f"tool brush-{i}",
+            title=f"Paint with {device.name}: {device.description}",
+            **{"data-brush": str(i), "data-device": device.name},
+        )
         words = f"Raise the priority of {device.name}"
-        up = html.Button(icon("up"), className="raise", title=words, disabled=i == 0,
-                         **{"data-raise-device": device.name, "aria-label": words})
-        every = html.Button("all", className="mini every", title=f"Select all ops on {device.name}", disabled=not count,
-                            **{"data-all-on": str(i), "aria-label": f"Select all ops on {device.name}"})
-        rows.append(html.Div([row, html.Div([up, every], className="device-more")], className="device-row", draggable="true",
-                             **{"data-row-device": str(i)}))
+        up = html.Button(
+            icon("up"),
+            className="raise",
+            title=words,
+            disabled=i == 0,
+            **{"data-raise-device": device.name, "aria-label": words},
+        )
+        every = html.Button(
+            "all",
+            className="mini every",
+            title=f"Select all ops on {device.name}",
+            disabled=not count,
+            **{"data-all-on": str(i), "aria-label": f"Select all ops on {device.name}"},
+        )
+        rows.append(
+            html.Div(
+                [row, html.Div([up, every], className="device-more")],
+                className="device-row",
+                draggable="true",
+                **{"data-row-device": str(i)},
+            )
+        )
     return rows
 
 
@@ -133,7 +241,9 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
     """What tells a device from the others: its levels where the table has several like it."""
     alike = [d for d in devices if d.device == device.device]
     if len(alike) > 1 or device.planned:
-        note = f"{device.published.note.removeprefix('preset ')} · " if device.published.note else ""
+        note = (
+            f"{device.published.note.removeprefix('preset ')} · " if device.published.note else ""
+        )
         return f"{note}{device.device} {device.unit} · {device.codegen}"
     return device.description
 
@@ -141,11 +251,26 @@ def _what(device: Device, devices: Sequence[Device]) -> str:
 def _room(used: int, device: Device) -> list[Any]:
     """Memory that is needed, against the limit where there is one."""
     if device.memory is None:
-        return [html.Span(human_bytes(used), title="Most memory that the device needs at a time of the run")]
+        return [
+            html.Span(
+                human_bytes(used), title="Most memory that the device needs at a time of the run"
+            )
+        ]
     text = f"{human_bytes(used)} of {human_bytes(device.memory)}"
     if used <= device.memory:
-        return [html.Span(text, title="Most memory that the device needs at a time of the run, and what it has")]
-    return [html.Span(text, className="over", title="Over its memory: choose the policy “Optimal within memory”, or repaint")]
+        return [
+            html.Span(
+                text,
+                title="Most memory that the device needs at a time of the run, and what it has",
+            )
+        ]
+    return [
+        html.Span(
+            text,
+            className="over",
+            title="Over its memory: choose the policy “Optimal within memory”, or repaint",
+        )
+    ]
 
 
 def pins_summary(document: Document) -> list[Any]:
@@ -153,10 +278,18 @@ def pins_summary(document: Document) -> list[Any]:
     count, forced = len(document.placement.settings.pins), len(document.placement.settings.forced)
     if not count:
         return [html.P("No pins: the automatic mode places every op.", className="hint")]
-    text = f"{count} pinned op{'s' if count != 1 else ''}" + (f", {forced} by force" if forced else "")
-    return [html.P(text, className="hint"), html.Ul(_pin_rows(document), className="pins"),
-            html.Button([icon("reset"), html.Span("Reset to automatic")], className="tool",
-                        **{"data-command": "reset", "title": "Remove all pins"})]
+    text = f"{count} pinned op{'s' if count != 1 else ''}" + (
+        f", {forced} by force" if forced else ""
+    )
+    return [
+        html.P(text, className="hint"),
+        html.Ul(_pin_rows(document), className="pins"),
+        html.Button(
+            [icon("reset"), html.Span("Reset to automatic")],
+            className="tool",
+            **{"data-command": "reset", "title": "Remove all pins"},
+        ),
+    ]
 
 
 _PINS_SHOWN, _PINS_BY_THEMSELVES = 40, 12
@@ -170,7 +303,9 @@ def _pin_rows(document: Document) -> list[Any]:
         op = graph.key_index[key]
         alone = len(pins) <= _PINS_BY_THEMSELVES
         groups.setdefault((label, str(op) if alone else graph.type_label(op)), []).append(op)
-    rows = [_pin_group(document, label, ops) for (label, _), ops in list(groups.items())[:_PINS_SHOWN]]
+    rows = [
+        _pin_group(document, label, ops) for (label, _), ops in list(groups.items())[:_PINS_SHOWN]
+    ]
     more = sum(len(ops) for ops in list(groups.values())[_PINS_SHOWN:])
     return rows + ([html.Li(f"and {more:,} more", className="hint")] if more else [])
 
@@ -183,18 +318,43 @@ def _pin_group(document: Document, label: str, ops: list[int]) -> html.Li:
     inside = [_pin(document, label, op) for op in ops[:_PINS_SHOWN]]
     if len(ops) > len(inside):
         inside.append(html.Li(f"and {len(ops) - len(inside):,} more", className="hint"))
-    return html.Li([_pin_swatch(document, label),
-                    html.Details([html.Summary([html.Button(what, className="link", title=f"{what}: pinned to {label}",
-                                                            **{"data-ops": spans(np.array(sorted(ops), np.int64))})]),
-                                  html.Ul(inside)]), _unpin(",".join(map(str, ops)), what)])
+    return html.Li(
+        [
+            _pin_swatch(document, label),
+            html.Details(
+                [
+                    html.Summary(
+                        [
+                            html.Button(
+                                what,
+                                className="link",
+                                title=f"{what}: pinned to {label}",
+                                **{"data-ops": spans(np.array(sorted(ops), np.int64))},
+                            )
+                        ]
+                    ),
+                    html.Ul(inside),
+                ]
+            ),
+            _unpin(",".join(map(str, ops)), what),
+        ]
+    )
 
 
 def _pin(document: Document, label: str, op: int) -> html.Li:
     kind, name = document.graph.type_label(op), document.graph.display_name(op)
-    return html.Li([_pin_swatch(document, label),
-                    html.Button(f"{kind} {shortened_name(name, max(24 - len(kind), 8))}", className="link",
-                                title=f"{kind} {name}: pinned to {label}", **{"data-goto": f"op{op}"}),
-                    _unpin(str(op), name)])
+    return html.Li(
+        [
+            _pin_swatch(document, label),
+            html.Button(
+                f"{kind} {shortened_name(name, max(24 - len(kind), 8))}",
+                className="link",
+                title=f"{kind} {name}: pinned to {label}",
+                **{"data-goto": f"op{op}"},
+            ),
+            _unpin(str(op), name),
+        ]
+    )
 
 
 def _pin_swatch(document: Document, label: str) -> html.Span | None:
@@ -203,7 +363,12 @@ def _pin_swatch(document: Document, label: str) -> html.Span | None:
 
 
 def _unpin(ops: str, what: str) -> html.Button:
-    return html.Button("×", className="mini", title=f"Unpin {what}", **{"data-unpin-op": ops, "aria-label": f"Unpin {what}"})
+    return html.Button(
+        "×",
+        className="mini",
+        title=f"Unpin {what}",
+        **{"data-unpin-op": ops, "aria-label": f"Unpin {what}"},
+    )
 
 
 _STEPS_SHOWN = 30
@@ -217,7 +382,13 @@ def history_list(document: Document) -> list[Any]:
     def look(number: int) -> str:
         if number not in branch:
             return "step branch"
-        return "step now" if number == tree.cursor else "step undone" if number > tree.cursor else "step"
+        return (
+            "step now"
+            if number == tree.cursor
+            else "step undone"
+            if number > tree.cursor
+            else "step"
+        )
 
     def title(step: Step) -> str:
         origin = "" if step.number in branch else f"; another branch, from step {step.parent}"
@@ -225,18 +396,34 @@ def history_list(document: Document) -> list[Any]:
 
     steps = tree.steps[::-1]
     rows: list[Any] = [
-        html.Button(step.label if step.number else "opened", className=look(step.number), title=title(step),
-                    **{"data-step": str(step.number), "aria-current": "step" if step.number == tree.cursor else "false"})
-        for step in steps[:_STEPS_SHOWN]]
+        html.Button(
+            step.label if step.number else "opened",
+            className=look(step.number),
+            title=title(step),
+            **{
+                "data-step": str(step.number),
+                "aria-current": "step" if step.number == tree.cursor else "false",
+            },
+        )
+        for step in steps[:_STEPS_SHOWN]
+    ]
     older = len(steps) - _STEPS_SHOWN
     return [*rows, html.P(f"{older} older steps", className="hint")] if older > 0 else rows
 
 
 def _tool(name: str, picture: str, label: str, key: str) -> html.Button:
-    return html.Button([icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
-                       className=f"tool brush-{name}", title=f"{label} ({key})", **{"data-brush": name})
+    return html.Button(
+        [icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
+        className=f"tool brush-{name}",
+        title=f"{label} ({key})",
+        **{"data-brush": name},
+    )
 
 
 def _region_tool(name: str, picture: str, label: str, key: str) -> html.Button:
-    return html.Button([icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
-                       className=f"tool region-{name}", title=f"{label} ({key})", **{"data-region": name})
+    return html.Button(
+        [icon(picture), html.Span(label, className="device-text"), html.Kbd(key)],
+        className=f"tool region-{name}",
+        title=f"{label} ({key})",
+        **{"data-region": name},
+    )

@@ -30,23 +30,41 @@ def hover(document: Document, ops: Sequence[int], pairs: Sequence[Sequence[int]]
 def _op(document: Document, op: int) -> list[Any]:
     graph = document.graph
     made = [t for t in graph.op_outputs[op].tolist() if t >= 0]
-    shapes = ", ".join(f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
-                       for t in made[:2])
+    shapes = ", ".join(
+        f"{graph.tensor_types[t] or '?'} {graph.shape_label(t)} {human_bytes(int(graph.tensor_bytes[t]))}"
+        for t in made[:2]
+    )
     why = document.placement.why(graph.op_keys[op])
-    return [html.B(graph.type_label(op)), html.Div(graph.display_name(op), className="soft"), html.Div(f"→ {shapes}"),
-            *costs_on_devices(document, [op]),
-            html.Div(why.because[:1].upper() + why.because[1:], className="soft")]
+    return [
+        html.B(graph.type_label(op)),
+        html.Div(graph.display_name(op), className="soft"),
+        html.Div(f"→ {shapes}"),
+        *costs_on_devices(document, [op]),
+        html.Div(why.because[:1].upper() + why.because[1:], className="soft"),
+    ]
 
 
 def _block(document: Document, ops: Sequence[int]) -> list[Any]:
-    weights = sum(int(document.graph.tensor_bytes[t]) for t in
-                  {t for op in ops for t in document.graph.op_reads[op].tolist() if document.graph.tensor_is_constant[t]})
+    weights = sum(
+        int(document.graph.tensor_bytes[t])
+        for t in {
+            t
+            for op in ops
+            for t in document.graph.op_reads[op].tolist()
+            if document.graph.tensor_is_constant[t]
+        }
+    )
     scopes = scopes_of(document.graph)
     around = set.intersection(*(set(scopes.ancestors(scopes.of_op.get(op, 0))) for op in ops))
     block = scopes.scopes[max(around)] if around else None
     inside = scopes.layers_in(block.number) if block is not None else 0
-    alike = (f", one of {len(block.identical)} alike" if block is not None and len(block.identical) > 1
-             else f", a list of {inside} layers" if inside else "")
+    alike = (
+        f", one of {len(block.identical)} alike"
+        if block is not None and len(block.identical) > 1
+        else f", a list of {inside} layers"
+        if inside
+        else ""
+    )
     name = f"{block.label}{alike}" if block is not None else "several blocks"
     what = f"{len(ops):,} ops, {human_bytes(weights)} of constants"
     return [html.B(name), html.Div(what), *costs_on_devices(document, list(ops))]
@@ -64,10 +82,20 @@ def costs_on_devices(document: Document, ops: list[int]) -> list[Any]:
         words = human_seconds(float(costs.op[can, d].sum())) if can else "cannot run"
         if can and others:
             words += f" for {len(can)} of {len(ops)} ops; not {', '.join(list(others)[:3])}{' …' if len(others) > 3 else ''}"
-        rows.append(html.Div([swatch(colours[device.name]), html.B(device.name) if d in here else device.name,
-                              html.Span(words, className="value")], className="hover-row"))
-    return [html.Div(rows, className="hover-rows"),
-            html.Div(["Stand-alone time: ", basis_badge(basis)], className="soft")]
+        rows.append(
+            html.Div(
+                [
+                    swatch(colours[device.name]),
+                    html.B(device.name) if d in here else device.name,
+                    html.Span(words, className="value"),
+                ],
+                className="hover-row",
+            )
+        )
+    return [
+        html.Div(rows, className="hover-rows"),
+        html.Div(["Stand-alone time: ", basis_badge(basis)], className="soft"),
+    ]
 
 
 def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
@@ -78,11 +106,28 @@ def _edge(document: Document, pairs: Sequence[Sequence[int]]) -> list[Any]:
             if tensor < 0 or tensor in seen or target not in graph.readers[tensor].tolist():
                 continue
             seen.add(tensor)
-            a, b = (document.devices[int(placement.assignment.device[op])].name for op in (source, target))
+            a, b = (
+                document.devices[int(placement.assignment.device[op])].name
+                for op in (source, target)
+            )
             subgraph_of_op = placement.division.subgraph_of_op
-            how = (f"transfer {a} → {b}" if a != b else "stays in its subgraph"
-                   if subgraph_of_op[source] == subgraph_of_op[target] else f"boundary on {a}")
+            how = (
+                f"transfer {a} → {b}"
+                if a != b
+                else "stays in its subgraph"
+                if subgraph_of_op[source] == subgraph_of_op[target]
+                else f"boundary on {a}"
+            )
             what = f"{graph.tensor_types[tensor] or '?'} {graph.shape_label(tensor)}"
             size = human_bytes(int(graph.tensor_bytes[tensor]))
-            rows.append(html.Div([html.B(graph.tensor_names[tensor]), html.Div(f"{what} · {size} · {how}", className="soft")]))
-    return rows[:4] + ([html.Div(f"and {len(rows) - 4} more", className="soft")] if len(rows) > 4 else [])
+            rows.append(
+                html.Div(
+                    [
+                        html.B(graph.tensor_names[tensor]),
+                        html.Div(f"{what} · {size} · {how}", className="soft"),
+                    ]
+                )
+            )
+    return rows[:4] + (
+        [html.Div(f"and {len(rows) - 4} more", className="soft")] if len(rows) > 4 else []
+    )

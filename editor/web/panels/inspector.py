@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dash import html
 
-from editor.exports.colours import text_colour
+from editor.exports.dot import text_colour
 from editor.graph.scopes.tree import scopes_of
 from editor.text import counted, human_bytes, human_seconds, shortened_path
 from editor.web.drawing.elements import visible_ops
@@ -29,36 +29,83 @@ def plan(document: Document) -> list[Any]:
     colours, (costs, basis) = colours_of(document), plan_costs(document)
     ops, device = placement.placed_ops, placement.assignment.device
     seconds = np.bincount(device[ops], costs.op[ops, device[ops]], len(document.devices))
-    if seconds.sum():  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
+    if (
+        seconds.sum()
+    ):  # an unsplit plan takes what its whole model took in the profile, not the sum of its ops
         seconds *= placement.price(costs).compute / seconds.sum()
     share = seconds / seconds.sum() if seconds.sum() else seconds
-    devices = [html.Li([swatch(colours[d.name]),
-                        html.Button(d.name, className="device-name link", title=f"Select all ops on {d.name}",
-                                    disabled=not placement.op_counts[d.name], **{"data-all-on": str(i)}),
-                        html.Span(f"{counted(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
-                                  f"{share[i]:.0%} of the time"),
-                        html.Span(className="share-bar", style={"width": f"{100 * share[i]:.1f}%",
-                                                                "minWidth": "1px" if share[i] else "0",
-                                                                "backgroundColor": colours[d.name]})], className="share",
-                       **{"data-row-device": str(i)})
-               for i, d in enumerate(document.devices)]
+    devices = [
+        html.Li(
+            [
+                swatch(colours[d.name]),
+                html.Button(
+                    d.name,
+                    className="device-name link",
+                    title=f"Select all ops on {d.name}",
+                    disabled=not placement.op_counts[d.name],
+                    **{"data-all-on": str(i)},
+                ),
+                html.Span(
+                    f"{counted(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
+                    f"{share[i]:.0%} of the time"
+                ),
+                html.Span(
+                    className="share-bar",
+                    style={
+                        "width": f"{100 * share[i]:.1f}%",
+                        "minWidth": "1px" if share[i] else "0",
+                        "backgroundColor": colours[d.name],
+                    },
+                ),
+            ],
+            className="share",
+            **{"data-row-device": str(i)},
+        )
+        for i, d in enumerate(document.devices)
+    ]
     rest = placement.price(costs).total - float(seconds.sum())
-    beside = f"{human_seconds(rest)} more in transfers and in starting subgraphs." if rest > 0 else ""
+    beside = (
+        f"{human_seconds(rest)} more in transfers and in starting subgraphs." if rest > 0 else ""
+    )
     transfers = sorted(placement.division.transfers, key=lambda b: -b.bytes)[:_FEW]
     subgraphs = sorted(placement.subgraphs, key=lambda s: -s.size)[:_FEW]
-    moved = [_plan_row(b.tensor, human_bytes(b.bytes), f"{b.source} → {', '.join(map(str, b.targets))}", "goto",
-                       f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}") for b in transfers]
-    parts = [_plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id)) for s in subgraphs]
-    return [heading("Plan"), html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
-            html.Ul(devices, className="shares"), html.P(beside, className="hint") if beside else None,
-            html.H3("Largest transfers", className="part"), html.Ul(moved) if moved else html.P("None.", className="hint"),
-            html.H3("Largest subgraphs", className="part"), html.Ul(parts),
-            html.P("Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
-                   className="hint")]
+    moved = [
+        _plan_row(
+            b.tensor,
+            human_bytes(b.bytes),
+            f"{b.source} → {', '.join(map(str, b.targets))}",
+            "goto",
+            f"op{int(graph.tensor_producer[graph.tensor_index[b.tensor]])}",
+        )
+        for b in transfers
+    ]
+    parts = [
+        _plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id))
+        for s in subgraphs
+    ]
+    return [
+        heading("Plan"),
+        html.H3(["Load of the devices ", basis_badge(basis)], className="part"),
+        html.Ul(devices, className="shares"),
+        html.P(beside, className="hint") if beside else None,
+        html.H3("Largest transfers", className="part"),
+        html.Ul(moved) if moved else html.P("None.", className="hint"),
+        html.H3("Largest subgraphs", className="part"),
+        html.Ul(parts),
+        html.P(
+            "Click an op to see its attributes, tensors, the devices it may use, and why it is on its device.",
+            className="hint",
+        ),
+    ]
 
 
 def _plan_row(name: str, size: str, more: str, what: str, value: str) -> html.Li:
-    link = html.Button(shortened_path(name, 30), className="link", title=f"{name} {more}".strip(), **{f"data-{what}": value})
+    link = html.Button(
+        shortened_path(name, 30),
+        className="link",
+        title=f"{name} {more}".strip(),
+        **{f"data-{what}": value},
+    )
     return html.Li([link, html.Span(size, className="size")], className="plan-row")
 
 
@@ -69,10 +116,19 @@ def tensor(document: Document, number: int) -> list[Any]:
     producer = int(graph.tensor_producer[number])
     what = "Graph output" if number in graph.outputs.tolist() else "Graph input"
     near = [producer] if producer >= 0 else readers
-    return [heading(what), html.H3(graph.tensor_names[number], className="op-name"),
-            facts([("Type", graph.tensor_types[number] or "unknown"), ("Shape", graph.shape_label(number)),
-                   ("Size", human_bytes(int(graph.tensor_bytes[number])))]),
-            html.H4("Made by" if producer >= 0 else "Read by"), html.Div([_op_link(document, op) for op in near[:20]])]
+    return [
+        heading(what),
+        html.H3(graph.tensor_names[number], className="op-name"),
+        facts(
+            [
+                ("Type", graph.tensor_types[number] or "unknown"),
+                ("Shape", graph.shape_label(number)),
+                ("Size", human_bytes(int(graph.tensor_bytes[number]))),
+            ]
+        ),
+        html.H4("Made by" if producer >= 0 else "Read by"),
+        html.Div([_op_link(document, op) for op in near[:20]]),
+    ]
 
 
 def op(document: Document, number: int) -> list[Any]:
@@ -84,30 +140,79 @@ def op(document: Document, number: int) -> list[Any]:
     costs, basis = op_costs(document)
     parts: list[Any] = [
         heading("Inspector"),
-        html.Div([html.H3(graph.type_label(number), className="op-type"),
-                  html.Span([html.Span(why.device), planned_badge() if planned[why.device] else None], className="chip",
-                            style={"backgroundColor": colours[why.device], "color": text_colour(colours[why.device])})],
-                 className="op-head"),
-        html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]), _breadcrumbs(document, number),
-        html.H4("Why it is here"), html.P(_because(why.because), className="because"),
-        html.Ul([_verdict(v, bool(document.placement.constraints.able[number, i]), colours,
-                          None if graph.op_is_constant[number] else float(costs.op[number, i]))
-                 for i, v in enumerate(why.verdicts)], className="verdicts"),
-        None if graph.op_is_constant[number] else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
-        html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
-                              disabled=not document.placement.constraints.able[number, i],
-                              **{"data-paint": str(i), "title": f"Pin this op to {d.name}"})
-                  for i, d in enumerate(document.devices)]
-                 + ([_unpin()] if why.pinned else []),
-                 className="pin-to"), _levels(document)]
+        html.Div(
+            [
+                html.H3(graph.type_label(number), className="op-type"),
+                html.Span(
+                    [html.Span(why.device), planned_badge() if planned[why.device] else None],
+                    className="chip",
+                    style={
+                        "backgroundColor": colours[why.device],
+                        "color": text_colour(colours[why.device]),
+                    },
+                ),
+            ],
+            className="op-head",
+        ),
+        html.Div(graph.display_name(number), className="op-name", title=graph.op_keys[number]),
+        _breadcrumbs(document, number),
+        html.H4("Why it is here"),
+        html.P(_because(why.because), className="because"),
+        html.Ul(
+            [
+                _verdict(
+                    v,
+                    bool(document.placement.constraints.able[number, i]),
+                    colours,
+                    None if graph.op_is_constant[number] else float(costs.op[number, i]),
+                )
+                for i, v in enumerate(why.verdicts)
+            ],
+            className="verdicts",
+        ),
+        None
+        if graph.op_is_constant[number]
+        else html.P(["Times of this op alone ", basis_badge(basis)], className="hint"),
+        html.Div(
+            [
+                html.Button(
+                    [swatch(colours[d.name]), html.Span(d.name)],
+                    className="tool small",
+                    disabled=not document.placement.constraints.able[number, i],
+                    **{"data-paint": str(i), "title": f"Pin this op to {d.name}"},
+                )
+                for i, d in enumerate(document.devices)
+            ]
+            + ([_unpin()] if why.pinned else []),
+            className="pin-to",
+        ),
+        _levels(document),
+    ]
     where = f"{why.subgraph}" if why.subgraph is not None else "repeated with its consumers"
-    parts.append(html.Div([html.Button("Copy name", className="link", **{"data-copy": graph.display_name(number)}),
-                           html.Button("Copy key", className="link", title=why.key, **{"data-copy": why.key}),
-                           html.Button("Copy link", className="link", title="A link that opens the editor on this op",
-                                       **{"data-command": "copy-link"})], className="copies"))
+    parts.append(
+        html.Div(
+            [
+                html.Button(
+                    "Copy name", className="link", **{"data-copy": graph.display_name(number)}
+                ),
+                html.Button("Copy key", className="link", title=why.key, **{"data-copy": why.key}),
+                html.Button(
+                    "Copy link",
+                    className="link",
+                    title="A link that opens the editor on this op",
+                    **{"data-command": "copy-link"},
+                ),
+            ],
+            className="copies",
+        )
+    )
     parts.append(facts([("Key", why.key), ("Subgraph", where), ("Pinned", why.pinned or "no")]))
-    parts += [html.H4("Inputs"), _tensors(document, graph.op_reads[number].tolist(), made=False),
-              html.H4("Outputs"), _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True)]
+    parts += [
+        html.H4("Inputs"),
+        _tensors(document, graph.op_reads[number].tolist(), made=False),
+        html.H4("Outputs"),
+        _tensors(document, [t for t in graph.op_outputs[number].tolist() if t >= 0], made=True),
+    ]
     if graph.op_attributes[number]:
         parts += [html.H4("Attributes"), facts(list(graph.op_attributes[number]))]
     return parts
@@ -121,9 +226,15 @@ def _breadcrumbs(document: Document, number: int) -> Any:
         return None
     links: list[Any] = []
     for block in around:
-        links += [" › " if links else None,
-                  html.Button(block.path[-1], className="link", title=f"Select the {len(block.ops)} ops of {block.label}",
-                              **{"data-ops": spans(np.sort(np.array(block.ops)))})]
+        links += [
+            " › " if links else None,
+            html.Button(
+                block.path[-1],
+                className="link",
+                title=f"Select the {len(block.ops)} ops of {block.label}",
+                **{"data-ops": spans(np.sort(np.array(block.ops)))},
+            ),
+        ]
     return html.Nav(links, className="breadcrumbs", **{"aria-label": "Blocks around the op"})
 
 
@@ -138,17 +249,38 @@ def several(document: Document, ops: Sequence[int]) -> list[Any]:
         types[graph.type_label(number)] = types.get(graph.type_label(number), 0) + 1
     top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
     name, what = _called(document, ops)
-    return [heading("Inspector"), html.H3(name, className="op-type", title=name) if name else None,
-            html.Div(f"{len(ops):,} ops selected{what}", className="op-name"),
-            html.H4("On"), html.Ul([html.Li([swatch(colours[d.name]), f"{d.name}: {n}"]) for d, n in
-                                    zip(document.devices, counts, strict=True) if n], className="verdicts"),
-            html.H4("Pin all to"),
-            html.Div([html.Button([swatch(colours[d.name]), html.Span(d.name)], className="tool small",
-                                  **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"})
-                      for i, d in enumerate(document.devices)]
-                     + [_unpin()], className="pin-to"),
-            _levels(document), html.H4("Time"), html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
-            html.H4("Op types"), facts([(name, str(n)) for name, n in top[:16]])]
+    return [
+        heading("Inspector"),
+        html.H3(name, className="op-type", title=name) if name else None,
+        html.Div(f"{len(ops):,} ops selected{what}", className="op-name"),
+        html.H4("On"),
+        html.Ul(
+            [
+                html.Li([swatch(colours[d.name]), f"{d.name}: {n}"])
+                for d, n in zip(document.devices, counts, strict=True)
+                if n
+            ],
+            className="verdicts",
+        ),
+        html.H4("Pin all to"),
+        html.Div(
+            [
+                html.Button(
+                    [swatch(colours[d.name]), html.Span(d.name)],
+                    className="tool small",
+                    **{"data-paint": str(i), "title": f"Pin the selected ops to {d.name}"},
+                )
+                for i, d in enumerate(document.devices)
+            ]
+            + [_unpin()],
+            className="pin-to",
+        ),
+        _levels(document),
+        html.H4("Time"),
+        html.Div(costs_on_devices(document, list(ops)), className="region-costs"),
+        html.H4("Op types"),
+        facts([(name, str(n)) for name, n in top[:16]]),
+    ]
 
 
 def _unpin() -> html.Button:
@@ -167,7 +299,9 @@ def _called(document: Document, ops: Sequence[int]) -> tuple[str, str]:
             return block.label, more or (f", a list of {inside} layers" if inside else "")
     part = document.placement.division.subgraph_of_op
     here = {int(part[op]) for op in ops}
-    if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(chosen):
+    if len(here) == 1 and int((part[visible_ops(document.graph)] == min(here)).sum()) == len(
+        chosen
+    ):
         return f"Subgraph {min(here)}", ""
     return "", ""
 
@@ -177,8 +311,18 @@ def _levels(document: Document) -> Any:
     labels = [label for label in labels_of(document.devices) if ":" in label]
     if not labels:
         return None
-    return html.Div([html.Button(label, className="tool small", title=f"Pin to {label}; the automatic mode chooses the rest",
-                                 **{"data-label": label}) for label in labels], className="pin-to")
+    return html.Div(
+        [
+            html.Button(
+                label,
+                className="tool small",
+                title=f"Pin to {label}; the automatic mode chooses the rest",
+                **{"data-label": label},
+            )
+            for label in labels
+        ],
+        className="pin-to",
+    )
 
 
 def _because(text: str) -> str:
@@ -190,8 +334,14 @@ def _verdict(verdict: Any, able: bool, colours: dict[str, str], seconds: float |
     can = "✓ can run it" if seconds is None else f"✓ {human_seconds(seconds)}"
     mark = html.Span(can if able else "✗ cannot run it", className="yes" if able else "no")
     reason = verdict.reason if not able else f"not used: {verdict.reason}" if verdict.reason else ""
-    return html.Li([swatch(colours[verdict.device]), html.Span(verdict.device, className="device-name"), mark,
-                    html.Div(reason, className="reason") if reason else None])
+    return html.Li(
+        [
+            swatch(colours[verdict.device]),
+            html.Span(verdict.device, className="device-name"),
+            mark,
+            html.Div(reason, className="reason") if reason else None,
+        ]
+    )
 
 
 def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
@@ -204,14 +354,34 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
         kind = "constant" if graph.tensor_is_constant[number] else ""
         near = graph.readers[number].tolist() if made else [producer] if producer >= 0 else []
         links = [_op_link(document, op) for op in near[:4] if not graph.op_is_constant[op]]
-        rows.append(html.Div([
-            html.Div(graph.tensor_names[number], className="tensor-name", title=graph.tensor_names[number]),
-            html.Div([html.Span(f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}"),
-                      html.Span(human_bytes(int(graph.tensor_bytes[number])), className="tensor-bytes"),
-                      html.Span(kind, className="badge") if kind else None],
-                     className="tensor-line"),
-            html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links") if links else None],
-            className="tensor"))
+        rows.append(
+            html.Div(
+                [
+                    html.Div(
+                        graph.tensor_names[number],
+                        className="tensor-name",
+                        title=graph.tensor_names[number],
+                    ),
+                    html.Div(
+                        [
+                            html.Span(
+                                f"{graph.tensor_types[number] or '?'} {graph.shape_label(number)}"
+                            ),
+                            html.Span(
+                                human_bytes(int(graph.tensor_bytes[number])),
+                                className="tensor-bytes",
+                            ),
+                            html.Span(kind, className="badge") if kind else None,
+                        ],
+                        className="tensor-line",
+                    ),
+                    html.Div([html.Span("→ " if made else "← "), *links], className="tensor-links")
+                    if links
+                    else None,
+                ],
+                className="tensor",
+            )
+        )
     if len(tensors) > 40:
         rows.append(html.P(f"… and {len(tensors) - 40} more", className="hint"))
     return html.Div(rows)
@@ -219,4 +389,9 @@ def _tensors(document: Document, tensors: Sequence[int], made: bool) -> Any:
 
 def _op_link(document: Document, number: int) -> html.Button:
     name = document.graph.display_name(number)
-    return html.Button(f"{document.graph.op_types[number]}", className="link", title=name, **{"data-goto": f"op{number}"})
+    return html.Button(
+        f"{document.graph.op_types[number]}",
+        className="link",
+        title=name,
+        **{"data-goto": f"op{number}"},
+    )

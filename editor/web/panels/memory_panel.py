@@ -18,19 +18,31 @@ from editor.workspace.document import Document
 
 _MOST_BARS = 160
 _MOST_TENSORS = 12
-_TAKEN = ("Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
-          "what its allocator keeps")
+_TAKEN = (
+    "Estimate: this runtime took so much for other models, with weights in the layout of its kernels, compiled ops and "
+    "what its allocator keeps"
+)
 
 
 def memory_view(document: Document) -> list[Any]:
     """A chart and a table for each device that is used."""
     memory, colours = document.placement.run_memory, colours_of(document)
     used = [i for i, d in enumerate(memory.devices) if d.peak > 0]
-    badge = kind_badge(Kind.ESTIMATE, detail="From the sizes of constants and tensors; scratch memory of kernels is not known")
-    said = ("What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads; "
-            "what another subgraph reads stays until that one ends. ")
-    return [html.P([html.B("Memory over one run "), badge, f" {said}", *_shared(memory)], className="hint wide"),
-            *[_device(memory, i, colours[memory.devices[i].device]) for i in used]]
+    badge = kind_badge(
+        Kind.ESTIMATE,
+        detail="From the sizes of constants and tensors; scratch memory of kernels is not known",
+    )
+    said = (
+        "What each device holds while a run goes through its ops: constants, and the tensors that a later op still reads; "
+        "what another subgraph reads stays until that one ends. "
+    )
+    return [
+        html.P(
+            [html.B("Memory over one run "), badge, f" {said}", *_shared(memory)],
+            className="hint wide",
+        ),
+        *[_device(memory, i, colours[memory.devices[i].device]) for i in used],
+    ]
 
 
 def _shared(memory: RunMemory) -> list[Any]:
@@ -40,8 +52,10 @@ def _shared(memory: RunMemory) -> list[Any]:
         used = [d for d in group if memory.devices[d].peak > 0]
         if len(used) > 1:
             names = ", ".join(memory.devices[d].device for d in used)
-            said.append(f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together; a process takes "
-                        f"about {human_bytes(memory.taken_by(used))}. ")
+            said.append(
+                f"{names} share one memory: {human_bytes(memory.peak_of(used))} at most together; a process takes "
+                f"about {human_bytes(memory.taken_by(used))}. "
+            )
     return said
 
 
@@ -49,19 +63,40 @@ def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
     device = memory.devices[number]
     over = device.limit is not None and device.peak > device.limit
     limit = f" of {human_bytes(device.limit)}" if device.limit is not None else ""
-    words = [f" at most {human_bytes(device.peak)}{limit}: constants {human_bytes(device.constants)}"]
+    words = [
+        f" at most {human_bytes(device.peak)}{limit}: constants {human_bytes(device.constants)}"
+    ]
     if device.moment >= 0:
         op = int(memory.ops[device.moment])
-        words += [f", tensors {human_bytes(device.peak - device.constants)} at ",
-                  html.Button(shortened_name(memory.graph.display_name(op), 40), className="link", **{"data-goto": f"op{op}"})]
+        words += [
+            f", tensors {human_bytes(device.peak - device.constants)} at ",
+            html.Button(
+                shortened_name(memory.graph.display_name(op), 40),
+                className="link",
+                **{"data-goto": f"op{op}"},
+            ),
+        ]
     if device.overhead != MemoryOverhead():
-        words.append(html.Span(f"; a process takes about {human_bytes(memory.taken_by([number]))}", title=_TAKEN))
+        words.append(
+            html.Span(
+                f"; a process takes about {human_bytes(memory.taken_by([number]))}", title=_TAKEN
+            )
+        )
     if device.unknown:
         words.append(f"; the sizes of {counted(device.unknown, 'tensor')} are known in a run only")
     if over:
-        words.append(html.B(f" {human_bytes(device.peak - (device.limit or 0))} too much", className="over"))
-    return html.Section([html.H3([swatch(colour), device.device, html.Span(words)]), _chart(device, colour),
-                         _tensors(memory, number)], className="memory-device", **{"data-device": device.device})
+        words.append(
+            html.B(f" {human_bytes(device.peak - (device.limit or 0))} too much", className="over")
+        )
+    return html.Section(
+        [
+            html.H3([swatch(colour), device.device, html.Span(words)]),
+            _chart(device, colour),
+            _tensors(memory, number),
+        ],
+        className="memory-device",
+        **{"data-device": device.device},
+    )
 
 
 def _chart(device: DeviceMemory, colour: str) -> html.Div:
@@ -71,13 +106,26 @@ def _chart(device: DeviceMemory, colour: str) -> html.Div:
     line: list[Any] = []
     if device.limit is not None and device.limit < 1.5 * top:
         top = max(top, float(device.limit))
-        line = [html.Span(className="memory-limit", style={"bottom": f"{100 * device.limit / top:.2f}%"},
-                          title=f"Limit: {human_bytes(device.limit)}")]
-    columns = [html.Span(style={"height": f"{100 * b / top:.2f}%", "backgroundColor": colour}) for b in bars.tolist()]
-    constants = html.Span(className="memory-constants", style={"height": f"{100 * device.constants / top:.2f}%"},
-                          title=f"Constants: {human_bytes(device.constants)}")
+        line = [
+            html.Span(
+                className="memory-limit",
+                style={"bottom": f"{100 * device.limit / top:.2f}%"},
+                title=f"Limit: {human_bytes(device.limit)}",
+            )
+        ]
+    columns = [
+        html.Span(style={"height": f"{100 * b / top:.2f}%", "backgroundColor": colour})
+        for b in bars.tolist()
+    ]
+    constants = html.Span(
+        className="memory-constants",
+        style={"height": f"{100 * device.constants / top:.2f}%"},
+        title=f"Constants: {human_bytes(device.constants)}",
+    )
     label = f"Memory of {device.device} from the first op to the last: at most {human_bytes(device.peak)}"
-    return html.Div([*columns, constants, *line], className="memory-chart", role="img", **{"aria-label": label})
+    return html.Div(
+        [*columns, constants, *line], className="memory-chart", role="img", **{"aria-label": label}
+    )
 
 
 def heights(live: Ints, most: int) -> Ints:
@@ -95,11 +143,24 @@ def _tensors(memory: RunMemory, number: int) -> html.Details | None:
     rest = held[_MOST_TENSORS:]
     rows = [_row(memory, each) for each in held[:_MOST_TENSORS]]
     if rest:
-        rows.append(html.Tr([html.Td(f"and {counted(len(rest), 'more tensor')}"), html.Td(""),
-                             html.Td(human_bytes(sum(each.bytes for each in rest))), html.Td(""), html.Td("")]))
+        rows.append(
+            html.Tr(
+                [
+                    html.Td(f"and {counted(len(rest), 'more tensor')}"),
+                    html.Td(""),
+                    html.Td(human_bytes(sum(each.bytes for each in rest))),
+                    html.Td(""),
+                    html.Td(""),
+                ]
+            )
+        )
     head = html.Thead(html.Tr([html.Th(t) for t in ("Tensor", "What", "Size", "From op", "To op")]))
-    return html.Details([html.Summary(f"{counted(len(held), 'tensor')} at the peak"),
-                         html.Table([head, html.Tbody(rows)], className="plain")])
+    return html.Details(
+        [
+            html.Summary(f"{counted(len(held), 'tensor')} at the peak"),
+            html.Table([head, html.Tbody(rows)], className="plain"),
+        ]
+    )
 
 
 def _row(memory: RunMemory, held: HeldTensor) -> html.Tr:
@@ -107,6 +168,16 @@ def _row(memory: RunMemory, held: HeldTensor) -> html.Tr:
         if number < 0:
             return "the caller"
         name = memory.graph.display_name(number)
-        return html.Button(shortened_name(name, 30), className="link", title=name, **{"data-goto": f"op{number}"})
-    return html.Tr([html.Td(shortened_name(held.tensor, 40), title=held.tensor), html.Td(held.kind),
-                    html.Td(human_bytes(held.bytes)), html.Td(op(held.first)), html.Td(op(held.last))])
+        return html.Button(
+            shortened_name(name, 30), className="link", title=name, **{"data-goto": f"op{number}"}
+        )
+
+    return html.Tr(
+        [
+            html.Td(shortened_name(held.tensor, 40), title=held.tensor),
+            html.Td(held.kind),
+            html.Td(human_bytes(held.bytes)),
+            html.Td(op(held.first)),
+            html.Td(op(held.last)),
+        ]
+    )

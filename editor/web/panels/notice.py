@@ -11,9 +11,16 @@ from editor.workspace.document import Refusal
 
 def notice(text: str, bad: bool = False, command: tuple[str, str] | None = None) -> html.Div:
     """A message that can be closed; ``command`` is one of the page (`assets/commands.js`) that helps, and its words."""
-    way = html.Button(command[1], className="tool small", **{"data-command": command[0]}) if command else None
-    return html.Div([html.Div(text, className="message"), way, _close()], className="note bad" if bad else "note",
-                    role="alert" if bad else "status")
+    way = (
+        html.Button(command[1], className="tool small", **{"data-command": command[0]})
+        if command
+        else None
+    )
+    return html.Div(
+        [html.Div(text, className="message"), way, _close()],
+        className="note bad" if bad else "note",
+        role="alert" if bad else "status",
+    )
 
 
 _REASONS_SHOWN = 3
@@ -27,20 +34,35 @@ def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
         source: address of what is published about it, or "".
     """
     count = len(refusal.ops)
-    head = html.B(f"{'1 op was' if count == 1 else f'{count:,} ops were'} not painted: {refusal.device} cannot run "
-                  f"{'it' if count == 1 else 'them'}. ")
-    rows = [html.Li([*with_link(reason, source), f" ({counted(ops, 'op')})"])
-            for reason, ops in refusal.reasons[:_REASONS_SHOWN]]
+    head = html.B(
+        f"{'1 op was' if count == 1 else f'{count:,} ops were'} not painted: {refusal.device} cannot run "
+        f"{'it' if count == 1 else 'them'}. "
+    )
+    rows = [
+        html.Li([*with_link(reason, source), f" ({counted(ops, 'op')})"])
+        for reason, ops in refusal.reasons[:_REASONS_SHOWN]
+    ]
     more = len(refusal.reasons) - len(rows)
     if more > 0:
         rows.append(html.Li(f"and {counted(more, 'more reason')}"))
     why = with_link(refusal.reason, source) if count == 1 else [html.Ul(rows)]
-    return html.Div([
-        html.Div([head, *why], className="message"),
-        html.Button("Paint anyway", className="tool small", title="The pin is kept and marked; a run will report it",
-                    **{"data-force": ",".join(map(str, refusal.ops)), "data-device": str(device)}),
-        _close()], className="note bad", role="alert")
+    return html.Div(
+        [
+            html.Div([head, *why], className="message"),
+            html.Button(
+                "Paint anyway",
+                className="tool small",
+                title="The pin is kept and marked; a run will report it",
+                **{"data-force": ",".join(map(str, refusal.ops)), "data-device": str(device)},
+            ),
+            _close(),
+        ],
+        className="note bad",
+        role="alert",
+    )
 
 
 def _close() -> html.Button:
-    return html.Button("×", className="close", **{"aria-label": "Close", "data-command": "close-notice"})
+    return html.Button(
+        "×", className="close", **{"aria-label": "Close", "data-command": "close-notice"}
+    )

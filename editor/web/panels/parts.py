@@ -17,19 +17,31 @@ def icon(name: str) -> html.Span:
 
 def icon_button(identity: str, name: str, label: str, framed: bool = False) -> html.Button:
     """A button that shows an icon, with its label as tooltip and for screen readers."""
-    return html.Button(icon(name), id=identity, className=f"icon-button{' framed' if framed else ''}", title=label,
-                       **{"aria-label": label})
+    return html.Button(
+        icon(name),
+        id=identity,
+        className=f"icon-button{' framed' if framed else ''}",
+        title=label,
+        **{"aria-label": label},
+    )
 
 
 def scheme_toggle() -> html.Button:
     """Switches between light and dark; the style sheets show the picture of what it switches to."""
-    return html.Button([icon("sun"), icon("moon")], id="scheme-toggle", className="icon-button", title="Light or dark",
-                       **{"aria-label": "Light or dark"})
+    return html.Button(
+        [icon("sun"), icon("moon")],
+        id="scheme-toggle",
+        className="icon-button",
+        title="Light or dark",
+        **{"aria-label": "Light or dark"},
+    )
 
 
 def swatch(colour: str) -> html.Span:
     """A square of a device's colour."""
-    return html.Span(className="swatch", style={"backgroundColor": colour}, **{"aria-hidden": "true"})
+    return html.Span(
+        className="swatch", style={"backgroundColor": colour}, **{"aria-hidden": "true"}
+    )
 
 
 def heading(text: str, **more: Any) -> html.H2:
@@ -39,7 +51,10 @@ def heading(text: str, **more: Any) -> html.H2:
 
 def facts(pairs: list[tuple[str, Any]]) -> html.Dl:
     """Names and values below each other."""
-    return html.Dl([part for name, value in pairs for part in (html.Dt(name), html.Dd(value))], className="facts")
+    return html.Dl(
+        [part for name, value in pairs for part in (html.Dt(name), html.Dd(value))],
+        className="facts",
+    )
 
 
 def problem(text: str, title: str = "That did not work") -> controls.Alert:
@@ -52,15 +67,22 @@ def planned_badge(text: str = "planned") -> html.Span:
     return html.Span(text, className="planned")
 
 
-_MEANING = {Kind.ESTIMATE: "Worked out from shapes and the stated peaks of the devices; nothing was run",
-            Kind.PREDICTION: "Worked out from a profile of the model; this plan did not run",
-            Kind.MEASUREMENT: "Of runs of exactly this plan on these devices"}
+_MEANING = {
+    Kind.ESTIMATE: "Worked out from shapes and the stated peaks of the devices; nothing was run",
+    Kind.PREDICTION: "Worked out from a profile of the model; this plan did not run",
+    Kind.MEASUREMENT: "Of runs of exactly this plan on these devices",
+}
 
 
 def kind_badge(kind: Kind, source: str = "", detail: str = "") -> html.Span:
     """Says what a number is, everywhere in the same way; the tooltip has the details."""
     title = f"{_MEANING[kind]}{f'. {detail}' if detail else ''}"
-    return html.Span(f"{kind} {source}".rstrip(), className=f"kind {kind}", title=title, **{"data-kind": str(kind)})
+    return html.Span(
+        f"{kind} {source}".rstrip(),
+        className=f"kind {kind}",
+        title=title,
+        **{"data-kind": str(kind)},
+    )
 
 
 def basis_badge(basis: Basis) -> html.Span:
@@ -72,6 +94,14 @@ def with_link(reason: str, source: str) -> list[Any]:
     """A reason whose address, where it has one, is a link."""
     if not source.startswith("https://"):
         return [reason]
-    return [reason.replace(f" ({source})", ""), " ",
-            html.A("document", href=source, target="_blank", rel="noreferrer noopener",
-                   title=f"Where this is published: {source}")]
+    return [
+        reason.replace(f" ({source})", ""),
+        " ",
+        html.A(
+            "document",
+            href=source,
+            target="_blank",
+            rel="noreferrer noopener",
+            title=f"Where this is published: {source}",
+        ),
+    ]

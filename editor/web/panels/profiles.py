@@ -25,15 +25,34 @@ from editor.workspace.document import Document
 
 def profiles_view(document: Document) -> list[Any]:
     """A row for each device with a profile, now or before; nothing where there is none."""
-    rows = [row for number in range(len(document.devices)) if (row := _row(document, number)) is not None]
+    rows = [
+        row
+        for number in range(len(document.devices))
+        if (row := _row(document, number)) is not None
+    ]
     if not rows:
         return []
-    head = [html.Th(t) for t in ("Device", "Measured", "Stored", "Ops with a figure", "All ops", "A further subgraph",
-                                 "Doubts")]
+    head = [
+        html.Th(t)
+        for t in (
+            "Device",
+            "Measured",
+            "Stored",
+            "Ops with a figure",
+            "All ops",
+            "A further subgraph",
+            "Doubts",
+        )
+    ]
     head.append(html.Th(html.Span("Actions", className="unseen")))
     note = "Predictions of this model at these sizes go by them, in every document of it on this machine."
-    return [html.H3("Profiles"), html.P(note, className="hint wide"),
-            html.Table([html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="profiles-table")]
+    return [
+        html.H3("Profiles"),
+        html.P(note, className="hint wide"),
+        html.Table(
+            [html.Thead(html.Tr(head)), html.Tbody(rows)], className="plain", id="profiles-table"
+        ),
+    ]
 
 
 def _row(document: Document, number: int) -> html.Tr | None:
@@ -43,18 +62,38 @@ def _row(document: Document, number: int) -> html.Tr | None:
         return None
     able = document.placement.constraints.able[:, number] & ~graph.op_is_constant
     keys = [graph.op_keys[op] for op in np.flatnonzero(able).tolist()]
-    actions = [_put_back(device.name, earlier, _stored(earlier_path(graph, device)), _total(earlier, keys))] if earlier else []
+    actions = (
+        [
+            _put_back(
+                device.name, earlier, _stored(earlier_path(graph, device)), _total(earlier, keys)
+            )
+        ]
+        if earlier
+        else []
+    )
     if profile is None:
         figures = [html.Td("none now", colSpan=6, className="hint")]
     else:
-        actions.append(html.Button("×", className="mini", title=f"Forget the profile of {device.name}"
-                                   f"{'; the one before it goes' if earlier else ''}", **{
-            "data-forget-profile": device.name, "aria-label": f"Forget the profile of {device.name}"}))
+        actions.append(
+            html.Button(
+                "×",
+                className="mini",
+                title=f"Forget the profile of {device.name}"
+                f"{'; the one before it goes' if earlier else ''}",
+                **{
+                    "data-forget-profile": device.name,
+                    "aria-label": f"Forget the profile of {device.name}",
+                },
+            )
+        )
         figures = [
-            html.Td(profile.origin or "on this machine"), html.Td(_stored(profile_path(graph, device))),
-            html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"), html.Td(_total(profile, keys)),
+            html.Td(profile.origin or "on this machine"),
+            html.Td(_stored(profile_path(graph, device))),
+            html.Td(f"{sum(key in profile.seconds for key in keys):,} of {len(keys):,}"),
+            html.Td(_total(profile, keys)),
             html.Td(profile.overhead if profile.has_launch else "estimated"),
-            html.Td("; ".join(profile.disturbances) or "—", className="lines")]
+            html.Td("; ".join(profile.disturbances) or "—", className="lines"),
+        ]
     name = html.Td([swatch(colours_of(document)[device.name]), device.name])
     return html.Tr([name, *figures, html.Td(actions, className="buttons")])
 
@@ -69,9 +108,15 @@ def _total(profile: DeviceProfile, keys: Sequence[str]) -> str:
 def _put_back(name: str, earlier: DeviceProfile, stored: str, total: str) -> html.Button:
     where = f"from {earlier.origin}, " if earlier.origin else ""
     noisy = ", noisy" if earlier.disturbances else ""
-    return html.Button("Put back", className="tool small", **{
-        "data-put-back-profile": name, "aria-label": f"Put back the earlier profile of {name}",
-        "title": f"The profile before: {where}stored {stored}, {total}{noisy}"})
+    return html.Button(
+        "Put back",
+        className="tool small",
+        **{
+            "data-put-back-profile": name,
+            "aria-label": f"Put back the earlier profile of {name}",
+            "title": f"The profile before: {where}stored {stored}, {total}{noisy}",
+        },
+    )
 
 
 def _stored(path: Path) -> str:

@@ -7,14 +7,39 @@ from dash import dcc, html
 
 def rules_panel() -> html.Div:
     """What stands in the Rules tab."""
-    return html.Div([
-        html.Div([html.Button("Add rule", className="tool small", **{"data-rules": "add"}),
-                  dcc.Upload(html.Button("Load rules …", className="tool small",
-                                         title="YAML or JSON; Glow's partition config too"), id="rules-file", max_size=1 << 20),
-                  dcc.Upload(html.Button("Import affinities or times …", className="tool small",
-                                         title="A plan, JSON, CSV, DOT of OpenVINO or ours, Glow's YAML, an annotated ONNX; "
-                                         "or a profile of another machine: ONNX Runtime, benchmark_app, trtexec, CSV"),
-                             id="import-file", max_size=256 << 20),
-                  html.Span("The first rule that matches an op decides; pins of single ops come before rules.",
-                            className="hint")], className="row"),
-        html.Div(id="rules-list")], className="bench", id="rules")
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Button("Add rule", className="tool small", **{"data-rules": "add"}),
+                    dcc.Upload(
+                        html.Button(
+                            "Load rules …",
+                            className="tool small",
+                            title="YAML or JSON; Glow's partition config too",
+                        ),
+                        id="rules-file",
+                        max_size=1 << 20,
+                    ),
+                    dcc.Upload(
+                        html.Button(
+                            "Import affinities or times …",
+                            className="tool small",
+                            title="A plan, JSON, CSV, DOT of OpenVINO or ours, Glow's YAML, an annotated ONNX; "
+                            "or a profile of another machine: ONNX Runtime, benchmark_app, trtexec, CSV",
+                        ),
+                        id="import-file",
+                        max_size=256 << 20,
+                    ),
+                    html.Span(
+                        "The first rule that matches an op decides; pins of single ops come before rules.",
+                        className="hint",
+                    ),
+                ],
+                className="row",
+            ),
+            html.Div(id="rules-list"),
+        ],
+        className="bench",
+        id="rules",
+    )

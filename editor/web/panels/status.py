@@ -18,20 +18,41 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     now = figures_of(document)
     before = before or now
     unknown = f" + {now['unknown']} of unknown size" if now["unknown"] else ""
-    parts = [_figure("ops", now["ops"], None), _figure("subgraphs", now["subgraphs"], now["subgraphs"] - before["subgraphs"]),
-             _figure("transfers", now["transfers"], now["transfers"] - before["transfers"]),
-             html.Span([html.B(human_bytes(now["moved"]) + unknown), " moved per run ",
-                        _delta(now["moved"] - before["moved"], human_bytes)], className="figure"),
-             _predicted(now, before),
-             _figure("pins", now["pins"], now["pins"] - before["pins"])]
+    parts = [
+        _figure("ops", now["ops"], None),
+        _figure("subgraphs", now["subgraphs"], now["subgraphs"] - before["subgraphs"]),
+        _figure("transfers", now["transfers"], now["transfers"] - before["transfers"]),
+        html.Span(
+            [
+                html.B(human_bytes(now["moved"]) + unknown),
+                " moved per run ",
+                _delta(now["moved"] - before["moved"], human_bytes),
+            ],
+            className="figure",
+        ),
+        _predicted(now, before),
+        _figure("pins", now["pins"], now["pins"] - before["pins"]),
+    ]
     forced = len(document.placement.forced_ops)
     if forced:
-        parts.append(html.Span(f"{counted(forced, 'op')} forced: not what the device can run", className="figure warning"))
+        parts.append(
+            html.Span(
+                f"{counted(forced, 'op')} forced: not what the device can run",
+                className="figure warning",
+            )
+        )
     memory = memory_of(document)
-    over = [f"{d.name} by {human_bytes(memory[d.name] - d.memory)}" for d in document.devices
-            if d.memory is not None and memory[d.name] > d.memory]
+    over = [
+        f"{d.name} by {human_bytes(memory[d.name] - d.memory)}"
+        for d in document.devices
+        if d.memory is not None and memory[d.name] > d.memory
+    ]
     if over:
-        way = "; try the policy Optimal within memory" if document.placement.settings.policy != "memory" else ""
+        way = (
+            "; try the policy Optimal within memory"
+            if document.placement.settings.policy != "memory"
+            else ""
+        )
         words = f"Over memory: {', '.join(over)}{way}"
         parts.append(html.Span(words, className="figure warning", title=words))
     for note in document.graph.notes:
@@ -45,14 +66,26 @@ def _predicted(now: Mapping[str, Any], before: Mapping[str, Any]) -> Any:
     change = now["predicted"] - (before["predicted"] or now["predicted"])
     seen = human_seconds(now["predicted"]) != human_seconds(now["predicted"] - change)
     change = change if seen and now["basis"] == before["basis"] else 0
-    return html.Span([html.B(human_seconds(now["predicted"])), " ", basis_badge(now["basis"]), " ",
-                      _delta(change, human_seconds)], className="figure", **{"data-figure": "predicted"})
+    return html.Span(
+        [
+            html.B(human_seconds(now["predicted"])),
+            " ",
+            basis_badge(now["basis"]),
+            " ",
+            _delta(change, human_seconds),
+        ],
+        className="figure",
+        **{"data-figure": "predicted"},
+    )
 
 
 def _figure(name: str, value: int, delta: int | None) -> html.Span:
     label = name[:-1] if value == 1 else name
-    return html.Span([html.B(f"{value:,}"), f" {label} ", _delta(delta or 0, str)], className="figure",
-                     **{"data-figure": name, "data-value": str(value)})
+    return html.Span(
+        [html.B(f"{value:,}"), f" {label} ", _delta(delta or 0, str)],
+        className="figure",
+        **{"data-figure": name, "data-value": str(value)},
+    )
 
 
 def _delta(change: int, form: Any) -> Any:

@@ -19,36 +19,77 @@ _LEAST_NUMBER = 82
 _SECONDS = {"function": "heteroSeconds(params.value)"}
 _TIMES = "By the costs that the figures of the status bar are made from"
 _BYTES = {"function": "heteroBytes(params.value)"}
-GRID = {"rowHeight": 28, "headerHeight": 30, "theme": {"function": "heteroTheme(themeQuartz)"}, "animateRows": False,
-         "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-         "suppressCellFocus": False, "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
-         "suppressColumnVirtualisation": True, "tooltipShowDelay": 400}
+GRID = {
+    "rowHeight": 28,
+    "headerHeight": 30,
+    "theme": {"function": "heteroTheme(themeQuartz)"},
+    "animateRows": False,
+    "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
+    "suppressCellFocus": False,
+    "tabToNextCell": {"function": "heteroLeaveGrid(params)"},
+    "suppressColumnVirtualisation": True,
+    "tooltipShowDelay": 400,
+}
 
 
-def data_table(identity: str, rows: list[dict[str, Any]], columns: list[dict[str, Any]], height: str = "100%",
-               **more: Any) -> html.Div:
+def data_table(
+    identity: str,
+    rows: list[dict[str, Any]],
+    columns: list[dict[str, Any]],
+    height: str = "100%",
+    **more: Any,
+) -> html.Div:
     """A table that fits its columns into its width, with a list of them; `assets/tables.js` remembers what is changed."""
+
     def call(function: str) -> list[str]:
         return [f"{function}(params, '{identity}')"]
 
-    columns = [{"minWidth": _HEADER * len(column["headerName"]) + _HEADER_PADDING, **column} for column in columns]
-    grid = dag.AgGrid(id=identity, rowData=rows, columnDefs=columns, dashGridOptions=GRID, className="grid",
-                      defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
-                      style={"height": "100%", "minWidth": 0, "flex": 1}, eventListeners={
-                          "gridSizeChanged": call("heteroTableResized"),
-                          **{event: call("heteroTableChanged") for event in ("columnResized", "columnVisible", "columnMoved")}},
-                      **more)
+    columns = [
+        {"minWidth": _HEADER * len(column["headerName"]) + _HEADER_PADDING, **column}
+        for column in columns
+    ]
+    grid = dag.AgGrid(
+        id=identity,
+        rowData=rows,
+        columnDefs=columns,
+        dashGridOptions=GRID,
+        className="grid",
+        defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+        style={"height": "100%", "minWidth": 0, "flex": 1},
+        eventListeners={
+            "gridSizeChanged": call("heteroTableResized"),
+            **{
+                event: call("heteroTableChanged")
+                for event in ("columnResized", "columnVisible", "columnMoved")
+            },
+        },
+        **more,
+    )
     label = {"aria-label": "Columns of the table"}
-    chooser = html.Details([html.Summary("⋮", title="Columns of the table", **label),
-                            html.Div(className="columns-list", role="group", **label)],
-                           className="columns", **{"data-columns": identity})
+    chooser = html.Details(
+        [
+            html.Summary("⋮", title="Columns of the table", **label),
+            html.Div(className="columns-list", role="group", **label),
+        ],
+        className="columns",
+        **{"data-columns": identity},
+    )
     return html.Div([grid, chooser], className="table-box", style={"height": height})
 
 
 def number_column(field: str, header: str, width: int, **more: Any) -> dict[str, Any]:
     """A column of numbers."""
-    least = {"minWidth": max(_LEAST_NUMBER, _HEADER * len(header) + _HEADER_PADDING)}  # narrower ones would cut their units
-    return {"field": field, "headerName": header, "width": width, "type": "rightAligned", **least, **more}
+    least = {
+        "minWidth": max(_LEAST_NUMBER, _HEADER * len(header) + _HEADER_PADDING)
+    }  # narrower ones would cut their units
+    return {
+        "field": field,
+        "headerName": header,
+        "width": width,
+        "type": "rightAligned",
+        **least,
+        **more,
+    }
 
 
 def bytes_column(field: str, header: str, width: int = 110) -> dict[str, Any]:
@@ -63,30 +104,56 @@ def seconds_column(field: str, header: str, width: int = 92, **more: Any) -> dic
 
 def device_column(field: str, header: str, width: int = 150) -> dict[str, Any]:
     """A column of device names with their colours."""
-    return {"field": field, "headerName": header, "width": width, "minWidth": 134, "cellRenderer": "DeviceCell"}
+    return {
+        "field": field,
+        "headerName": header,
+        "width": width,
+        "minWidth": 134,
+        "cellRenderer": "DeviceCell",
+    }
 
 
 def subgraph_table(document: Document) -> html.Div:
     """One row per subgraph."""
     columns = [
-        number_column("id", "Subgraph", 96), device_column("device", "Device"), number_column("ops", "Ops", 76, minWidth=60),
+        number_column("id", "Subgraph", 96),
+        device_column("device", "Device"),
+        number_column("ops", "Ops", 76, minWidth=60),
         seconds_column("seconds", "Time", headerTooltip=_TIMES),
-        {"field": "types", "headerName": "Main ops", "width": 190, "minWidth": 120, "tooltipField": "types"},
-        number_column("inputs", "Inputs", 84, minWidth=70), bytes_column("input_bytes", "Input size"),
+        {
+            "field": "types",
+            "headerName": "Main ops",
+            "width": 190,
+            "minWidth": 120,
+            "tooltipField": "types",
+        },
+        number_column("inputs", "Inputs", 84, minWidth=70),
+        bytes_column("input_bytes", "Input size"),
         number_column("outputs", "Outputs", 90),
-        bytes_column("output_bytes", "Output size"), bytes_column("constants", "Constants"),
+        bytes_column("output_bytes", "Output size"),
+        bytes_column("constants", "Constants"),
         bytes_column("total", "With boundary", 124),
-        number_column("unknown", "Unknown sizes", 124, hide=bool((document.graph.tensor_bytes >= 0).all()),
-                      headerTooltip="Boundary tensors whose size is only known in a run; they count 0"),
-        {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"}]
+        number_column(
+            "unknown",
+            "Unknown sizes",
+            124,
+            hide=bool((document.graph.tensor_bytes >= 0).all()),
+            headerTooltip="Boundary tensors whose size is only known in a run; they count 0",
+        ),
+        {"field": "after", "headerName": "Depends on", "width": 120, "tooltipField": "after"},
+    ]
     return data_table("subgraphs", subgraph_rows(document), columns, getRowId="params.data.id")
 
 
 def subgraph_rows(document: Document) -> list[dict[str, Any]]:
     """Rows of the subgraph table."""
     graph, placement = document.graph, document.placement
-    seconds = seconds_of_ops(plan_costs(document)[0], placement.assignment.device, placement.division.subgraph_of_op,
-                             placement.placed_ops)
+    seconds = seconds_of_ops(
+        plan_costs(document)[0],
+        placement.assignment.device,
+        placement.division.subgraph_of_op,
+        placement.placed_ops,
+    )
     rows = []
     for s in placement.subgraphs:
         types: dict[str, int] = {}
@@ -95,23 +162,45 @@ def subgraph_rows(document: Document) -> list[dict[str, Any]]:
             if placement.division.subgraph_of_op[op] >= 0:
                 types[graph.op_types[op]] = types.get(graph.op_types[op], 0) + 1
         top = sorted(types.items(), key=lambda item: (-item[1], item[0]))
-        rows.append({"id": str(s.id), "device": s.device, "ops": s.size,
-                     "types": ", ".join(f"{n} {t}" for t, n in top[:5]), "inputs": len(s.inputs),
-                     "input_bytes": s.memory.input, "outputs": len(s.outputs), "output_bytes": s.memory.output,
-                     "constants": s.memory.constants, "total": s.memory.total, "unknown": s.memory.unknown or None,
-                     "seconds": float(seconds[s.id]),
-                     "after": ", ".join(map(str, s.depends_on)) or "—"})
+        rows.append(
+            {
+                "id": str(s.id),
+                "device": s.device,
+                "ops": s.size,
+                "types": ", ".join(f"{n} {t}" for t, n in top[:5]),
+                "inputs": len(s.inputs),
+                "input_bytes": s.memory.input,
+                "outputs": len(s.outputs),
+                "output_bytes": s.memory.output,
+                "constants": s.memory.constants,
+                "total": s.memory.total,
+                "unknown": s.memory.unknown or None,
+                "seconds": float(seconds[s.id]),
+                "after": ", ".join(map(str, s.depends_on)) or "—",
+            }
+        )
     return rows
 
 
 def transfer_table(document: Document) -> html.Div:
     """One row per boundary tensor."""
     columns = [
-        {"field": "tensor", "headerName": "Tensor", "width": 320, "minWidth": 160, "tooltipField": "tensor"},
-        {"field": "kind", "headerName": "Kind", "width": 116}, device_column("from", "From"), device_column("to", "To"),
+        {
+            "field": "tensor",
+            "headerName": "Tensor",
+            "width": 320,
+            "minWidth": 160,
+            "tooltipField": "tensor",
+        },
+        {"field": "kind", "headerName": "Kind", "width": 116},
+        device_column("from", "From"),
+        device_column("to", "To"),
         {"field": "path", "headerName": "Subgraphs", "width": 140, "tooltipField": "path"},
-        {"field": "shape", "headerName": "Shape", "width": 150}, {"field": "type", "headerName": "Type", "width": 120},
-        bytes_column("bytes", "Size"), seconds_column("seconds", "Time", headerTooltip=_TIMES)]
+        {"field": "shape", "headerName": "Shape", "width": 150},
+        {"field": "type", "headerName": "Type", "width": 120},
+        bytes_column("bytes", "Size"),
+        seconds_column("seconds", "Time", headerTooltip=_TIMES),
+    ]
     return data_table("transfers", transfer_rows(document), columns, getRowId="params.data.tensor")
 
 
@@ -122,12 +211,23 @@ def transfer_rows(document: Document) -> list[dict[str, Any]]:
     rows = []
     for b in sorted(placement.boundaries, key=lambda b: (not b.to_devices, b.source)):
         number = graph.tensor_index[b.tensor]
-        rows.append({"tensor": b.tensor, "kind": "transfer" if b.to_devices else "same device",
-                     "from": device_of[b.source], "to": ", ".join(b.to_devices) or device_of[b.source],
-                     "path": f"{b.source} → {', '.join(map(str, b.targets))}", "shape": b.shape, "type": b.type_text,
-                     "bytes": b.bytes, "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
-                     "source_op": int(graph.tensor_producer[number]),
-                     "target_ops": [r for r in graph.readers[number].tolist() if placement.division.subgraph_of_op[r] >= 0]})
+        rows.append(
+            {
+                "tensor": b.tensor,
+                "kind": "transfer" if b.to_devices else "same device",
+                "from": device_of[b.source],
+                "to": ", ".join(b.to_devices) or device_of[b.source],
+                "path": f"{b.source} → {', '.join(map(str, b.targets))}",
+                "shape": b.shape,
+                "type": b.type_text,
+                "bytes": b.bytes,
+                "seconds": seconds_of(placement, costs, b) if b.to_devices else 0.0,
+                "source_op": int(graph.tensor_producer[number]),
+                "target_ops": [
+                    r
+                    for r in graph.readers[number].tolist()
+                    if placement.division.subgraph_of_op[r] >= 0
+                ],
+            }
+        )
     return rows
-
-

@@ -9,7 +9,7 @@ from typing import Any
 from dash import html
 
 from editor.execution.measure.figures import BenchmarkResult
-from editor.exports.colours import text_colour
+from editor.exports.dot import text_colour
 from editor.kinds import Kind
 from editor.text import human_bytes, human_seconds
 from editor.web.panels.parts import kind_badge, swatch
@@ -46,10 +46,21 @@ def steps(result: BenchmarkResult) -> list[Step]:
         for t in result.transfers:
             if t.target == s.id:
                 size = f", {human_bytes(t.sent)} over {t.over}" if t.wire else ""
-                made.append(Step(t.wire or t.to_device, now, t.time.median, s.id, t.tensor,
-                                 f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device}){size}", t.estimated))
+                made.append(
+                    Step(
+                        t.wire or t.to_device,
+                        now,
+                        t.time.median,
+                        s.id,
+                        t.tensor,
+                        f"transfer of {t.tensor} from subgraph {t.source} ({t.from_device}){size}",
+                        t.estimated,
+                    )
+                )
                 now += t.time.median
-        made.append(Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated))
+        made.append(
+            Step(s.device, now, s.time.median, s.id, "", f"subgraph {s.id}: {s.what}", s.estimated)
+        )
         now += s.time.median
     return made
 
@@ -63,22 +74,56 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
     for lane in dict.fromkeys(b.lane for b in bars):
         mine, fill = [b for b in bars if b.lane == lane], colours.get(lane, _NEUTRAL)
         share = sum(b.seconds for b in mine) / whole
-        title = f"{lane}: {wires[lane].what}, {human_seconds(wires[lane].seconds)} in a run" if lane in wires else lane
-        rows.append(html.Div([
-            html.Div([swatch(fill), html.Span(lane, className="gantt-device", title=title), _badge(mine)],
-                     className="gantt-name"),
-            html.Div([_bar(b, whole, fill) for b in mine], className="gantt-lane"),
-            html.Div(f"{share:.0%}", className="gantt-share", title=f"{lane} is busy for {share:.1%} of a run")],
-            className="gantt-row wire" if lane in wires else "gantt-row"))
-    ticks = [html.Span(human_seconds(whole * i / _TICKS), style={"left": f"{100 * i / _TICKS:.1f}%"})
-             for i in range(_TICKS + 1)]
-    axis = html.Div([html.Div(className="gantt-name"), html.Div(ticks, className="gantt-axis"),
-                     html.Div(className="gantt-share")], className="gantt-row")
+        title = (
+            f"{lane}: {wires[lane].what}, {human_seconds(wires[lane].seconds)} in a run"
+            if lane in wires
+            else lane
+        )
+        rows.append(
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            swatch(fill),
+                            html.Span(lane, className="gantt-device", title=title),
+                            _badge(mine),
+                        ],
+                        className="gantt-name",
+                    ),
+                    html.Div([_bar(b, whole, fill) for b in mine], className="gantt-lane"),
+                    html.Div(
+                        f"{share:.0%}",
+                        className="gantt-share",
+                        title=f"{lane} is busy for {share:.1%} of a run",
+                    ),
+                ],
+                className="gantt-row wire" if lane in wires else "gantt-row",
+            )
+        )
+    ticks = [
+        html.Span(human_seconds(whole * i / _TICKS), style={"left": f"{100 * i / _TICKS:.1f}%"})
+        for i in range(_TICKS + 1)
+    ]
+    axis = html.Div(
+        [
+            html.Div(className="gantt-name"),
+            html.Div(ticks, className="gantt-axis"),
+            html.Div(className="gantt-share"),
+        ],
+        className="gantt-row",
+    )
     title = "One request on the devices (median of every step, in order; shares in the table are of the mean run)"
-    sums = [html.P(f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run", className="hint wide gantt-wire")
-            for w in result.wires]
+    sums = [
+        html.P(
+            f"Wire {w.name}: {w.what}, {human_seconds(w.seconds)} in a run",
+            className="hint wide gantt-wire",
+        )
+        for w in result.wires
+    ]
     run = result.total.median
-    words = f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(run)}."
+    words = (
+        f"These medians add up to {human_seconds(whole)}; the median run took {human_seconds(run)}."
+    )
     notable = result.mode == "latency" and abs(run / whole - 1) > _NOTABLE
     apart = [html.P(words, className="hint wide")] if notable else []
     return html.Div([html.H3(title), *rows, axis, *apart, *sums], className="gantt", id="gantt")
@@ -87,15 +132,25 @@ def timeline(result: BenchmarkResult, colours: dict[str, str]) -> html.Div:
 def _badge(mine: Sequence[Step]) -> html.Span | None:
     """A device that is here has measured subgraphs, and yet estimated transfers from one that is not."""
     estimated = [b.estimated for b in mine]
-    return kind_badge(Kind.ESTIMATE, "" if all(estimated) else "in part") if any(estimated) else None
+    return (
+        kind_badge(Kind.ESTIMATE, "" if all(estimated) else "in part") if any(estimated) else None
+    )
 
 
 def _bar(step: Step, whole: float, fill: str) -> html.Button:
     share = step.seconds / whole
     mark = " (estimate)" if step.estimated else ""
     words = f"{step.what}\n{human_seconds(step.seconds)}, {share:.1%} of these medians{mark}"
-    style: dict[str, Any] = {"left": f"{100 * step.start / whole:.3f}%", "width": f"max(2px, {100 * share:.3f}%)",
-                             "backgroundColor": fill, "color": text_colour(fill)}
-    return html.Button("" if step.tensor or share < _LEAST_LABEL else f"s{step.part}", title=words, style=style,
-                       className="gantt-bar transfer" if step.tensor else "gantt-bar",
-                       **{"data-part": str(step.part), "aria-label": words})
+    style: dict[str, Any] = {
+        "left": f"{100 * step.start / whole:.3f}%",
+        "width": f"max(2px, {100 * share:.3f}%)",
+        "backgroundColor": fill,
+        "color": text_colour(fill),
+    }
+    return html.Button(
+        "" if step.tensor or share < _LEAST_LABEL else f"s{step.part}",
+        title=words,
+        style=style,
+        className="gantt-bar transfer" if step.tensor else "gantt-bar",
+        **{"data-part": str(step.part), "aria-label": words},
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 WORDS = {
     "Device": "A runtime and the hardware that it uses. The order of the devices is their priority.",
     "Planned device": "A device that is not on this machine. Its ops can be placed and exported; a benchmark runs them on a "
-                      "stand-in, and its times are estimates.",
+    "stand-in, and its times are estimates.",
     "Preset": "Published limits of a real accelerator: which ops, types and sizes it takes.",
     "Assumes": "The element type that the device would compute in, where the model is not quantized yet.",
     "Policy": "How the automatic mode chooses a device for each op that is not pinned.",
@@ -23,7 +23,12 @@ WORDS = {
     "Measurement": "A time of runs of exactly this plan.",
 }
 """Word -> one or two sentences."""
-FIELDS = {"Subgraphs": "Which ops of a device become one subgraph: as few as possible, or as OpenVINO or Glow groups them.",
-          "Costs": WORDS["Costs"], "Policy": WORDS["Policy"], "Codegen": WORDS["Codegen"], "Preset": WORDS["Preset"],
-          "Assumes": WORDS["Assumes"]}
+FIELDS = {
+    "Subgraphs": "Which ops of a device become one subgraph: as few as possible, or as OpenVINO or Glow groups them.",
+    "Costs": WORDS["Costs"],
+    "Policy": WORDS["Policy"],
+    "Codegen": WORDS["Codegen"],
+    "Preset": WORDS["Preset"],
+    "Assumes": WORDS["Assumes"],
+}
 """Label of a field -> what it is for."""

@@ -20,9 +20,15 @@ pytest.importorskip("iree.runtime", reason="iree-base-runtime is not installed")
 def write(path: Path, kinds: list[str]) -> Path:
     nodes = [helper.make_node(kind, [f"t{i}"], [f"t{i + 1}"]) for i, kind in enumerate(kinds)]
     info = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "net", [info("t0", TensorProto.FLOAT, [2, 4])],
-                              [info(f"t{len(kinds)}", TensorProto.FLOAT, [2, 4])])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [info("t0", TensorProto.FLOAT, [2, 4])],
+        [info(f"t{len(kinds)}", TensorProto.FLOAT, [2, 4])],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return path
 
 

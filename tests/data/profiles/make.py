@@ -25,13 +25,25 @@ RUNS = 5
 def model() -> onnx.ModelProto:
     """Two convolutions with batch normalisation and activation, a residual, pooling and a classifier; names of scopes."""
     rng = np.random.default_rng(0)
-    weights = {"w1": rng.standard_normal((16, 3, 3, 3)), "w2": rng.standard_normal((16, 16, 3, 3)),
-               "fc": rng.standard_normal((10, 16)), "fcb": np.zeros(10), "scale": np.ones(16), "shift": np.zeros(16),
-               "mean": np.zeros(16), "var": np.ones(16)}
+    weights = {
+        "w1": rng.standard_normal((16, 3, 3, 3)),
+        "w2": rng.standard_normal((16, 16, 3, 3)),
+        "fc": rng.standard_normal((10, 16)),
+        "fcb": np.zeros(10),
+        "scale": np.ones(16),
+        "shift": np.zeros(16),
+        "mean": np.zeros(16),
+        "var": np.ones(16),
+    }
     node = helper.make_node
     nodes = [
         node("Conv", ["x", "w1"], ["c1"], "/features/0/conv/Conv", pads=[1, 1, 1, 1]),
-        node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["b1"], "/features/0/norm/BatchNormalization"),
+        node(
+            "BatchNormalization",
+            ["c1", "scale", "shift", "mean", "var"],
+            ["b1"],
+            "/features/0/norm/BatchNormalization",
+        ),
         node("Relu", ["b1"], ["r1"], "/features/0/act/Relu"),
         node("Conv", ["r1", "w2"], ["c2"], "/features/1/conv/Conv", pads=[1, 1, 1, 1]),
         node("Sigmoid", ["c2"], ["s2"], "/features/1/act/Sigmoid"),
@@ -44,8 +56,15 @@ def model() -> onnx.ModelProto:
     ]
     value = helper.make_tensor_value_info
     ends = [value("x", TensorProto.FLOAT, [1, 3, 16, 16])], [value("y", TensorProto.FLOAT, [1, 10])]
-    graph = helper.make_graph(nodes, "small", *ends,
-                              [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()])
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        *ends,
+        [
+            numpy_helper.from_array(array.astype(np.float32), name)
+            for name, array in weights.items()
+        ],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -55,7 +74,9 @@ def onnxruntime_trace(level: str) -> None:
         options = ort.SessionOptions()
         options.enable_profiling, options.profile_file_prefix = True, f"{folder}/trace"
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
-        session = ort.InferenceSession(str(HERE / "small.onnx"), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(
+            str(HERE / "small.onnx"), options, providers=["CPUExecutionProvider"]
+        )
         for _ in range(RUNS):
             session.run(None, {"x": np.ones((1, 3, 16, 16), np.float32)})
         shutil.copyfile(session.end_profiling(), HERE / f"onnxruntime_{level.lower()}.json")
@@ -65,8 +86,27 @@ def benchmark_app(name: str, *arguments: str) -> None:
     """A report of OpenVINO's benchmark_app, or with ``-pc`` what it prints."""
     with tempfile.TemporaryDirectory() as folder:
         tool = Path(sys.executable).with_name("benchmark_app")
-        done = subprocess.run([tool, "-m", HERE / "small.onnx", "-d", "CPU", "-niter", "4", "-nireq", "2", "-hint", "none",
-                               "-report_folder", folder, *arguments], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [
+                tool,
+                "-m",
+                HERE / "small.onnx",
+                "-d",
+                "CPU",
+                "-niter",
+                "4",
+                "-nireq",
+                "2",
+                "-hint",
+                "none",
+                "-report_folder",
+                folder,
+                *arguments,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         if "-pc" in arguments:
             (HERE / name).write_text(done.stdout)
         else:

@@ -19,6 +19,9 @@ def upgrade() -> None:
         sa.Column("sequence", sa.Integer, nullable=False),
         sa.Column("name", sa.String, nullable=False),
         sa.Column("server", sa.String, nullable=False),
-        sa.Column("what", sa.String, nullable=False))
+        sa.Column("what", sa.String, nullable=False),
+    )
     op.execute("UPDATE revisions SET parent = number - 1 WHERE number > 0")
-    op.execute("UPDATE documents SET tip = (SELECT MAX(number) FROM revisions WHERE revisions.document = documents.id)")
+    op.execute(
+        "UPDATE documents SET tip = (SELECT MAX(number) FROM revisions WHERE revisions.document = documents.id)"
+    )

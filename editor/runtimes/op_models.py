@@ -1,10 +1,4 @@
-"""Asking a runtime about single ops.
-
-Whole models fail as a whole: one unknown op and neither ONNX Runtime nor OpenVINO says anything
-about the others. So ops are asked about one by one, but cheaply: ops that look the same (type,
-attributes, types and shapes of operands) form a group, one node of each group goes into a probe
-model without edges, and only when that model fails is it halved until the culprits are alone.
-"""
+"""Makes small models of single ops, with values to try them on."""
 
 from __future__ import annotations
 
@@ -12,8 +6,11 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
@@ -53,13 +50,21 @@ def ask(graph: Graph, check: Check) -> tuple[str, ...]:
 def _wrong_operands(node: NodeProto, opset: int) -> str:
     """What is wrong with the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, "") if node.domain in ("", "ai.onnx") else None
+        schema = (
+            onnx.defs.get_schema(node.op_type, opset, "")
+            if node.domain in ("", "ai.onnx")
+            else None
+        )
     except onnx.defs.SchemaError:
         schema = None
-    if schema is None or (schema.min_input <= len(node.input) <= schema.max_input
-                          and schema.min_output <= len(node.output) <= schema.max_output
-                          and all(name or parameter.option != onnx.defs.OpSchema.FormalParameterOption.Single
-                                  for name, parameter in zip(node.input, schema.inputs, strict=False))):
+    if schema is None or (
+        schema.min_input <= len(node.input) <= schema.max_input
+        and schema.min_output <= len(node.output) <= schema.max_output
+        and all(
+            name or parameter.option != onnx.defs.OpSchema.FormalParameterOption.Single
+            for name, parameter in zip(node.input, schema.inputs, strict=False)
+        )
+    ):
         return ""
     return f"{node.op_type} has the wrong number of inputs or outputs ({len(node.input)} and {len(node.output)})"
 
@@ -76,7 +81,7 @@ def _failures(probe: ProbeModels, groups: list[Group], check: Check) -> list[tup
         if len(subset) == 1:
             found.append((subset[0], reason))
         else:
-            stack += [subset[:len(subset) // 2], subset[len(subset) // 2:]]
+            stack += [subset[: len(subset) // 2], subset[len(subset) // 2 :]]
     return found
 
 
@@ -103,7 +108,9 @@ class ProbeModels:
         """[op] what is wrong with its operands, or ""; and the groups of the others."""
         reasons, groups = [""] * len(self.graph), []
         for group in self.groups():
-            fault = _wrong_operands(self.source.graph.node[group.example], self.graph.opsets.get("ai.onnx", 0))
+            fault = _wrong_operands(
+                self.source.graph.node[group.example], self.graph.opsets.get("ai.onnx", 0)
+            )
             if not fault:
                 groups.append(group)
                 continue
@@ -113,7 +120,9 @@ class ProbeModels:
 
     def key(self, op: int) -> str:
         """A hash that equal ops of other models have as well."""
-        return hashlib.sha256(self.model([op], "").SerializeToString(deterministic=True)).hexdigest()[:32]
+        return hashlib.sha256(
+            self.model([op], "").SerializeToString(deterministic=True)
+        ).hexdigest()[:32]
 
     def groups(self) -> list[Group]:
         """Ops by signature; ops with an operand of unknown type cannot be probed and are omitted."""
@@ -125,7 +134,9 @@ class ProbeModels:
                 continue
             node = self.source.graph.node[op]
             attributes = tuple([a.SerializeToString(deterministic=True) for a in node.attribute])
-            arguments = tuple([operands[t] if t >= 0 else None for t in self.graph.op_inputs[op].tolist()])
+            arguments = tuple(
+                [operands[t] if t >= 0 else None for t in self.graph.op_inputs[op].tolist()]
+            )
             results = tuple([r >= 0 for r in self.graph.op_outputs[op].tolist()])
             signature = (node.op_type, node.domain, node.overload, attributes, arguments, results)
             groups.setdefault(signature, Group([], op)).ops.append(op)
@@ -134,8 +145,12 @@ class ProbeModels:
     def _operand(self, tensor: int) -> tuple[object, ...]:
         """What a runtime sees of a tensor that an op reads."""
         value = self._small_value(tensor)
-        return (self.graph.tensor_types[tensor], self.graph.tensor_shapes[tensor], None if value is None else _data(value),
-                bool(self.graph.tensor_is_constant[tensor]))
+        return (
+            self.graph.tensor_types[tensor],
+            self.graph.tensor_shapes[tensor],
+            None if value is None else _data(value),
+            bool(self.graph.tensor_is_constant[tensor]),
+        )
 
     def _small_value(self, tensor: int) -> TensorProto | None:
         value = self.values.get(self.graph.tensor_names[tensor])
@@ -178,7 +193,9 @@ class ProbeModels:
             node.output.append(name)
             if name:
                 kind = self.graph.tensor_types[tensor]
-                graph.output.append(self._value_info(tensor, name) if kind else ValueInfoProto(name=name))
+                graph.output.append(
+                    self._value_info(tensor, name) if kind else ValueInfoProto(name=name)
+                )
         graph.node.append(node)
 
     def _declare(self, graph: GraphProto, tensor: int, name: str, as_input: bool) -> None:
@@ -189,12 +206,21 @@ class ProbeModels:
             copy = graph.initializer.add()
             copy.CopyFrom(value)
             copy.name = name
-        elif (not as_input and self.graph.tensor_is_constant[tensor] and shape is not None
-              and all(isinstance(d, int) for d in shape)
-              and kind in _FILLABLE and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
-              and self.graph.opsets.get("ai.onnx", 0) >= 9):
-            dims = helper.make_tensor(f"{name}_dims", TensorProto.INT64, [len(shape)],
-                                      [d for d in shape if isinstance(d, int)])
+        elif (
+            not as_input
+            and self.graph.tensor_is_constant[tensor]
+            and shape is not None
+            and all(isinstance(d, int) for d in shape)
+            and kind in _FILLABLE
+            and 0 <= self.graph.tensor_bytes[tensor] <= _MAX_FILL_BYTES
+            and self.graph.opsets.get("ai.onnx", 0) >= 9
+        ):
+            dims = helper.make_tensor(
+                f"{name}_dims",
+                TensorProto.INT64,
+                [len(shape)],
+                [d for d in shape if isinstance(d, int)],
+            )
             graph.initializer.append(dims)
             fill = helper.make_tensor("value", element_type(kind), [1], [1])
             graph.node.append(helper.make_node("ConstantOfShape", [dims.name], [name], value=fill))
@@ -231,7 +257,11 @@ def _type_proto(kind: str) -> TypeProto:
 
 def type_proto(ort_type: str) -> TypeProto:
     """A type as ONNX Runtime writes it: ``tensor(float)``, ``seq(tensor(int64))``, ``map(int64,tensor(float))``."""
-    plain = re.sub(r"tensor\((\w+)\)", lambda m: {"float": "float32", "double": "float64"}.get(m[1], m[1]), ort_type)
+    plain = re.sub(
+        r"tensor\((\w+)\)",
+        lambda m: {"float": "float32", "double": "float64"}.get(m[1], m[1]),
+        ort_type,
+    )
     return _type_proto(plain.replace("seq(", "sequence("))
 
 
@@ -251,4 +281,145 @@ def _data(tensor: TensorProto) -> bytes:
     return b"\0".join(tensor.string_data)
 
 
+_SIZE = 2
+"""Of a dimension that the model leaves open."""
+_MAX_ELEMENTS = 1 << 24
+_DATA_OPS = frozenset(
+    {
+        "Abs",
+        "Add",
+        "BitShift",
+        "Cast",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "MatMulInteger",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Pow",
+        "ReduceSum",
+        "Sign",
+        "Sub",
+        "Sum",
+        "Transpose",
+    }
+)
+"""Ops whose whole numbers are data. Those of others are mostly positions and sizes, for which 0 is safe; a divisor of 0 is
+not."""
+_SHAPE_OPERANDS = {"Reshape": 1, "Expand": 1, "Resize": 3, "ConstantOfShape": 0}
+"""Position of the operand that has the shape of the result."""
+_OPERANDS = {
+    ("Slice", 2): 1 << 30,
+    ("Slice", 4): 1,
+    ("Tile", 1): 2,
+    ("TopK", 1): 1,
+    ("OneHot", 1): 3,
+    ("Range", 1): 3,
+    ("Range", 2): 1,
+}
+"""(type, position) of operands that are positions or sizes -> a value that does more than 0 would."""
+_LOOSE = {"": 0.05, "tf32": 0.05, "bf16": 0.15, "f16": 0.05}
+"""Largest difference to the largest magnitude, by precision: this is about ops that are wrong, not about rounding."""
 
+
+def trial_inputs(model: ModelProto) -> dict[str, Any] | None:
+    """A value for each input of a model of one op; None where an input is no tensor, or too large."""
+    feeds = {}
+    for info in model.graph.input:
+        value = _value(info, model)
+        if value is None:
+            return None
+        feeds[info.name] = value
+    return feeds
+
+
+def _value(info: ValueInfoProto, model: ModelProto) -> npt.NDArray[Any] | None:
+    kind = info.type.tensor_type
+    if (
+        not info.type.HasField("tensor_type")
+        or not kind.HasField("shape")
+        or kind.elem_type == TensorProto.STRING
+    ):
+        return None
+    shape = [d.dim_value if d.HasField("dim_value") else _SIZE for d in kind.shape.dim]
+    if (
+        min(shape, default=0) < 0 or prod(d or 1 for d in shape) > _MAX_ELEMENTS
+    ):  # numpy refuses 0 x 2^62, too
+        return None
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    except KeyError:
+        return None
+    if dtype.kind not in "biuf":  # numpy lacks it
+        return None
+    count = prod(shape)
+    if dtype.kind == "b":
+        return np.asarray(np.arange(count) % 2 == 0).reshape(shape)
+    if dtype.kind in "iu":
+        return _whole_numbers(info.name, model, count).astype(dtype).reshape(shape)
+    return np.asarray(np.random.default_rng(count).standard_normal(count), dtype).reshape(shape)
+
+
+def _whole_numbers(name: str, model: ModelProto, count: int) -> npt.NDArray[Any]:
+    """Values that an op accepts for an operand of integers."""
+    node = model.graph.node[-1]
+    position = list(node.input).index(name) if name in node.input else -1
+    if _SHAPE_OPERANDS.get(node.op_type) == position:
+        result = [
+            d.dim_value
+            for d in model.graph.output[0].type.tensor_type.shape.dim
+            if d.HasField("dim_value")
+        ]
+        if len(result) == count:
+            return np.array(result)
+    if (node.op_type, position) in _OPERANDS:
+        return np.full(count, _OPERANDS[node.op_type, position])
+    return np.arange(count) % 7 + 1 if node.op_type in _DATA_OPS else np.zeros(count)
+
+
+def is_random(op_type: str, domain: str) -> bool:
+    """Whether an op draws numbers."""
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, domain)
+        return bool(schema.node_determinism == schema.NodeDeterminism.NonDeterministic)
+    except onnx.defs.SchemaError:
+        return False
+
+
+def wrong_output(expected: Any, actual: Any, precision: str) -> str:
+    """What is wrong with an output; "" where it is as expected, or cannot be compared.
+
+    Args:
+        expected: a value of the reference.
+        actual: the device's.
+        precision: of float32 computations of the device; see ``Runtime.precision``.
+    """
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return ""
+    if expected.shape != actual.shape:
+        return f"shape {list(actual.shape)} instead of {list(expected.shape)}"
+    if expected.dtype.kind == "b":
+        share = float(np.mean(expected != actual)) if expected.size else 0.0
+        return f"{share:.0%} of the values are wrong" if share else ""
+    if expected.dtype.kind not in "iuf" or actual.dtype.kind not in "iuf":  # numpy lacks it
+        return ""
+    wide, got = expected.astype(np.float64), actual.astype(np.float64)
+    finite = np.isfinite(wide)
+    if not finite.any():  # runtimes differ in what they make of NaN
+        return ""
+    if not np.isfinite(got[finite]).all():
+        return "a value is not finite"
+    gap, scale = float(np.max(np.abs(wide - got)[finite])), float(np.max(np.abs(wide[finite])))
+    if expected.dtype.kind in "iu":  # quantised results may be rounded to the other side
+        return f"off by up to {gap:g}" if gap > 1 else ""
+    return (
+        f"off by up to {gap:.2g}, where values go up to {scale:.2g}"
+        if gap > _LOOSE[precision] * scale + 1e-6
+        else ""
+    )

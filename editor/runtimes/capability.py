@@ -1,0 +1,314 @@
+"""Asks runtimes which ops a device can run, and keeps the answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from editor import limits
+from editor.devices.device import Device
+from editor.devices.discovery import devices_of, sources
+from editor.errors import ExecutionError, ExportError, ModelError
+from editor.files import cache_folder, file_state, private_folder, write_atomic
+from editor.graph.external_data import load_external_data
+from editor.graph.flops import op_bytes, op_flops
+from editor.graph.graph import Graph
+from editor.graph.model_file import read_again
+from editor.isolated import IsolatedProcess, ProcessEndedError
+from editor.runtimes.base import Capability, Runtime
+from editor.runtimes.op_models import MAX_IR_VERSION, Group, ProbeModels, ask
+from editor.runtimes.trial import Fragment, Verdict, judge
+from editor.version import VERSION
+
+_FORMAT = 2
+"""Raise it when ops are tried in another way: earlier answers are then asked anew."""
+_MAX_ANSWERS = 20_000
+_MAX_FILE_BYTES = 32 << 20
+_CRASH_KEPT = 86_400.0
+"""Seconds."""
+_MAY_PASS = ("when it was tried",)
+"""In reasons that may not hold tomorrow."""
+_DRIVER_SETTINGS = ("VK_", "LD_", "ORT_", "CUDA_", "NVIDIA_", "QNN_", "OPENVINO_")
+
+_open: dict[Path, Answers] = {}
+
+
+class Answers:
+    """Answers of one device."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stored = _read(path)
+
+    @classmethod
+    def of(cls, device: Device) -> Answers:
+        """Of a real device; read once per process."""
+        hardware = [
+            (d.version, d.hardware)
+            for source in sources()
+            if source.name == device.runtime
+            for d in devices_of(source)
+            if d.provider == device.provider and str(d.index) == (device.index or "0")
+        ]
+        environment = sorted(
+            (n, v) for n, v in os.environ.items() if n.startswith(_DRIVER_SETTINGS)
+        )
+        identity = repr((_FORMAT, VERSION, device.settings, hardware, environment))
+        path = (
+            cache_folder("capability")
+            / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+        )
+        if path not in _open:
+            _open[path] = cls(path)
+        return _open[path]
+
+    def get(self, key: str) -> Verdict | None:
+        """The answer about an op; None where there is none."""
+        entry = self._stored.get(key)
+        return None if entry is None else Verdict(entry[0])
+
+    def add(self, verdicts: Mapping[str, Verdict]) -> None:
+        """Keeps answers, with those that other processes have added meanwhile."""
+        now = time.time()
+        self._stored = {
+            **_read(self.path),
+            **self._stored,
+            **{key: (v.reason, now) for key, v in verdicts.items()},
+        }
+        kept = dict(list(self._stored.items())[-_MAX_ANSWERS:])
+        try:
+            private_folder(self.path.parent)
+            write_atomic(self.path, json.dumps(kept), private=True)
+        except ExportError:
+            pass  # they are asked again
+
+
+def _read(path: Path) -> dict[str, tuple[str, float]]:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            return {}
+        now, stored = time.time(), json.loads(path.read_text(encoding="utf-8"))
+        return {
+            str(key): (str(reason), float(when))
+            for key, (reason, when) in stored.items()
+            if not any(words in reason for words in _MAY_PASS) or 0 <= now - when < _CRASH_KEPT
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+_PREFIX = "op"
+_MOST_BYTES = 1 << 30
+
+
+def whole_model(graph: Graph) -> bytes:
+    """The model with its weights, its sizes as they were chosen, and nodes named by the number of their op.
+
+    Raises:
+        ModelError: it is too large for a copy in memory, or its weights cannot be read.
+    """
+    model = read_again(graph)  # which refuses weights in files outside the folder of the model
+    constants = int(graph.tensor_bytes[graph.tensor_is_constant].clip(min=0).sum())
+    if max(constants, model.ByteSize()) > _MOST_BYTES:
+        raise ModelError(f"{graph.path.name} is too large for that")
+    load_external_data(model, graph.folder)
+    for op, node in enumerate(model.graph.node):
+        node.name = f"{_PREFIX}{op}"
+    for value in model.graph.input:
+        shape = (
+            graph.tensor_shapes[graph.tensor_index[value.name]]
+            if value.name in graph.tensor_index
+            else None
+        )
+        for dim, size in zip(value.type.tensor_type.shape.dim, shape or (), strict=False):
+            if isinstance(size, int):
+                dim.dim_value = size
+    model.ir_version = min(model.ir_version, MAX_IR_VERSION)
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def refusals_of_whole(device: Device, model: bytes) -> dict[str, str] | str:
+    """Op, as text -> why the device leaves it to others; or why it cannot be given the model at all."""
+    from editor.runtimes.registry import runtime_of  # which imports the runtimes, and they this
+
+    runtime, whole = runtime_of(device.runtime), ModelProto.FromString(model)
+    found = runtime.refusals(whole, device)
+    if found is None:
+        found = runtime.refusal(whole, device) or f"{device.title} does not say which ops it takes"
+    if isinstance(found, str):
+        return found
+    return {
+        name.removeprefix(_PREFIX): reason
+        for name, reason in found.items()
+        if name.removeprefix(_PREFIX).isdigit()
+    }
+
+
+TRY_SECONDS = 1.5
+"""To run ops, per model and device; of the rest the runtime's claim is believed."""
+_ANSWER_SECONDS = 12.0
+"""Until a process that tries many ops counts as hung."""
+_SINGLE_SECONDS = 5.0
+_ALL_SECONDS = 20.0
+"""For one device of a model, crashes included."""
+_SHARE_FOR_WHOLE = 0.6
+"""Of the limit of time, for a device that is asked about the whole model at once; it has to compile all of it."""
+_MAX_FLOPS = 1e9
+_MAX_BYTES = 32 << 20
+_MAX_OPERANDS = 256
+"""Largest op that is run; of larger ones the runtime's claim is believed."""
+
+_lock = threading.Lock()
+_process: IsolatedProcess | None = None
+_report: list[Callable[[str], None]] = []
+
+
+def on_asking(report: Callable[[str], None]) -> None:
+    """From now on ``report`` is told who is asked, before a device is asked about ops that it has not been asked about."""
+    _report[:] = [report]
+
+
+def capability_of(graph: Graph, runtime: Runtime, device: Device) -> Capability:
+    """The ops of a graph that a device can run.
+
+    Raises:
+        ExecutionError: the runtime is not installed.
+    """
+    if not runtime.is_tried(device):
+        return Capability.of_reasons(ask(graph, lambda model: runtime.refusal(model, device)))
+    probe = ProbeModels.of(graph)
+    reasons, groups = probe.sound_groups()
+    answers = Answers.of(device)
+    if runtime.depends_on_neighbours(device):
+        whole = _as_a_whole(graph, device, answers)
+        return Capability.of_reasons(
+            [
+                own or (whole if isinstance(whole, str) else whole.get(op, ""))
+                for op, own in enumerate(reasons)
+            ]
+        )
+    keys = [probe.key(group.example) for group in groups]
+    verdicts = [answers.get(key) for key in keys]
+    open_groups = [i for i, verdict in enumerate(verdicts) if verdict is None]
+    if open_groups:
+        if _report:
+            _report[0](
+                f"asking {device.name} ({device.title}) about {len(open_groups)} kinds of ops"
+            )
+        try:
+            with _lock:
+                found = _Trial(graph, device).verdicts(probe, [groups[i] for i in open_groups])
+        except (
+            ExecutionError
+        ):  # another package's, which this process knows and a fresh one does not
+            return Capability.of_reasons(ask(graph, lambda model: runtime.refusal(model, device)))
+        if not runtime.memory_space(
+            device
+        ).is_host:  # the process would keep some of the memory of the device
+            _isolated(0).close()
+        for i, verdict in zip(open_groups, found, strict=True):
+            verdicts[i] = verdict
+        answers.add(
+            {
+                keys[i]: verdict
+                for i, verdict in zip(open_groups, found, strict=True)
+                if verdict.final
+            }
+        )
+    for group, known in zip(groups, verdicts, strict=True):
+        for op in group.ops:
+            reasons[op] = known.reason if known else ""
+    return Capability.of_reasons(reasons)
+
+
+def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, str] | str:
+    """Op -> why the device leaves it to others; or why nothing is known about any op."""
+    try:
+        model = whole_model(graph)
+    except ModelError as error:
+        return f"{device.title} can be asked about whole models only: {error}"
+    key = f"whole:{hashlib.sha256(model).hexdigest()[:32]}"
+    known = answers.get(key)
+    if known is None:
+        if _report:
+            _report[0](f"asking {device.name} ({device.title}) about the whole model")
+        limit = limits.current()
+        seconds, memory = limit.seconds * _SHARE_FOR_WHOLE, limit.bytes_for(len(model))
+        try:
+            with _lock:
+                answer = _isolated(memory).call(seconds, refusals_of_whole, device, model)
+        except (
+            ExecutionError
+        ):  # another package's, which this process knows and a fresh one does not
+            answer = refusals_of_whole(device, model)
+        except ProcessEndedError as error:
+            answer = f"{device.title} {error}, with the whole model"
+        known = Verdict(json.dumps(answer))
+        answers.add({key: known})
+    stored = json.loads(known.reason)
+    return (
+        stored
+        if isinstance(stored, str)
+        else {int(op): str(reason) for op, reason in stored.items()}
+    )
+
+
+class _Trial:
+    """Tries the ops of one graph on one device."""
+
+    def __init__(self, graph: Graph, device: Device) -> None:
+        self.graph, self.device = graph, device
+        self.end = time.monotonic() + _ALL_SECONDS
+        self.memory = limits.current().bytes_for((file_state(graph.path) or (0, 0))[1])
+
+    def verdicts(self, probe: ProbeModels, groups: Sequence[Group]) -> list[Verdict]:
+        """[group] what came of it."""
+        flops, moved = op_flops(self.graph), op_bytes(self.graph)
+        constant = self.graph.op_is_constant  # these are folded before anything runs
+        few = np.diff(self.graph.op_inputs.ptr) <= _MAX_OPERANDS
+        small = (flops <= _MAX_FLOPS) & (moved >= 0) & (moved <= _MAX_BYTES) & few & ~constant
+        fragments = [
+            Fragment(
+                probe.model([g.example]).SerializeToString(),
+                bool(small[g.example]),
+                float(flops[g.example]),
+            )
+            for g in groups
+        ]
+        try:
+            return self._call(fragments, _ANSWER_SECONDS)
+        except ProcessEndedError:  # one of them is at fault
+            return [self._alone(fragment) for fragment in fragments]
+
+    def _alone(self, fragment: Fragment) -> Verdict:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            return Verdict(
+                f"{self.device.title} was not tried: other ops crashed it or made it hang",
+                final=False,
+            )
+        try:
+            return self._call([fragment], min(_SINGLE_SECONDS, left))[0]
+        except ProcessEndedError as error:
+            return Verdict(f"{self.device.title} {error}")
+
+    def _call(self, fragments: Sequence[Fragment], seconds: float) -> list[Verdict]:
+        return _isolated(self.memory).call(seconds, judge, self.device, fragments, TRY_SECONDS)
+
+
+def _isolated(memory: int) -> IsolatedProcess:
+    """The process that tries ops for this one; its imports take most of a second, so it is kept."""
+    global _process
+    if _process is None:
+        _process = IsolatedProcess(memory)
+    _process.memory = memory
+    return _process
