@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock install clean
+.PHONY: help run check test test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -78,6 +78,9 @@ lock: $(VENV)/.installed-dev ## Write the lock files anew from pyproject.toml (U
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	$(LOCK) --group docs -c requirements.txt -c requirements-dev.txt -o requirements-docs.txt
 	$(LOCK) --group tvm -c requirements.txt -o requirements-tvm.txt
+
+size: $(VENV)/bin/python ## Print how large the editor is, beside a week ago
+	@$(BIN)/python .ci/size.py
 
 install: $(VENV)/.installed ## Install what the editor needs, and nothing else
 
