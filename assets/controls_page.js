@@ -11,7 +11,7 @@
 
   /** @param {Controls.AddressProps} props */
   function Address({ pathname, setProps }) {
-    const told = useRef(""); // what comes back of it is no wish to go there
+    const told = useRef(""); // what comes back of it is not a wish to go there
     useEffect(() => {
       const tell = () => {
         told.current = window.location.pathname;

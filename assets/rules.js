@@ -18,7 +18,7 @@
     const unfinished = lines().filter((row) => row.dataset.fresh !== undefined),
       focus = /** @type {HTMLInputElement | null} */ (document.activeElement),
       restore = rememberFocus();
-    drawing = true; // what is taken away loses its focus, which is no doing of a person
+    drawing = true; // what is taken away loses its focus, which is not a doing of a person
     list.textContent = "";
     drawing = false;
     data.rules.forEach((rule) => list.append(line(data, /** @type {RuleRow} */ (rule))));

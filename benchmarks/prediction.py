@@ -51,7 +51,7 @@ def placements(graph: Graph, devices: list[Device]) -> dict[str, Placement]:
     position = np.arange(int((~graph.op_is_constant).sum()))
     result = {"one device": solve(graph, devices, Settings())}
     for n in STRIPES:
-        result[f"{n} stripes"] = placed_as(graph, devices, position * n // len(position) % 2)
+        result[f"{n} stripes"] = with_affinity(graph, devices, position * n // len(position) % 2)
     result["random blocks"] = random_blocks(graph, devices)
     result["optimal"] = solve(graph, devices, Settings("optimal", {"costs": "measured"}))
     return result
@@ -63,14 +63,14 @@ def random_blocks(graph: Graph, devices: list[Device], seed: int = 0) -> Placeme
     cuts = np.sort(
         random.choice(np.arange(1, count), min(RANDOM_BLOCKS - 1, count - 1), replace=False)
     )
-    return placed_as(
+    return with_affinity(
         graph,
         devices,
         random.integers(0, 2, len(cuts) + 1)[np.searchsorted(cuts, np.arange(count), "right")],
     )
 
 
-def placed_as(graph: Graph, devices: list[Device], wanted: np.ndarray[Any, Any]) -> Placement:
+def with_affinity(graph: Graph, devices: list[Device], wanted: np.ndarray[Any, Any]) -> Placement:
     """[op in execution order] number of its device, where that can run it."""
     allowed = np.stack([capability(graph, d).mask for d in devices], axis=1)
     placed = graph.order[~graph.op_is_constant[graph.order]]

@@ -24,7 +24,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from prediction import placed_as
+from prediction import with_affinity
 from tuning import TABLE
 
 from editor.devices.table import load_devices
@@ -100,7 +100,9 @@ def ours(path: Path, seconds: float) -> dict[str, float]:
     """Device -> median milliseconds of the unsplit model, measured beside plans of stripes."""
     graph, devices = load_model(path), load_devices(TABLE)
     position = np.arange(int((~graph.op_is_constant).sum()))
-    plans = {str(n): placed_as(graph, devices, position * n // len(position) % 2) for n in STRIPES}
+    plans = {
+        str(n): with_affinity(graph, devices, position * n // len(position) % 2) for n in STRIPES
+    }
     results = Benchmark(plans, seconds * 3).run()
     return {b.device: b.time.median * 1e3 for b in results[0].baselines if b.time}
 

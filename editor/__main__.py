@@ -311,7 +311,7 @@ def _add_report_commands(commands: Any) -> None:
 
     bring = commands.add_parser(
         "import",
-        help="take over the affinities of a file of another tool as pins, or measured times "
+        help="import another tool's device assignments as pins, or measured times "
         "as the profile of a device",
     )
     bring.add_argument("plan", type=Path)
@@ -453,7 +453,7 @@ def _bytes(text: str) -> int:
     size = parse_bytes(text)
     if size is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of bytes; write 1MB, 500kB or 1000000"
+            f"{text!r} is not a number of bytes; write 1MB, 500kB or 1000000"
         )
     return size
 
@@ -461,7 +461,7 @@ def _bytes(text: str) -> int:
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?", text.strip())
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 12ms or 0.012")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 12ms or 0.012")
     return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3}.get(match[2] or "s", 1.0)
 
 

@@ -44,7 +44,7 @@ def as_path(value: object, what: str, error: type[EditorError] = EditorError) ->
 
 
 def as_mapping(value: object, what: str, error: type[EditorError] = EditorError) -> dict[str, Any]:
-    """The entries; raises ``error`` where it is no mapping, or a key is no text."""
+    """The entries; raises ``error`` where it is not a mapping, or a key is not a text."""
     if not isinstance(value, Mapping):
         raise error(f"{what} must be a mapping, not {shown(value)}")
     return {as_text(key, f"{what}: a key", error): entry for key, entry in value.items()}
@@ -64,7 +64,7 @@ def as_count(value: object, what: str, least: int, most: int) -> int:
 
 
 def as_seconds(value: object, what: str, most: float) -> float:
-    """The time; raises ``EditorError`` where it is no number above 0, or too large."""
+    """The time; raises ``EditorError`` where it is not a number above 0, or too large."""
     if not isinstance(value, float | int) or not 0 < value <= most:
         raise EditorError(f"{what} must be more than 0 and at most {most:g}, not {shown(value)}")
     return float(value)

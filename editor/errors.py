@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from editor.text import as_utf8
 
 _LONGEST, _END = 8_000, 1_000
-"""Characters of a message, and of its end, where a longer one is cut: it repeats names of the input."""
+"""Longest message, and how much of its end is kept when it is truncated; messages repeat names of the input."""
 
 
 class EditorError(Exception):

@@ -239,7 +239,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def cache_folder(name: str = "") -> Path:
-    """The editor's folder below the user's cache, or a folder in it; whoever writes there creates it."""
+    """The editor's folder below the user's cache, or a folder in it (not created here)."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "hetero-editor" / name
 

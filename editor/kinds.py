@@ -4,7 +4,7 @@
 - A *prediction* comes from a profile, for a plan that did not run.
 - A *measurement* comes from runs of exactly this plan on the devices that it names.
 
-What is put together from several has the weakest kind among them. One thing is told apart: where times of ops come from
+A figure computed from several kinds takes the weakest. One thing is told apart: where times of ops come from
 a profile that has no transfers or launches (most profiles of other tools), a prediction names those as estimated.
 """
 
@@ -58,7 +58,7 @@ def kind_of_run(on_stand_in: bool) -> Kind:
     return Kind.ESTIMATE if on_stand_in else Kind.MEASUREMENT
 
 
-def verdict(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
+def compare_medians(ours: tuple[float, float], theirs: tuple[float, float], ratio: float) -> str:
     """Compares two medians of times by their 95 % intervals: a winner is named only where these do not overlap.
 
     Args:

@@ -22,7 +22,7 @@ TRUST_VARIABLE = "HETERO_EDITOR_TRUST"
 """Environment variable: "1" passes every property of a device table on. ``--trust`` sets it, for child processes too."""
 _BASE_BYTES = 3 << 29
 _BYTES_PER_BYTE = 32
-"""Memory for a model without a limit that somebody chose: 1.5 GiB, and 32 bytes for each of its file.
+"""Default memory limit: 1.5 GiB plus 32 bytes per byte of the model file.
 
 A transformer of 8,000 ops takes 0.2 GB, a chain of 200,000 ops 0.5 GB. The rest of 2 GB is for what is allocated between
 two looks at the process.
@@ -198,7 +198,7 @@ def size_in_bytes(name: str, text: str) -> int:
     """The bytes of a size such as 8GiB.
 
     Raises:
-        EditorError: it is no size above 0.
+        EditorError: it is not a size above 0.
     """
     number = size_of(text)
     if not number > 0:

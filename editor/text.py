@@ -21,7 +21,7 @@ _PREFIXES = " kmgtp"
 
 
 def parse_bytes(text: str) -> int | None:
-    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (nobody counts memory in bits) or ``1000``; None where it is no size."""
+    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (nobody counts memory in bits) or ``1000``; None where it is not a size."""
     match = _matching(_SIZE, text)
     size = float(match[1]) * _factor(match[2], match[3]) if match else float("inf")
     return int(size) if size < _MOST_BYTES else None
@@ -45,7 +45,7 @@ def parse_work_per_second(text: str) -> float | None:
 
 
 def parse_seconds(text: str) -> float | None:
-    """Seconds of ``50us``, ``1 ms`` or ``2e-5``; None where it is no time."""
+    """Seconds of ``50us``, ``1 ms`` or ``2e-5``; None where it is not a time."""
     match = _matching(_SECONDS, text)
     seconds = float(match[1]) * _SECONDS_OF[match[2].lower()] if match else float("inf")
     return seconds if seconds < float("inf") else None
@@ -119,14 +119,14 @@ def shortened_path(text: str, length: int) -> str:
     )
 
 
-def apart(text: str, others: Iterable[str], length: int) -> str:
+def shorten_distinct(text: str, others: Iterable[str], length: int) -> str:
     """A text cut to a length, at its beginning where another text would look the same. As ``apart`` of `assets/graph.js`."""
     start = text[: length - 1]
     alike = any(other != text and other.startswith(start) for other in others)
     return shortened_name(text, length) if alike else shortened(text, length)
 
 
-def counted(number: int, what: str) -> str:
+def pluralize(number: int, what: str) -> str:
     """ "1 subgraph", "3,000 ops"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 

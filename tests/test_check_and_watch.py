@@ -97,7 +97,9 @@ def test_check_import_and_watch_on_the_command_line(
     assert (
         told.returncode == 0 and "memory of A: " in told.stdout and "it has 1 GB\n" in told.stdout
     )
-    assert "is no time" in run("check", str(tmp_path / "bad.json"), "--max-latency", "soon").stderr
+    assert (
+        "is not a time" in run("check", str(tmp_path / "bad.json"), "--max-latency", "soon").stderr
+    )
     done = run(
         "import",
         str(tmp_path / "good.json"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editor.text import apart, human_bytes, human_seconds, shortened_name, shortened_path
+from editor.text import human_bytes, human_seconds, shorten_distinct, shortened_name, shortened_path
 
 
 def test_names_that_begin_alike_keep_their_ends() -> None:
     names = ["accelerator-card-0", "accelerator-card-1", "CPU", "a-very-long-other-name"]
-    shown = [apart(name, names, 12) for name in names]
+    shown = [shorten_distinct(name, names, 12) for name in names]
     assert (
         len(set(shown)) == len(names) and shown[2] == "CPU" and shown[3].startswith("a-very-long")
     )
@@ -31,7 +31,7 @@ def test_what_is_cut_has_the_length_that_it_was_given(
     text: str, others: list[str], length: int
 ) -> None:
     for cut in (
-        apart(text, others, length),
+        shorten_distinct(text, others, length),
         shortened_name(text, length),
         shortened_path(text, length),
     ):

@@ -2,7 +2,7 @@
 
 A real server on bundled models, 1440 x 900. The stroke is an animated PNG in light and in dark. `--benchmark` also makes the
 picture of a benchmark; its figures are worth showing from a quiet machine only. `--blocks MODEL` makes that of a large model in
-blocks alone, which is no bundled one: `real/llama-32l-dynamo.onnx` of the model pack.
+blocks alone, which is not a bundled one: `real/llama-32l-dynamo.onnx` of the model pack.
 """
 
 from __future__ import annotations

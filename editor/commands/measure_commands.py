@@ -24,7 +24,7 @@ from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
 from editor.runtimes.machines.connection import connection_of
 from editor.terminal import printable, unprotected
-from editor.text import counted, human_seconds
+from editor.text import human_seconds, pluralize
 from editor.workspace.plan import Plan
 
 _IN_FLIGHT = 4
@@ -117,8 +117,8 @@ def profile(options: argparse.Namespace) -> int:
             print(f"{name}: not profiled: {outcome}")
             continue
         print(
-            f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {counted(len(outcome.kernels), 'kernel')} for "
-            f"{counted(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
+            f"{name} ({outcome.device}): {human_seconds(outcome.total)} a run, {pluralize(len(outcome.kernels), 'kernel')} for "
+            f"{pluralize(len(outcome.seconds), 'op')}; overhead per extra subgraph {outcome.overhead}; "
             f"{outcome.check}"
         )
         slowest = sorted(outcome.seconds.items(), key=lambda item: -item[1])[:5]

@@ -31,7 +31,7 @@ from editor.placement.rules import load_rules, match_counts, rule_text
 from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
-from editor.text import counted, human_bytes, human_seconds, shortened
+from editor.text import human_bytes, human_seconds, pluralize, shortened
 from editor.workspace.plan import Plan
 from editor.workspace.sizes import names_of, parse_sizes, words
 
@@ -46,7 +46,7 @@ def print_summary(plan: Plan) -> None:
         print(f"note: {note}", file=sys.stderr)
     for device in plan.devices:
         print(
-            f"{device.name}: {counted(plan.placement.op_counts[device.name], 'op')} ({device.description})"
+            f"{device.name}: {pluralize(plan.placement.op_counts[device.name], 'op')} ({device.description})"
         )
     assignment = plan.placement.assignment
     if assignment.objective is not None:
@@ -64,7 +64,7 @@ def print_summary(plan: Plan) -> None:
     division = plan.placement.division
     transfers = sum(len(b.to_devices) for b in division.boundaries)
     print(
-        f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(transfers, 'transfer')}, {division.moved_text} moved per run"
+        f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(transfers, 'transfer')}, {division.moved_text} moved per run"
     )
     over = [m for m in plan.run_memory.devices if m.limit is not None and m.peak > m.limit]
     remedy = _remedy(plan) if over else ""
@@ -103,18 +103,18 @@ def _print_fallbacks(plan: Plan) -> None:
     for (wanted, reason), kinds in list(by_reason.items())[:_MOST_REASONS]:
         ops = ", ".join(f"{len(f.ops)} {f.op_type}" for f in kinds[:_MOST_KINDS])
         more = (
-            f" and {counted(len(kinds) - _MOST_KINDS, 'more kind')}"
+            f" and {pluralize(len(kinds) - _MOST_KINDS, 'more kind')}"
             if len(kinds) > _MOST_KINDS
             else ""
         )
         print(f"  not on {wanted}: {ops}{more}: {shortened(reason, _REASON)}")
     if len(by_reason) > _MOST_REASONS:
         print(
-            f"  and for {counted(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them"
+            f"  and for {pluralize(len(by_reason) - _MOST_REASONS, 'more reason')}: export --to md lists them"
         )
     for name, count in chosen_elsewhere(placement).items():
         print(
-            f"  {counted(count, 'op')} may run on {name} and {'is' if count == 1 else 'are'} elsewhere by the policy "
+            f"  {pluralize(count, 'op')} may run on {name} and {'is' if count == 1 else 'are'} elsewhere by the policy "
             f"{placement.settings.policy}: `why PLAN KEY` says why"
         )
     rules = placement.settings.rules
@@ -123,7 +123,7 @@ def _print_fallbacks(plan: Plan) -> None:
             print(f"warning: no op matches the rule {rule_text(rule)}")
     if placement.forced_ops:
         print(
-            f"warning: {counted(len(placement.forced_ops), 'op')} forced onto a device that cannot run them"
+            f"warning: {pluralize(len(placement.forced_ops), 'op')} forced onto a device that cannot run them"
         )
 
 
@@ -143,7 +143,7 @@ def import_file(options: argparse.Namespace) -> int:
     plan, report = plan.import_affinities(options.file)
     by = ", ".join(f"{count} by {kind}" for kind, count in report.how.items() if count)
     print(
-        f"{options.file}: {report.kind}; {counted(report.pinned, 'op')} pinned ({by or 'none matched'})"
+        f"{options.file}: {report.kind}; {pluralize(report.pinned, 'op')} pinned ({by or 'none matched'})"
     )
     for problem in report.problems:
         print(f"not used: {problem}", file=sys.stderr)
@@ -181,7 +181,7 @@ def kit(options: argparse.Namespace) -> int:
     models = [path for path in paths if path.name.startswith("group_")]
     size = sum(path.stat().st_size for path in paths)
     print(
-        f"wrote {options.out}: {counted(len(models), 'group')} of ops to measure, {human_bytes(size)}"
+        f"wrote {options.out}: {pluralize(len(models), 'group')} of ops to measure, {human_bytes(size)}"
     )
     print("There, with numpy and onnxruntime or openvino: python run.py")
     print("Back here: python -m editor import PLAN profile.json")
@@ -370,7 +370,7 @@ def _save_outputs(path: Path, outputs: dict[str, Any]) -> None:
     ]
     if odd:
         raise ExportError(
-            f"{path}: output {odd[0]!r} is no numeric tensor and has no place in an .npz file"
+            f"{path}: output {odd[0]!r} is not a numeric tensor and cannot be stored in an .npz file"
         )
     packed = io.BytesIO()
     np.savez(packed, **outputs)
@@ -427,7 +427,7 @@ def sizes(options: argparse.Namespace) -> int:
                 str(row.basis),
                 str(f["subgraphs"]),
                 moved_in_words(f["moved"], f["unknown"]),
-                counted(row.moved_ops, "op"),
+                pluralize(row.moved_ops, "op"),
                 *(
                     f"{f['ops'][d.name]}, {human_bytes(f['memory'][d.name])}{_over(f['memory'][d.name], d.memory)}"
                     for d in plan.devices

@@ -14,7 +14,7 @@ from editor.commands.plan_commands import load_with_sizes
 from editor.errors import EditorError, PlanError
 from editor.files import file_state
 from editor.placement.chosen_costs import costs_of_plan
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.workspace import plan_file
 from editor.workspace.plan import Plan
 
@@ -104,7 +104,7 @@ def check(options: argparse.Namespace) -> int:
                 print(f"memory of {device.name}: {peak}, it has {human_bytes(device.memory)}{said}")
         if unknown:
             print(
-                f"note: bytes moved has 0 for {counted(unknown, 'tensor')} whose size is not known before a run"
+                f"note: bytes moved has 0 for {pluralize(unknown, 'tensor')} whose size is not known before a run"
             )
     return 1 if worse else 0
 
@@ -126,7 +126,7 @@ def _same_model(plan: Plan, against: Path) -> None:
     if common < _COMMON * min(len(known), len(plan.affinity)):
         raise PlanError(
             f"{against}: a plan of another model ({other}; this one is of {here}): "
-            f"{counted(common, 'op')} in common"
+            f"{pluralize(common, 'op')} in common"
         )
     if other != here:
         print(f"note: {against} is a plan of {other}, this one of {here}", file=sys.stderr)
@@ -165,7 +165,5 @@ def _partition_again(path: Path, pins: Mapping[str, str], options: argparse.Name
     plan.save(options.out / "plan.json")
     plan.export("dot", options.out)
     plan.export("log", options.out, sidecar="no")
-    parts = (
-        f"{counted(len(plan.subgraphs), 'subgraph')}, {counted(len(plan.transfers), 'transfer')}"
-    )
+    parts = f"{pluralize(len(plan.subgraphs), 'subgraph')}, {pluralize(len(plan.transfers), 'transfer')}"
     print(f"{path.name}: {parts}, {plan.placement.division.moved_text} moved", flush=True)

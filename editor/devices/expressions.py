@@ -209,7 +209,7 @@ def _word(text: str) -> Any:
 
 
 def _right(node: ast.expr, names: Names, what: str, left: Any) -> Any:
-    """The value on the right of ``==``, ``!=`` and ``in``: compared with a text, a word that is no field is a text."""
+    """The value on the right of ``==``, ``!=`` and ``in``: compared with a text, a word that is not a field is a text."""
     if isinstance(left, str) and isinstance(node, ast.Name):
         return names.field(node.id) if node.id in names.fields else _word(node.id)
     if isinstance(left, str) and isinstance(node, ast.Tuple | ast.List):

@@ -30,7 +30,7 @@ from editor.runtimes.base import API_VERSION, CompileOptions, Executable, SubMod
 from editor.runtimes.op_models import is_random
 from editor.runtimes.registry import capability, runtime_of
 from editor.runtimes.values import to_numpy
-from editor.text import counted
+from editor.text import pluralize
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class _Checks:
                 next(iter(compiled.run({"t0": _values(seed)}).values())),
                 "a split",
             )
-        return counted(len(placement.subgraphs), "subgraph")
+        return pluralize(len(placement.subgraphs), "subgraph")
 
     def backend_cases_are_exact(self) -> str:
         """The cases of the ONNX package whose ops the device takes come out as ONNX says.

@@ -16,7 +16,7 @@ from editor.files import safe_stem, write_atomic
 from editor.graph.layout.layered import draw
 from editor.placement.placement import Placement
 from editor.placement.rules import LEVELS
-from editor.text import counted
+from editor.text import pluralize
 
 DEVICE_COLOURS = (
     "#0072B2",
@@ -207,10 +207,10 @@ class _Writer:
 
     def _title(self, kind: str) -> list[str]:
         p = self.placement
-        transfers = counted(len(p.division.transfers), "transfer")
+        transfers = pluralize(len(p.division.transfers), "transfer")
         return [
             f"{self.graph.name}: {kind}",
-            f"{counted(len(p.subgraphs), 'subgraph')}, {transfers}, "
+            f"{pluralize(len(p.subgraphs), 'subgraph')}, {transfers}, "
             f"{p.division.bytes_moved} bytes moved",
         ]
 

@@ -24,8 +24,8 @@ from editor.placement.chosen_costs import costs_of_plan, source_of_figures
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
-from editor.placement.wire_ways import ways_of
-from editor.text import counted, human_bytes, human_seconds, spreadsheet_cell
+from editor.placement.wire_ways import link_usage
+from editor.text import human_bytes, human_seconds, pluralize, spreadsheet_cell
 
 _MOST_BYTES = 64 << 20
 
@@ -231,7 +231,7 @@ def report_of(placement: Placement, stamp: str = "", measured: str = "") -> dict
             }
             for b in division.transfers
         ],
-        "wires": [asdict(way) | {"kind": basis.kind} for way in ways_of(placement, costs)],
+        "wires": [asdict(way) | {"kind": basis.kind} for way in link_usage(placement, costs)],
     }
 
 
@@ -300,11 +300,11 @@ def write_markdown(
     report = report_of(placement, stamp, measured)
     totals = report["totals"]
     lines = [
-        f"# {_cell(report['model']['name'])} over {counted(len(report['devices']), 'device')}",
+        f"# {_cell(report['model']['name'])} over {pluralize(len(report['devices']), 'device')}",
         "",
-        f"{report['model']['ops']:,} ops, {counted(totals['subgraphs'], 'subgraph')}, "
-        f"{counted(totals['transfers'], 'transfer')}, "
-        f"{human_bytes(totals['bytes_moved'])} moved per run, {counted(totals['pins'], 'pin')}; "
+        f"{report['model']['ops']:,} ops, {pluralize(totals['subgraphs'], 'subgraph')}, "
+        f"{pluralize(totals['transfers'], 'transfer')}, "
+        f"{human_bytes(totals['bytes_moved'])} moved per run, {pluralize(totals['pins'], 'pin')}; "
         f"policy {report['policy']}, subgraphs {report['grouping']}.",
         "",
         *_sizes(report["model"]["define"]),
@@ -315,7 +315,7 @@ def write_markdown(
     ]
     if totals["forced"]:
         lines[-2:-2] = [
-            f"**{counted(totals['forced'], 'op')} forced onto a device that cannot run them.**",
+            f"**{pluralize(totals['forced'], 'op')} forced onto a device that cannot run them.**",
             "",
         ]
     for d in report["devices"]:

@@ -226,7 +226,7 @@ def _entries_problem(tensor: TensorProto) -> str:
             return f"has the {key} {value!r}, which is not a size in bytes"
     location = entry_of(tensor, "location")
     if not isinstance(location, str) or "\0" in location or len(location) > _MAX_LOCATION:
-        return "has a location that is no path"
+        return "has a location that is not a path"
     if not location:
         return "has no location"
     if "://" in location:

@@ -16,7 +16,7 @@ from editor.imports.matching import Layer, LayerTimes, OpTimes, Unmatched, times
 from editor.placement.device_profile import DeviceProfile
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.providers import CPU
-from editor.text import counted, human_seconds, shortened
+from editor.text import human_seconds, pluralize, shortened
 
 _MAX_LABEL = 80
 _MOST_ADDED = 5
@@ -61,12 +61,12 @@ class ProfileReport:
             if count
         ]
         parts = [
-            f"{found} of {counted(found + len(self.without), 'op')} of {self.device} have a figure ({', '.join(how)})",
+            f"{found} of {pluralize(found + len(self.without), 'op')} of {self.device} have a figure ({', '.join(how)})",
             f"{self.share * 100:.3g} % of {human_seconds(self.total)} matched",
         ]
         if self.without:
             parts.append(
-                f"{counted(len(self.without), 'op')} keep{'s' if len(self.without) == 1 else ''} an estimate"
+                f"{pluralize(len(self.without), 'op')} keep{'s' if len(self.without) == 1 else ''} an estimate"
             )
         return f"{self.origin}: {'; '.join(parts)}"
 
@@ -90,7 +90,7 @@ class ProfileReport:
         return [*self.notes, *lines]
 
 
-def figures_for(
+def profile_from_layers(
     placement: Placement,
     device: Device,
     times: LayerTimes,

@@ -729,7 +729,7 @@ def seconds_of(value: Any, unit: float, where: str) -> float:
     """A time of a stranger's file in seconds; ``unit`` is that of the file.
 
     Raises:
-        PlanError: it is no number of 0 or more.
+        PlanError: it is not a number of 0 or more.
     """
     try:
         number = float(value) * unit if not isinstance(value, bool) else math.nan

@@ -15,7 +15,7 @@ from editor.placement.subgraphs.minimal import minimal
 from editor.placement.wires import WireCosts, wire_costs
 
 _ROUNDING = 1e-9
-"""Share of a run: what is less is no time but the rounding of sums."""
+"""Share of a run: what is less is not a time but the rounding of sums."""
 
 
 @dataclass(frozen=True)

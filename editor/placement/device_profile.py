@@ -24,7 +24,7 @@ from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Basis, basis_of_costs
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.costs import ColdStart, Costs, estimate, with_wires
-from editor.text import counted, human_seconds
+from editor.text import human_seconds, pluralize
 
 _VERSION = 4
 _DOUBTFUL_PERCENT = 25
@@ -97,7 +97,7 @@ class DeviceProfile:
         off = (1 / self.scale - 1) * 100
         doubt = "; single ops are doubtful" if abs(off) > _DOUBTFUL_PERCENT else ""
         kept = (
-            f"; {counted(self.earlier, 'op')} excluded now keep their figures"
+            f"; {pluralize(self.earlier, 'op')} excluded now keep their figures"
             if self.earlier
             else ""
         )

@@ -119,7 +119,7 @@ def _in_seconds_or_bytes(found: re.Match[str]) -> str:
     value = parse_bytes(number + unit) if is_size else parse_seconds(number + unit)
     if value is None:
         raise EditorError(
-            f"this filter is not valid: {unit!r} is no unit; times are in ns, us, ms or s, "
+            f"this filter is not valid: {unit!r} is not a unit; times are in ns, us, ms or s, "
             "sizes in B, kB, MB or GB"
         )
     return f"{space}{value!r}"

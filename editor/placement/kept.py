@@ -22,7 +22,7 @@ def moved_ops(solved: Placement, affinity: Mapping[str, str]) -> set[str]:
     return {key for key in _running(solved) if key in affinity and affinity[key] != here[key]}
 
 
-def placed_as(solved: Placement, affinity: Mapping[str, str], because: str) -> Placement:
+def with_affinity(solved: Placement, affinity: Mapping[str, str], because: str) -> Placement:
     """A solved placement with ops on the devices of ``affinity``.
 
     Args:
@@ -36,7 +36,7 @@ def placed_as(solved: Placement, affinity: Mapping[str, str], because: str) -> P
     Raises:
         EditorError: a device is unknown, or cannot run an op.
     """
-    pinned = pinned_as(solved, affinity)
+    pinned = pin_to_affinity(solved, affinity)
     placed, device = solved.placed_ops, pinned.assignment.device
     if (
         pinned is solved
@@ -48,8 +48,8 @@ def placed_as(solved: Placement, affinity: Mapping[str, str], because: str) -> P
     return replace(solved, assignment=assignment, division=pinned.division)
 
 
-def pinned_as(solved: Placement, affinity: Mapping[str, str]) -> Placement:
-    """As `placed_as`, with pins that hold the ops there: first for those that would be elsewhere, where that is enough.
+def pin_to_affinity(solved: Placement, affinity: Mapping[str, str]) -> Placement:
+    """As `with_affinity`, with pins that hold the ops there: first for those that would be elsewhere, where that is enough.
 
     Raises:
         EditorError: a device is unknown, or cannot run an op.

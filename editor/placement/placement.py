@@ -395,7 +395,7 @@ def solve(
 
 
 def _with_own_objective(placement: Placement, costs: Costs) -> Placement:
-    """Policies reckon with as few subgraphs as can be; what a plan is said to reach is of those that it has."""
+    """Recompute the objective for the grouping in use: policies optimise for the minimal one."""
     reached = (
         placement.busiest_seconds
         if placement.assignment.objective_name.startswith("busiest")

@@ -324,7 +324,7 @@ def _check_patterns(rule: Rule, where: str) -> None:
     match = None if rule.layer is None else _LAYERS.fullmatch(rule.layer.strip())
     if rule.layer is not None and (match is None or int(match[2] or match[1]) < int(match[1])):
         raise PinError(
-            f"{where}: layer: {rule.layer[:40]!r} is no layer; write a number, or two such as 8-15"
+            f"{where}: layer: {rule.layer[:40]!r} is not a layer; write a number, or two such as 8-15"
         )
     if rule.regex is not None:
         try:

@@ -45,7 +45,7 @@ def search(placement: Placement, text: str) -> Results:
     """Blocks, ops and tensors that have all words of a text in their names.
 
     Raises:
-        EditorError: a word has a field that does not exist, or a layer is no number.
+        EditorError: a word has a field that does not exist, or a layer is not a number.
     """
     graph, scopes = placement.graph, scopes_of(placement.graph)
     words, keep = _parsed(placement, text)
@@ -142,7 +142,7 @@ def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]
     if field in ("layer", "layers"):
         numbers = _RANGE.fullmatch(value)
         if numbers is None:
-            raise EditorError(f"{field}:{value} is no layer; write layer:8 or layer:8-15")
+            raise EditorError(f"{field}:{value} is not a layer; write layer:8 or layer:8-15")
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
         layers = scopes_of(graph).layer_of_op
         return lambda op: low <= layers.get(op, -1) <= high

@@ -11,7 +11,7 @@ from editor.placement.wires import wire_bytes, wire_name
 
 
 @dataclass(frozen=True)
-class Way:
+class LinkUsage:
     """All boundary tensors that go over one wire; graph inputs and outputs are not among them."""
 
     name: str
@@ -27,10 +27,10 @@ class Way:
     """By the costs."""
 
 
-def ways_of(placement: Placement, costs: Costs) -> list[Way]:
+def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
     """The wires of a plan, each tensor once per machine that reads it, in the order of the subgraphs."""
     graph, devices = placement.graph, placement.devices
-    found: dict[str, Way] = {}
+    found: dict[str, LinkUsage] = {}
     if costs.wires is None:
         return []
     for transfer in placement.division.transfers:
@@ -47,7 +47,7 @@ def ways_of(placement: Placement, costs: Costs) -> list[Way]:
             if machine == sender.machine:
                 continue
             name = wire_name(sender.machine, machine)
-            way = found.get(name) or Way(name, 0, 0, 0, (), 0.0)
+            way = found.get(name) or LinkUsage(name, 0, 0, 0, (), 0.0)
             found[name] = replace(
                 way,
                 tensors=way.tensors + 1,

@@ -25,7 +25,7 @@ from editor.graph.model_file import read_again
 from editor.isolated import IsolatedProcess, ProcessEndedError
 from editor.runtimes.base import Capability, Runtime
 from editor.runtimes.op_models import MAX_IR_VERSION, Group, ProbeModels, ask
-from editor.runtimes.trial import Fragment, Verdict, judge
+from editor.runtimes.trial import Fragment, OpCheck, judge
 from editor.version import VERSION
 
 _FORMAT = 2
@@ -70,12 +70,12 @@ class Answers:
             _open[path] = cls(path)
         return _open[path]
 
-    def get(self, key: str) -> Verdict | None:
+    def get(self, key: str) -> OpCheck | None:
         """The answer about an op; None where there is none."""
         entry = self._stored.get(key)
-        return None if entry is None else Verdict(entry[0])
+        return None if entry is None else OpCheck(entry[0])
 
-    def add(self, verdicts: Mapping[str, Verdict]) -> None:
+    def add(self, verdicts: Mapping[str, OpCheck]) -> None:
         """Keeps answers, with those that other processes have added meanwhile."""
         now = time.time()
         self._stored = {
@@ -252,7 +252,7 @@ def _as_a_whole(graph: Graph, device: Device, answers: Answers) -> Mapping[int, 
             answer = refusals_of_whole(device, model)
         except ProcessEndedError as error:
             answer = f"{device.title} {error}, with the whole model"
-        known = Verdict(json.dumps(answer))
+        known = OpCheck(json.dumps(answer))
         answers.add({key: known})
     stored = json.loads(known.reason)
     return (
@@ -270,7 +270,7 @@ class _Trial:
         self.end = time.monotonic() + _ALL_SECONDS
         self.memory = limits.current().bytes_for((file_state(graph.path) or (0, 0))[1])
 
-    def verdicts(self, probe: ProbeModels, groups: Sequence[Group]) -> list[Verdict]:
+    def verdicts(self, probe: ProbeModels, groups: Sequence[Group]) -> list[OpCheck]:
         """[group] what came of it."""
         flops, moved = op_flops(self.graph), op_bytes(self.graph)
         constant = self.graph.op_is_constant  # these are folded before anything runs
@@ -289,19 +289,19 @@ class _Trial:
         except ProcessEndedError:  # one of them is at fault
             return [self._alone(fragment) for fragment in fragments]
 
-    def _alone(self, fragment: Fragment) -> Verdict:
+    def _alone(self, fragment: Fragment) -> OpCheck:
         left = self.end - time.monotonic()
         if left <= 0:
-            return Verdict(
+            return OpCheck(
                 f"{self.device.title} was not tried: other ops crashed it or made it hang",
                 final=False,
             )
         try:
             return self._call([fragment], min(_SINGLE_SECONDS, left))[0]
         except ProcessEndedError as error:
-            return Verdict(f"{self.device.title} {error}")
+            return OpCheck(f"{self.device.title} {error}")
 
-    def _call(self, fragments: Sequence[Fragment], seconds: float) -> list[Verdict]:
+    def _call(self, fragments: Sequence[Fragment], seconds: float) -> list[OpCheck]:
         return _isolated(self.memory).call(seconds, judge, self.device, fragments, TRY_SECONDS)
 
 

@@ -26,7 +26,7 @@ def limit() -> int:
     """Bytes that the folder may have.
 
     Raises:
-        EditorError: the environment variable is no size.
+        EditorError: the environment variable is not a size.
     """
     text = os.environ.get(VARIABLE, "")
     if not text:

@@ -329,7 +329,7 @@ _LOOSE = {"": 0.05, "tf32": 0.05, "bf16": 0.15, "f16": 0.05}
 
 
 def trial_inputs(model: ModelProto) -> dict[str, Any] | None:
-    """A value for each input of a model of one op; None where an input is no tensor, or too large."""
+    """A value for each input of a model of one op; None where an input is not a tensor, or too large."""
     feeds = {}
     for info in model.graph.input:
         value = _value(info, model)

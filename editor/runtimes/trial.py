@@ -45,7 +45,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OpCheck:
     """What is known about one op on one device."""
 
     reason: str
@@ -58,7 +58,7 @@ class Refused(Exception):
     """A runtime refuses a model; the message is the reason."""
 
 
-def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list[Verdict]:
+def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list[OpCheck]:
     """[fragment] what came of it.
 
     Args:
@@ -74,14 +74,14 @@ def judge(device: Device, fragments: Sequence[Fragment], seconds: float) -> list
     runtime = runtime_of(device.runtime)
     models = [ModelProto.FromString(fragment.model) for fragment in fragments]
     claims = _claims(models, runtime, device)
-    verdicts = [Verdict(reason) for reason in claims]
+    verdicts = [OpCheck(reason) for reason in claims]
     able = [i for i, fragment in enumerate(fragments) if not claims[i] and fragment.may_run]
     pace = _Pace(seconds)
     for batch in pace.batches(
         sorted(able, key=lambda i: fragments[i].flops), [f.flops for f in fragments]
     ):
         for i, reason in zip(batch, _try([models[i] for i in batch], runtime, device), strict=True):
-            verdicts[i] = Verdict(reason)
+            verdicts[i] = OpCheck(reason)
     return verdicts
 
 

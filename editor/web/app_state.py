@@ -28,7 +28,7 @@ from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.killable import READING, section_of
 from editor.placement.device_profile import best_source, costs_of
-from editor.placement.kept import pinned_as
+from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
 from editor.text import human_seconds, is_utf8
@@ -440,7 +440,9 @@ class AppState:
         answers = self._ask(graph, entries)
         solved = solve(graph, devices, settings, [answers[d.name] for d in devices])
         # A document stores decisions: where they lead elsewhere here, pins keep the placement of the file.
-        kept = pinned_as(solved, {key: str(name) for key, name in document["affinities"].items()})
+        kept = pin_to_affinity(
+            solved, {key: str(name) for key, name in document["affinities"].items()}
+        )
         return self._create(graph, entries, kept.settings)
 
     def _create(
@@ -542,4 +544,4 @@ def _local_path(text: str) -> Path:
         _check_utf8(text)
         return Path(text).expanduser()
     except (ValueError, RuntimeError) as error:
-        raise ModelError(f"{text!r} is no path: {error}") from error
+        raise ModelError(f"{text!r} is not a path: {error}") from error

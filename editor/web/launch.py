@@ -48,7 +48,7 @@ _BROWSERS = (
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(
-            f"{text[:20]!r} is no port; ports are 0 (any that is free) to {_LAST_PORT}"
+            f"{text[:20]!r} is not a port; ports are 0 (any that is free) to {_LAST_PORT}"
         )
     return int(text)
 

@@ -1,4 +1,4 @@
-"""Whether other people use this machine: then whoever can reach its loopback is not always the one who sits at it."""
+"""Detects shared hosts, where loopback access does not imply the owner."""
 
 from __future__ import annotations
 

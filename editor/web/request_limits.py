@@ -47,7 +47,7 @@ class BodyLimit:
         seen, begun, complete, refused = 0, False, False, False
 
         async def refuse(status: int, text: str) -> Any:
-            """Answers in the application's place, which is told that nobody is there any more."""
+            """Sends the response and reports a disconnect to the application."""
             nonlocal refused
             refused = True
             if not begun:

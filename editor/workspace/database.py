@@ -97,7 +97,7 @@ _REASONS = (
     ("disk is full", "the disk is full"),
     ("disk I/O error", "the disk is full, or fails"),
     ("malformed", "its database is damaged; move the file away to begin with an empty workspace"),
-    ("not a database", "the file is no database; move it away to begin with an empty workspace"),
+    ("not a database", "the file is not a database; move it away to begin with an empty workspace"),
     ("unable to open", "its database file cannot be opened"),
 )
 
@@ -178,8 +178,8 @@ class _TurnError(Exception):
 class _Turns:
     """Lets one thread of this process at a time use an SQLite file.
 
-    SQLite itself makes whoever finds the file locked sleep for up to 0.1 s before the next attempt, first come not first
-    served; with many pages, threads of one server then wait for each other for seconds.
+    SQLite's busy handler sleeps up to 0.1 s per retry and is not fair: with many pages, threads of one server then wait
+    for each other for seconds.
     """
 
     def __init__(self) -> None:

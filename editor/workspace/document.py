@@ -127,12 +127,12 @@ class Document:
     @property
     def can_undo(self) -> bool:
         """Whether there is a step to undo."""
-        return self._tree.undone is not None
+        return self._tree.undo_target is not None
 
     @property
     def can_redo(self) -> bool:
         """Whether there is a step to redo."""
-        return self._tree.redone is not None
+        return self._tree.redo_target is not None
 
     def changes(self, after: int) -> list[Change]:
         """What made the versions above ``after``, and who."""
@@ -391,7 +391,7 @@ class Document:
     def import_profile(self, path: Path, day: date) -> ProfileReport:
         """Stores times of a file as the profile of the device that its name says, or of the only planned one.
 
-        Where the policy uses profiles, the placement is solved again; that is no step of the history.
+        Where the policy uses profiles, the placement is solved again; that is not a step of the history.
 
         Raises:
             EditorError: the file cannot be read, or does not say of which device it is.
@@ -493,12 +493,12 @@ class Document:
     @_on_latest
     def undo(self) -> bool:
         """Undoes a step; False at the beginning."""
-        return self._go(self._tree.undone)
+        return self._go(self._tree.undo_target)
 
     @_on_latest
     def redo(self) -> bool:
         """Redoes a step of the current branch; False at its end."""
-        return self._go(self._tree.redone)
+        return self._go(self._tree.redo_target)
 
     def _go(self, number: int | None) -> bool:
         with self._lock:

@@ -38,12 +38,12 @@ class HistoryTree:
         return self.steps[self.cursor]
 
     @property
-    def undone(self) -> int | None:
+    def undo_target(self) -> int | None:
         """The step that undo goes to."""
         return self.current.parent
 
     @property
-    def redone(self) -> int | None:
+    def redo_target(self) -> int | None:
         """The step that redo goes to."""
         place = self.branch.index(self.cursor) + 1
         return self.branch[place] if place < len(self.branch) else None
@@ -60,10 +60,10 @@ class HistoryTree:
 
     def words(self, number: int) -> str:
         """What going from the current step to another is called."""
-        if number == self.undone:
+        if number == self.undo_target:
             return f"undo {self.current.label}"
         label = self.steps[number].label
-        return f"redo {label}" if number == self.redone else f"go to step {number}: {label}"
+        return f"redo {label}" if number == self.redo_target else f"go to step {number}: {label}"
 
     def _path(self, number: int) -> list[int]:
         path = [number]

@@ -184,7 +184,7 @@ def tidy_name(text: str) -> str:
     return " ".join(text.split())[:80]
 
 
-def twins_of(layouts: Sequence[Layout]) -> dict[str, str]:
+def duplicate_layouts(layouts: Sequence[Layout]) -> dict[str, str]:
     """Name of a ready-made layout -> name of an earlier layout that is the same plan.
 
     Those with other devices, and those that were kept under a name of their own, are nobody's twin.

@@ -33,13 +33,13 @@ from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.placement.device_profile import costs_of, save_profile
-from editor.placement.kept import moved_ops, placed_as
+from editor.placement.kept import moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
 from editor.placement.rules import label_mask, parse_rules
 from editor.placement.run_memory import RunMemory
 from editor.placement.subgraphs.division import Boundary, Subgraph
 from editor.runtimes.base import Capability, Value
-from editor.text import counted
+from editor.text import pluralize
 from editor.version import VERSION
 from editor.workspace import plan_file
 
@@ -78,7 +78,7 @@ class Plan:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} on {d}" for d, n in self.placement.op_counts.items() if n)
-        return f"<Plan {self.graph.name!r}: {counted(len(self.subgraphs), 'subgraph')}, ops: {counts or 'none'}>"
+        return f"<Plan {self.graph.name!r}: {pluralize(len(self.subgraphs), 'subgraph')}, ops: {counts or 'none'}>"
 
     @property
     def graph(self) -> Graph:
@@ -218,7 +218,7 @@ class Plan:
         Raises:
             PlanError: the file cannot be read, has no such times, or none of an op of the model.
         """
-        from editor.imports.device_figures import day_of, device_of, figures_for
+        from editor.imports.device_figures import day_of, device_of, profile_from_layers
         from editor.imports.profile_files import read_times
 
         path = as_path(path, "a profile", PlanError)
@@ -232,7 +232,9 @@ class Plan:
         chosen = device_of(
             self.devices, device or (times.measured.device if times.measured else ""), path.name
         )
-        profile, report = figures_for(self.placement, chosen, times, machine, day or day_of(path))
+        profile, report = profile_from_layers(
+            self.placement, chosen, times, machine, day or day_of(path)
+        )
         save_profile(self.graph, chosen, profile)
         return Plan(
             solve(self.graph, self.devices, self.settings, self.placement.constraints.capabilities)
@@ -532,14 +534,14 @@ def load_plan(path: str | Path) -> Plan:
     if not changed:
         return Plan(solved)
     try:
-        kept = placed_as(solved, affinity, "the plan's file has it there")
+        kept = with_affinity(solved, affinity, "the plan's file has it there")
     except EditorError as error:
         raise PlanError(
             f"{path}: {len(changed)} ops cannot stay on the devices that the plan gave them: {error}"
         ) from error
     free = kept.settings == settings
     warnings.warn(
-        f"{path}: solved here, {counted(len(changed), 'op')} would be on other devices than in the file; "
+        f"{path}: solved here, {pluralize(len(changed), 'op')} would be on other devices than in the file; "
         f"the placement of the file is kept{'' if free else ', as pins'}",
         stacklevel=2,
     )

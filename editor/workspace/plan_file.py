@@ -87,7 +87,7 @@ def totals(path: Path) -> dict[str, int | None]:
     """Number of subgraphs and bytes moved per run that a plan had when it was written; its model may have changed since.
 
     Raises:
-        PlanError: it is no plan, or one of an older version of this program, which did not store them.
+        PlanError: it is not a plan, or one of an older version of this program, which did not store them.
     """
     stored = read(path).get("totals")
     if not isinstance(stored, dict) or not all(

@@ -83,7 +83,7 @@ def checked_sizes(sizes: object) -> list[dict[str, int]]:
     """Sets of sizes, of what ``Plan.at_sizes`` takes.
 
     Raises:
-        EditorError: it is no mapping of sizes, and no list of such.
+        EditorError: it is not a mapping of sizes, and no list of such.
     """
     if isinstance(sizes, Mapping):
         lists = {

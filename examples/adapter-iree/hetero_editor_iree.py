@@ -134,4 +134,4 @@ def _refuse_unknown_types(model: ModelProto) -> None:
             TensorProto.STRING,
             TensorProto.UNDEFINED,
         ):
-            raise NotImplementedError(f"{value.name} is no tensor of numbers")
+            raise NotImplementedError(f"{value.name} is not a tensor of numbers")

@@ -101,7 +101,7 @@ def test_a_block_is_opened_and_closed_by_double_clicks(opened: Page, tmp_path: P
     }""")
     expect(page.locator(".menu-columns")).to_be_hidden()
     page.mouse.click(*ground)
-    assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is no op"
+    assert page.evaluate("heteroCy.$(':selected').length") == 0, "a frame is not an op"
     before_drag = page.evaluate("heteroCy.pan()")
     page.mouse.move(*ground)
     page.mouse.down()

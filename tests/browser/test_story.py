@@ -489,7 +489,7 @@ def test_ops_in_closed_blocks_stay_selected_and_a_refusal_names_its_reasons(
     page.goto(made.url)
     ready(page)
     expect(page.locator("#fallbacks")).to_contain_text(
-        "Were each where it was wanted, a run would take"
+        "With every op on its preferred device a run would take"
     )
     page.locator("#fallbacks-table").get_by_role("button", name="Select").first.click()
     until(page, "hetero.selectedOps().length > 1")

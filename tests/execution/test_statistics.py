@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from editor.execution.measure.figures import Spread
 from editor.execution.measure.statistics import (
     MachineWatch,
+    cpu_jitter,
     drift,
     is_settled,
     is_warm,
     median_interval,
-    uneven,
 )
-from editor.kinds import Kind, basis_of_costs, kind_of_run, verdict
+from editor.kinds import Kind, basis_of_costs, compare_medians, kind_of_run
 
 
 @pytest.mark.parametrize("size", [12, 50, 300])
@@ -98,7 +98,7 @@ def test_other_load_is_said() -> None:
         time.sleep(2)  # it has started
         watch = MachineWatch()
         time.sleep(1.5)
-        assert any("other programs kept" in sign for sign in watch.signs())
+        assert any("other programs kept" in sign for sign in watch.disturbances())
     finally:
         worker.kill()
         worker.join()
@@ -108,16 +108,16 @@ def test_a_processor_whose_speed_changes_is_said() -> None:
     """The halves of a shared processor: 10 ms or 20 ms for the same work, which no count of other programs shows."""
     rng = np.random.default_rng(0)
     quiet = 1e-4 * (1 + 0.03 * rng.standard_normal(40))
-    assert not uneven(quiet.tolist()) and not uneven([1e-4, 2e-4])
-    assert uneven(np.where(np.arange(40) % 4, quiet, 2 * quiet).tolist()).startswith(
+    assert not cpu_jitter(quiet.tolist()) and not cpu_jitter([1e-4, 2e-4])
+    assert cpu_jitter(np.where(np.arange(40) % 4, quiet, 2 * quiet).tolist()).startswith(
         "the processor was 2."
     )
     watch = MachineWatch()
     for _ in range(20):
-        watch.look()
+        watch.sample()
     assert len(watch._looks) == 20 and all(0 < seconds < 0.1 for seconds in watch._looks)
     watch._looks += [2 * max(watch._looks)] * 20
-    assert any("times as slow at times" in sign for sign in watch.signs())
+    assert any("times as slow at times" in sign for sign in watch.disturbances())
 
 
 def test_an_interval_that_is_not_even_is_given_by_its_ends() -> None:
@@ -128,11 +128,11 @@ def test_an_interval_that_is_not_even_is_given_by_its_ends() -> None:
 
 
 def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
-    assert verdict((1.0, 1.2), (1.1, 1.3), 0.92) == "no difference in speed seen"
-    assert verdict((1.0, 1.05), (1.2, 1.3), 1 / 1.22) == "22 % faster"
-    assert verdict((1.2, 1.3), (1.0, 1.05), 1.22) == "22 % slower"
-    assert verdict((41.0, 42.0), (1.0, 1.1), 41.2) == "41x slower"
-    assert verdict((2.0, 2.1), (1.0, 1.1), 2.0) == "2x slower"
+    assert compare_medians((1.0, 1.2), (1.1, 1.3), 0.92) == "no difference in speed seen"
+    assert compare_medians((1.0, 1.05), (1.2, 1.3), 1 / 1.22) == "22 % faster"
+    assert compare_medians((1.2, 1.3), (1.0, 1.05), 1.22) == "22 % slower"
+    assert compare_medians((41.0, 42.0), (1.0, 1.1), 41.2) == "41x slower"
+    assert compare_medians((2.0, 2.1), (1.0, 1.1), 2.0) == "2x slower"
 
 
 def test_every_number_is_one_of_three_kinds() -> None:

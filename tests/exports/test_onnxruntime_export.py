@@ -42,7 +42,7 @@ def test_onnx_runtime_accepts_the_annotations(mobilenet: Graph, tmp_path: Path) 
 def test_the_script_says_which_ops_onnx_runtime_does_not_run_where_the_plan_has_them(
     mobilenet: Graph, tmp_path: Path
 ) -> None:
-    """OpenVINO is no device of this session: its ops run on the CPU, which is not the plan."""
+    """OpenVINO is not a device of this session: its ops run on the CPU, which is not the plan."""
     table = [
         {
             "name": "OpenVINO",

@@ -28,7 +28,7 @@ from editor.devices.table import parse_devices
 from editor.errors import EditorError
 from editor.execution.inputs import read_inputs
 from editor.files import inside, safe_stem
-from editor.imports.device_figures import figures_for
+from editor.imports.device_figures import profile_from_layers
 from editor.imports.profile_files import read_times
 from editor.placement.filter import matching
 from editor.placement.rules import match_counts, parse_rules_text
@@ -183,7 +183,7 @@ def _read_profile(data: bytes, folder: Path) -> object:
     path = folder / f"p{_PROFILE_SUFFIXES[data[0] % len(_PROFILE_SUFFIXES)] if data else '.csv'}"
     path.write_bytes(data[1:])
     plan = _profiled()
-    _, report = figures_for(plan.placement, plan.devices[0], read_times(path), "board")
+    _, report = profile_from_layers(plan.placement, plan.devices[0], read_times(path), "board")
     return report.text, report.problems(5)
 
 

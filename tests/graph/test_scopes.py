@@ -113,7 +113,7 @@ def test_filters_know_times_and_units(whisper: Graph) -> None:
         placement, "flops > 1000000 and bytes > 1e6"
     )
     with pytest.raises(
-        editor.EditorError, match="'bananas' is no unit; times are in ns, us, ms or s"
+        editor.EditorError, match="'bananas' is not a unit; times are in ns, us, ms or s"
     ):
         matching(placement, "time > 3 bananas")
 

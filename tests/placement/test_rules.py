@@ -82,8 +82,8 @@ def test_rules_of_two_levels_combine(dag: Callable[..., Graph]) -> None:
         ([{"type": "Conv", "to": "GPU7"}], "unknown device 'GPU7'"),
         ("Conv", "rules are a list"),
         ([3], "a rule is a mapping"),
-        ([{"layer": "three", "to": "one"}], "rule 1: layer: 'three' is no layer"),
-        ([{"layer": "15-8", "to": "one"}], "rule 1: layer: '15-8' is no layer"),
+        ([{"layer": "three", "to": "one"}], "rule 1: layer: 'three' is not a layer"),
+        ([{"layer": "15-8", "to": "one"}], "rule 1: layer: '15-8' is not a layer"),
         ({"backendNames": [], "nodeToPartition": {"n": 0}}, "backendNames has 0"),
     ],
 )

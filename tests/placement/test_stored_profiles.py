@@ -30,7 +30,7 @@ def test_the_profile_before_is_kept_and_can_be_put_back(
     noisy = replace(good, total=3e-2, disturbances=("other programs were busy",))
     assert not put_back_profile(graph, device)
     save_profile(graph, device, good)
-    save_profile(graph, device, good)  # the same again is no earlier one
+    save_profile(graph, device, good)  # the same again is not an earlier one
     assert earlier_profile(graph, device) is None
     save_profile(graph, device, noisy)
     assert (load_profile(graph, device), earlier_profile(graph, device)) == (noisy, good)

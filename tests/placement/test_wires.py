@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 import editor
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import fallbacks, hints
-from editor.placement.wire_ways import ways_of
+from editor.placement.wire_ways import link_usage
 from editor.placement.wires import Wire, load_wires, save_wires, wires_path
 from editor.workspace.plan import Plan
 
@@ -80,7 +80,7 @@ def test_a_boundary_costs_the_bytes_that_travel(
         graph, entries, pins={"t1": "edge/CPU", "t2": "server/CPU", "t3": "server/CPU"}
     )
     plain = editor.partition(graph, table("edge/CPU", "server/CPU"), pins=split.pins)
-    (way,) = ways_of(split.placement, costs_of(graph, split.devices, "estimate"))
+    (way,) = link_usage(split.placement, costs_of(graph, split.devices, "estimate"))
     own = {TensorProto.FLOAT: 4, TensorProto.FLOAT16: 2, TensorProto.DOUBLE: 8}[kind]
     assert (way.name, way.tensors, way.bytes, way.sent) == (
         "edge -> server",
@@ -102,7 +102,8 @@ def test_only_what_leaves_the_device_that_allows_it_is_narrowed(tmp_path: Path) 
         graph, entries, pins={"t1": "edge/CPU", "t2": "server/CPU", "t3": "edge/CPU"}
     )
     ways = {
-        way.name: way for way in ways_of(plan.placement, costs_of(graph, plan.devices, "estimate"))
+        way.name: way
+        for way in link_usage(plan.placement, costs_of(graph, plan.devices, "estimate"))
     }
     assert ways["edge -> server"].travel_as == ("int8",) and ways["server -> edge"].travel_as == ()
     assert ways["edge -> server"].sent * 4 == ways["server -> edge"].sent
@@ -147,7 +148,7 @@ def test_a_fallback_across_a_wire_counts_each_machine_once(tmp_path: Path) -> No
         {"name": "server/GPU"},
     ]
     plan = editor.partition(graph, entries)
-    (way,) = ways_of(plan.placement, costs_of(graph, plan.devices, "estimate"))
+    (way,) = link_usage(plan.placement, costs_of(graph, plan.devices, "estimate"))
     assert (way.name, way.tensors) == ("edge -> server", 1)
 
 

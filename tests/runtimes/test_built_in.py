@@ -31,7 +31,7 @@ def test_a_library_that_loads_is_no_problem(tmp_path: Path) -> None:
 def test_a_provider_whose_library_does_not_load_is_unusable_and_no_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / LIBRARY).write_bytes(b"this is no library" * 100)
+    (tmp_path / LIBRARY).write_bytes(b"this is not a library" * 100)
     names = ["TensorrtExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(
         ort, "get_available_providers", lambda: names

@@ -88,7 +88,7 @@ def test_a_workspace_that_cannot_be_used_is_a_message_only(
 ) -> None:
     (tmp_path / "workspace.db").write_bytes(b"not a database at all" * 100)
     out, said = started(*model, "--workspace", str(tmp_path)).communicate(timeout=60)
-    assert out == "" and "is no database" in said and said.count("\n") == 1
+    assert out == "" and "is not a database" in said and said.count("\n") == 1
 
 
 def test_a_folder_that_is_gone_is_a_message(tmp_path: Path) -> None:

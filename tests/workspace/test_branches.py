@@ -88,15 +88,17 @@ def test_any_walk_through_a_tree_keeps_every_step_reachable(walk: list[str | int
             number = len(tree.steps)
             tree = tree.grown(Step(number, tree.cursor, f"{number}", ""))
         else:
-            goal = {"undo": tree.undone, "redo": tree.redone}.get(str(action), action)
+            goal = {"undo": tree.undo_target, "redo": tree.redo_target}.get(str(action), action)
             if isinstance(goal, int) and goal < len(tree.steps):
                 tree = tree.moved(goal)
         assert tree.branch[0] == 0 and tree.cursor in tree.branch and tree.branch[-1] == tree.tip
         assert [step.number for step in tree.steps] == list(range(len(tree.steps)))
         for number in range(len(tree.steps)):
             assert tree.moved(number).cursor == number
-        if tree.undone is not None:
-            assert tree.moved(tree.undone).redone == tree.cursor, "undo and redo are inverse"
+        if tree.undo_target is not None:
+            assert tree.moved(tree.undo_target).redo_target == tree.cursor, (
+                "undo and redo are inverse"
+            )
 
 
 @pytest.mark.parametrize("steps", [300])

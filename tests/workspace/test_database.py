@@ -35,7 +35,7 @@ def decisions(**changed: object) -> dict[str, object]:
 
 
 def write_old_workspace(file: Path, with_version: bool) -> None:
-    """The tables as versions before 0.3 made them: a document with three steps, the last undone."""
+    """The tables as versions before 0.3 made them: a document with three steps, the last undo_target."""
     with sqlite3.connect(file) as db:
         version = ", version INTEGER NOT NULL DEFAULT 0" if with_version else ""
         db.execute(
@@ -221,7 +221,7 @@ def test_a_workspace_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "workspace.db").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(WorkspaceError, match="is no database; move it away"):
+    with pytest.raises(WorkspaceError, match="is not a database; move it away"):
         Store(str(tmp_path))
 
 

@@ -23,7 +23,7 @@ from editor.placement.device_profile import (
 from editor.placement.fallbacks import hints
 from editor.placement.placement import Placement, solve
 from editor.web.panels.compare import _named
-from editor.workspace.layouts import READY_MADE, differing, figures, ready_made, twins_of
+from editor.workspace.layouts import READY_MADE, differing, duplicate_layouts, figures, ready_made
 
 BOX = [{"name": "GPU"}, {"name": "CPU"}]
 
@@ -206,14 +206,14 @@ def test_the_interpreter_alone_is_no_layout_to_compare_with(mobilenet: Graph) ->
 
 def test_ready_made_layouts_that_are_one_plan_are_told(painted: Placement) -> None:
     layouts = ready_made(painted)
-    twins = twins_of(layouts)
+    twins = duplicate_layouts(layouts)
     assert twins["as ONNX Runtime would"] == "as OpenVINO would"
     placements = {one.name: one.placement for one in layouts}
     for name, twin in twins.items():
         one, other = placements[name], placements[twin]
         assert one is not None and other is not None and not differing(one, other)
         assert one.division.subgraph_of_op.tolist() == other.division.subgraph_of_op.tolist()
-    assert not twins_of(
+    assert not duplicate_layouts(
         [replace(layout, ready_made=False) for layout in layouts]
     )  # a kept one stays a row of its own
 

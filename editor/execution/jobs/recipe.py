@@ -9,7 +9,7 @@ from typing import Any
 from editor.devices.table import load_devices
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
-from editor.placement.kept import placed_as
+from editor.placement.kept import with_affinity
 from editor.placement.placement import Placement, Settings, solve
 
 
@@ -33,4 +33,4 @@ class Recipe:
             EditorError: the devices of this machine cannot run it.
         """
         solved = solve(check_same(graph, self.sha256), load_devices(self.devices), self.settings)
-        return placed_as(solved, self.affinity, "the plan has it there")
+        return with_affinity(solved, self.affinity, "the plan has it there")

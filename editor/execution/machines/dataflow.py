@@ -114,13 +114,13 @@ class Program:
         self.stages = tuple(stages)
         self._idle: list[list[Executable]] = [[stage.executable for stage in stages]]
 
-    def lease(self) -> list[Executable]:
+    def acquire(self) -> list[Executable]:
         """[stage] an instance that no other run uses."""
         return (
             self._idle.pop() if self._idle else [stage.executable.clone() for stage in self.stages]
         )
 
-    def give_back(self, instances: list[Executable]) -> None:
+    def release(self, instances: list[Executable]) -> None:
         """The run that used these instances has ended, and nothing reads its values any more."""
         self._idle.append(instances)
 
@@ -209,7 +209,7 @@ async def run_program(
         ExecutionError: a runtime or a transfer failed.
     """
     spent, loop, sending = Spent(), asyncio.get_running_loop(), list[asyncio.Task[None]]()
-    instances, results = program.lease(), dict[str, Any]()
+    instances, results = program.acquire(), dict[str, Any]()
     try:
         for stage, instance in zip(program.stages, instances, strict=True):
             arguments = [await values.get(name) for name in stage.inputs]
@@ -232,7 +232,7 @@ async def run_program(
         for task in sending:
             task.cancel()
         raise  # a transfer may still read the instances' buffers, so nobody uses them again
-    program.give_back(instances)
+    program.release(instances)
     return spent, results
 
 

@@ -52,7 +52,7 @@ from editor.runtimes.machines.directory import directory, has_moved
 from editor.runtimes.machines.runtime import device_entry
 from editor.runtimes.machines.shipping import pack, send_weights
 from editor.runtimes.registry import runtime_of, stand_in
-from editor.text import counted
+from editor.text import pluralize
 
 _HERE = ""
 """The editor's own machine."""
@@ -431,16 +431,18 @@ class MachinesPlan(CompiledPlan):
         """Figures of all machines, with their instants by this machine's clock."""
         seconds, cpu = [0.0] * self.subgraph_count, [0.0] * self.subgraph_count
         clock = {machine: share.clock for machine, share in self._fleet.shares.items()}
-        transfers: list[_Way] = []
+        transfers: list[_WireTransfer] = []
         for machine, (times, _) in spent.items():
             for number in times.seconds:
                 seconds[number], cpu[number] = times.seconds[number], times.cpu[number]
             for tensor, target, size, ready, travelled_as, sent in times.sent:
                 taken = (spent[target][1][tensor] - clock[target]) - (ready - clock[machine])
-                transfers.append(_Way(tensor, target, size, max(taken, 0.0), travelled_as, sent))
+                transfers.append(
+                    _WireTransfer(tensor, target, size, max(taken, 0.0), travelled_as, sent)
+                )
         return RunTimes(total, tuple(seconds), tuple(cpu), tuple(self._by_subgraph(transfers)))
 
-    def _by_subgraph(self, transfers: Sequence[_Way]) -> list[TransferTime]:
+    def _by_subgraph(self, transfers: Sequence[_WireTransfer]) -> list[TransferTime]:
         """Each transfer between machines with the subgraphs that produce and first read the tensor."""
         source = {name: part.id for part in self._parts for name in part.submodel.outputs}
         target: dict[tuple[str, str], int] = {}
@@ -462,7 +464,7 @@ class MachinesPlan(CompiledPlan):
         ]
 
 
-class _Way(NamedTuple):
+class _WireTransfer(NamedTuple):
     """A tensor that went to another machine."""
 
     tensor: str
@@ -598,7 +600,7 @@ def _deployed(
             progress(
                 i,
                 len(fleet.remote),
-                f"compiling {counted(len(share.parts), 'subgraph')} on {share.label}",
+                f"compiling {pluralize(len(share.parts), 'subgraph')} on {share.label}",
             )
         connections.wait(fleet.deploy(share))
     return MachinesPlan(

@@ -34,7 +34,7 @@ class WeightStore:
         """Names of the weights that are not here; makes room for them, and marks the others as used.
 
         Raises:
-            ExecutionError: together they exceed the limit, or a name is no hash.
+            ExecutionError: together they exceed the limit, or a name is not a hash.
         """
         for name in sizes:
             check_name(name)

@@ -35,7 +35,7 @@ from editor.execution.measure.mismatch import (
     precision_of_wires,
     summary,
 )
-from editor.execution.measure.prediction import costs_by_best_source, surprise
+from editor.execution.measure.prediction import costs_by_best_source, explain_deviation
 from editor.execution.measure.statistics import (
     MachineWatch,
     drift,
@@ -72,7 +72,7 @@ MAX_WARM_UP_RUNS = 10
 _WARM_UP_SHARE = 0.25
 """Of the time for measuring, per contender; two runs are made in any case."""
 _NARROW_CHECKS = 2
-"""Checks in a row at which all intervals must be narrow: who looks often enough sees a narrow one by chance."""
+"""Checks in a row at which all intervals must be narrow; repeated checks would stop at a chance narrow interval."""
 SLOW_FACTOR = 10
 """A baseline slower than the plan by this factor is measured once instead of in every round."""
 _CLEARLY_SLOWER = 1.5
@@ -156,7 +156,7 @@ class Benchmark:
         else:
             self._measure_throughput(contenders)
         elapsed = perf_counter() - begin
-        self._disturbances = tuple(self._watch.signs())
+        self._disturbances = tuple(self._watch.disturbances())
         self._phase("comparing outputs")
         reference_name, reference, problem = self._reference(baselines, outputs)
         results = []
@@ -310,7 +310,7 @@ class Benchmark:
         while rounds < MIN_ROUNDS or (
             perf_counter() - begin < self.seconds and narrow < _NARROW_CHECKS
         ):
-            self._watch.look()
+            self._watch.sample()
             for contender in order.sample(active, len(active)):
                 runs = Turn.of(contender.run_seconds, longest).take(partial(self._timed, contender))
                 contender.times += runs
@@ -347,7 +347,7 @@ class Benchmark:
             c.busy_seconds < self.seconds * (1 if rounds >= MIN_ROUNDS else _MOST_OVERTIME)
             for c in active
         ):
-            self._watch.look()
+            self._watch.sample()
             for contender in active:
                 self._check_stop()
                 self._saturate(contender, perf_counter() - begin)
@@ -485,7 +485,7 @@ class Benchmark:
         why = (
             ""
             if stand_in
-            else surprise(
+            else explain_deviation(
                 placement, costs, median_parts(contender), median_seconds(contender), unsplit
             )
         )

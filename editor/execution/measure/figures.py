@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from editor.execution.measure.statistics import median_interval, medians_of_turns
-from editor.kinds import Basis, Kind, kind_of_run, verdict
-from editor.text import counted, human_bytes, human_seconds
+from editor.kinds import Basis, Kind, compare_medians, kind_of_run
+from editor.text import human_bytes, human_seconds, pluralize
 
 _FEW = 4
 """Most ops to name in one line."""
@@ -95,7 +95,7 @@ class SubgraphFigures:
     @property
     def what(self) -> str:
         """Text that describes the ops of the subgraph."""
-        return f"{counted(self.ops, 'op')} from {self.first_op}"
+        return f"{pluralize(self.ops, 'op')} from {self.first_op}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class WireFigures:
         size = human_bytes(self.sent)
         if self.travelled_as:
             size += f" instead of {human_bytes(self.bytes)} as {' and '.join(self.travelled_as)}"
-        return f"{counted(self.tensors, 'tensor')}, {size}"
+        return f"{pluralize(self.tensors, 'tensor')}, {size}"
 
 
 @dataclass(frozen=True)
@@ -488,13 +488,13 @@ def compared(
         and theirs.throughput
     ):
         (a, b), (c, d) = ours.throughput_interval, theirs.throughput_interval
-        return verdict((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
+        return compare_medians((1 / b, 1 / a), (1 / d, 1 / c), theirs.throughput / ours.throughput)
     mine, time = (
         each.time if isinstance(each, Baseline) else each.total for each in (ours, theirs)
     )
     if mine is None or time is None or many:
         return ""
-    return verdict((mine.low, mine.high), (time.low, time.high), mine.median / time.median)
+    return compare_medians((mine.low, mine.high), (time.low, time.high), mine.median / time.median)
 
 
 def human_rate(requests: float) -> str:

@@ -178,7 +178,7 @@ def costs_by_best_source(placement: Placement) -> tuple[Costs, Basis]:
     return costs, basis_of(costs, source, placement.used_numbers)
 
 
-def surprise(
+def explain_deviation(
     placement: Placement,
     costs: Costs,
     measured: Parts,

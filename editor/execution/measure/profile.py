@@ -181,7 +181,7 @@ def profile_here(
     profiles = _beside_splits(
         graph, [d for d in real if d.name in measured], measured, values, seconds, threads, watch
     )
-    signs = tuple(watch.signs())
+    signs = tuple(watch.disturbances())
     result |= {name: replace(profile, disturbances=signs) for name, profile in profiles.items()}
     return {device.name: result[device.name] for device in real}
 

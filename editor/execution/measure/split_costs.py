@@ -202,7 +202,7 @@ def run_in_turns(
     order, rounds, begin = random.Random(0), 0, perf_counter()
     while turns and not enough_runs(rounds, perf_counter() - begin, seconds):
         if watch is not None:
-            watch.look()
+            watch.sample()
         for contender, turn in order.sample(turns, len(turns)):
             contender.runs += turn.take(partial(run, contender))
         rounds += 1

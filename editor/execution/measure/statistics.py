@@ -96,8 +96,8 @@ def drift(seconds: Sequence[float]) -> str:
     return f"times drifted from {human_seconds(before)} to {human_seconds(after)} while measuring"
 
 
-def uneven(looks: Sequence[float]) -> str:
-    """How unlike equal pieces of work took, in words; "" where they were alike, or too few.
+def cpu_jitter(looks: Sequence[float]) -> str:
+    """Describe how much identical work varied in duration; "" if it did not, or was too little.
 
     On a shared host, programs that nobody here can see use the other half of a processor: the same work then takes up to
     twice as long, and with it all that waits for the processor, such as the kernels of a GPU.
@@ -123,11 +123,11 @@ class MachineWatch:
         self._clock = _clock()
         self._looks: list[float] = []
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Times a little work, for a tenth of a millisecond: to be called all through the measurement."""
         self._looks.append(min(_seconds_of_work() for _ in range(3)))
 
-    def signs(self) -> list[str]:
+    def disturbances(self) -> list[str]:
         """What disturbed the measurement, in words; empty on a quiet machine."""
         elapsed = max(perf_counter() - self._begun, 1e-9)
         others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / elapsed
@@ -140,7 +140,7 @@ class MachineWatch:
         clock = _clock()
         if self._clock and clock and clock < _SLOWER_CLOCK * self._clock:
             signs.append(f"the processors' clock fell from {self._clock:.0f} to {clock:.0f} MHz")
-        return [*signs, *filter(None, [uneven(self._looks)])]
+        return [*signs, *filter(None, [cpu_jitter(self._looks)])]
 
 
 def _seconds_of_work() -> float:

@@ -15,7 +15,7 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
 from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.device_profile import costs_of
-from editor.placement.kept import pinned_as
+from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Placement, Settings, solve
 
 _MOST_SEARCH_SECONDS = 15.0
@@ -187,4 +187,4 @@ def adoptable(candidate: Placement) -> Settings:
         replace(candidate.settings, policy_options=options),
         candidate.constraints.capabilities,
     )
-    return pinned_as(short, candidate.affinity).settings
+    return pin_to_affinity(short, candidate.affinity).settings

@@ -34,7 +34,7 @@ from editor.placement.run_memory import (
     weight_shrinkage,
 )
 from editor.placement.subgraphs.minimal import minimal
-from editor.text import counted, human_bytes
+from editor.text import human_bytes, pluralize
 
 _LARGEST = 3
 
@@ -128,7 +128,7 @@ def too_large(
     if held and needed <= room and len(names) > 1:
         are = "is" if held == 1 else "are"
         lines.append(
-            f"{counted(held, 'op')} {are} held by pins or rules: with fewer of them it may fit."
+            f"{pluralize(held, 'op')} {are} held by pins or rules: with fewer of them it may fit."
         )
     only = constraints.allowed & (constraints.allowed.sum(axis=1) == 1)[:, None]
     for d, name in enumerate(names):

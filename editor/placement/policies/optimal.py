@@ -44,7 +44,7 @@ def optimal(task: Task) -> Assignment:
     neighbourhood search improves the result for ``search`` seconds, and a linear program gives the bound.
 
     Raises:
-        EditorError: the objective is unknown, or ``search`` is no number of seconds.
+        EditorError: the objective is unknown, or ``search`` is not a number of seconds.
     """
     objective = task.options.get("objective", "latency")
     if objective not in OBJECTIVES:
@@ -189,7 +189,7 @@ def search_seconds(options: Mapping[str, Any]) -> float:
     """Budget of the search.
 
     Raises:
-        EditorError: it is no number from 0 to 600.
+        EditorError: it is not a number from 0 to 600.
     """
     given = options.get("search", SEARCH_SECONDS)
     try:
@@ -198,7 +198,7 @@ def search_seconds(options: Mapping[str, Any]) -> float:
         seconds = -1.0
     if not 0 <= seconds <= _MAX_SEARCH_SECONDS:
         raise EditorError(
-            f"policy option search: {shown(given)} is no number of seconds from 0 to {_MAX_SEARCH_SECONDS}"
+            f"policy option search: {shown(given)} is not a number of seconds from 0 to {_MAX_SEARCH_SECONDS}"
         )
     return seconds
 

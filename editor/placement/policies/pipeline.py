@@ -16,7 +16,7 @@ from editor.placement.policies.problem import Floats, Problem, Tensor, busiest_l
 from editor.placement.policies.task import Assignment, Task, reasons
 from editor.placement.run_memory import run_memory, weight_bytes, weight_shrinkage
 from editor.placement.subgraphs.minimal import minimal
-from editor.text import counted, human_bytes
+from editor.text import human_bytes, pluralize
 
 _ROUNDS, _STEP = 6, 4
 """Of fewer weights for a device whose tensors do not fit beside them, each at least a fourth of those before."""
@@ -138,7 +138,7 @@ def _no_stages(task: Task) -> str:
             f"no stage per device fits the memory ({limits}): the weights are {weights} in all. The policy "
             "`memory` (Optimal within memory) takes parts that are not contiguous, too"
         )
-    pins = f" {counted(len(task.constraints.pins), 'pin')}," if task.constraints.pins else ""
+    pins = f" {pluralize(len(task.constraints.pins), 'pin')}," if task.constraints.pins else ""
     return (
         f"what the devices can run,{pins} and rules leave no contiguous stage per device; take the policy `optimal` "
         "(Optimal) or `memory` (Optimal within memory), or unpin ops that lie between those of another device"

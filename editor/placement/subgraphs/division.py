@@ -11,7 +11,7 @@ from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
 from editor.graph.graph import Bools, Graph, Ints, distinct
 from editor.graph.types import UNKNOWN_BYTES
-from editor.text import counted, human_bytes
+from editor.text import human_bytes, pluralize
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Division:
 
 def moved_in_words(size: int, unknown: int) -> str:
     """Bytes, and how many tensors of unknown size come beside them: "1.2 MB and 3 tensors of unknown size"."""
-    beside = f" and {counted(unknown, 'tensor')} of unknown size" if unknown else ""
+    beside = f" and {pluralize(unknown, 'tensor')} of unknown size" if unknown else ""
     return human_bytes(size) + beside
 
 

@@ -19,7 +19,7 @@ from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
 from editor.placement.device_profile import earlier_profile
 from editor.placement.rules import parse_rules_text
-from editor.text import as_utf8, counted
+from editor.text import as_utf8, pluralize
 from editor.web.app_state import AppState
 from editor.web.messages import Message, Rules, Simple
 from editor.web.panels.notice import notice
@@ -100,7 +100,7 @@ def _import(state: AppState, contents: str, filename: str, document_id: str) -> 
         except EditorError as error:
             return {"text": str(error).replace(f"{folder}/", ""), "bad": True}
     lines = [
-        f"{counted(report.pinned, 'op')} pinned from {filename} ({report.kind})",
+        f"{pluralize(report.pinned, 'op')} pinned from {filename} ({report.kind})",
         *report.problems[:12],
     ]
     if len(report.problems) > 12:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from editor.exports.dot import text_colour
-from editor.text import counted, human_seconds
+from editor.text import human_seconds, pluralize
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.map import packed
 from editor.web.messages import Pane, PaneDevice, Panes
@@ -41,8 +41,8 @@ def panes_data(document: Document, layouts: Sequence[Layout]) -> Panes:
         numbers = np.array([number[d.name] for d in placement.devices])
         summary = " · ".join(
             [
-                counted(f["subgraphs"], "subgraph"),
-                counted(f["transfers"], "transfer"),
+                pluralize(f["subgraphs"], "subgraph"),
+                pluralize(f["transfers"], "transfer"),
                 f"{human_seconds(f['predicted'])} {source}",
             ]
         )

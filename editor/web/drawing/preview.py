@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from editor.text import apart, shortened
+from editor.text import shorten_distinct, shortened
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.cytoscape_types import Edge, EdgeData, Frame, Node, NodeData
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, split, visible_ops
@@ -118,7 +118,7 @@ class _Picture:
         else:
             only = view["devices"][shares[0][0]]["name"]
             room = _NAME if view["part"][places[0]] <= 99 else _NAME - 2
-            words = f"{apart(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
+            words = f"{shorten_distinct(only, (d['name'] for d in view['devices']), room)} · s{view['part'][places[0]]}"
         ink = view["devices"][shares[0][0]]["ink"] if len(shares) == 1 else "#fff"
         signs = _signs([device for device, _ in shares[:3]])
         name, far = node["data"]["name"], node["data"].get("far")

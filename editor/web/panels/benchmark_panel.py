@@ -13,7 +13,7 @@ from editor.execution.measure.tune import Tuned
 from editor.kinds import Kind, kind_of_run
 from editor.placement.choices import PRESENT
 from editor.placement.device_profile import DeviceProfile
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.panels.parts import kind_badge, problem
@@ -427,8 +427,8 @@ def profile_view(document: Document, profiles: Mapping[str, DeviceProfile | str]
             _card(
                 name,
                 [html.B(human_seconds(profile.total)), " ", kind_badge(Kind.MEASUREMENT)],
-                f"{profile.device} · {counted(len(profile.seconds), 'op')} in "
-                f"{counted(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
+                f"{profile.device} · {pluralize(len(profile.seconds), 'op')} in "
+                f"{pluralize(len(profile.kernels), 'kernel')} · overhead per extra subgraph: "
                 f"{profile.overhead} · {profile.runs} runs · {profile.check}",
             )
         )

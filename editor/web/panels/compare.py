@@ -16,13 +16,13 @@ from editor.placement.choices import PRESENT
 from editor.placement.chosen_costs import COST_POLICIES
 from editor.placement.fallbacks import Hint
 from editor.placement.subgraphs.division import moved_in_words
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.drawing.spans import spans
 from editor.web.panels.parts import basis_badge, kind_badge, swatch
 from editor.web.view import colours_of, layout_costs, plan_costs, step_of
 from editor.workspace.document import Document
-from editor.workspace.layouts import Layout, differing, figures, same_plan, twins_of
+from editor.workspace.layouts import Layout, differing, duplicate_layouts, figures, same_plan
 from editor.workspace.sizes import AtSizes, words
 
 _LOOKED_AT = 24
@@ -129,7 +129,7 @@ def sizes_view(document: Document, rows: Sequence[AtSizes], names: Sequence[str]
                     ),
                     html.Td(_rate(_per_second(f))),
                     html.Td(spread),
-                    html.Td(counted(row.moved_ops, "op")),
+                    html.Td(pluralize(row.moved_ops, "op")),
                     html.Td(str(f["subgraphs"])),
                     html.Td(moved_in_words(f["moved"], f["unknown"])),
                     html.Td(html.Span(held, className="spread")),
@@ -191,7 +191,7 @@ def compare_view(document: Document, layouts: Sequence[Layout], step: str = "") 
     )
     slowest = base["predicted"]
     rows, bars = [], []
-    twins = twins_of(layouts)
+    twins = duplicate_layouts(layouts)
     for layout in layouts:
         if layout.placement is None:
             rows.append(
@@ -460,7 +460,7 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
             )
         ]
         if hint.subgraphs:
-            changes.append((-hint.subgraphs, counted(abs(hint.subgraphs), "subgraph")))
+            changes.append((-hint.subgraphs, pluralize(abs(hint.subgraphs), "subgraph")))
         if hint.bytes:
             changes.append((-hint.bytes, human_bytes(abs(hint.bytes))))
         fewer = [
@@ -506,7 +506,7 @@ def hints_view(document: Document, hints: Sequence[Hint], step: str = "") -> lis
                             **{
                                 "data-hint": ",".join(map(str, hint.ops)),
                                 "data-device": str(index[hint.device]),
-                                "title": f"Pin {counted(len(hint.ops), 'op')} to {hint.device}",
+                                "title": f"Pin {pluralize(len(hint.ops), 'op')} to {hint.device}",
                             },
                         )
                     ),
@@ -529,7 +529,7 @@ def _cause(graph: Graph, hint: Hint) -> str:
     others, what = len(layers) - 1, "layer"
     if others < 1:
         others, what = len({scopes.of_op.get(one, 0) for one in hint.ops}) - 1, "block"
-    return f"{graph.op_types[op]}{where}" + (f" (+{counted(others, what)})" if others > 0 else "")
+    return f"{graph.op_types[op]}{where}" + (f" (+{pluralize(others, what)})" if others > 0 else "")
 
 
 def _named(graph: Graph, ops: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks, seconds_without
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
 from editor.web.controls import plain
 from editor.web.panels.parts import basis_badge, swatch, with_link
@@ -68,7 +68,7 @@ def fallbacks_view(document: Document) -> list[Any]:
         for i, fallback in enumerate(found[:MOST_ROWS])
     ]
     more = (
-        [html.P(f"And {counted(len(found) - MOST_ROWS, 'more kind')}.", className="hint")]
+        [html.P(f"And {pluralize(len(found) - MOST_ROWS, 'more kind')}.", className="hint")]
         if len(found) > MOST_ROWS
         else []
     )
@@ -76,7 +76,7 @@ def fallbacks_view(document: Document) -> list[Any]:
     chosen = sum(chosen_elsewhere(document.placement).values())
     verb = "is" if chosen == 1 else "are"
     by_policy = (
-        f" {counted(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
+        f" {pluralize(chosen, 'more op')} may run on an earlier device and {verb} elsewhere by the policy; each says "
         "why when it is selected."
         if chosen
         else ""
@@ -87,7 +87,7 @@ def fallbacks_view(document: Document) -> list[Any]:
     )
     gains = " Falling back gains time here." if without >= now else ""
     said = [
-        f", for {counted(len(reasons), 'reason')}. Were each where it was wanted, a run would take "
+        f", for {pluralize(len(reasons), 'reason')}. With every op on its preferred device a run would take "
         f"{human_seconds(without)} instead of {human_seconds(now)} ",
         basis_badge(basis),
         f"{gains} The order of the devices is the order of wishes. Rows share transfers, so they do not add up.{by_policy}",
@@ -95,7 +95,7 @@ def fallbacks_view(document: Document) -> list[Any]:
     return [
         *forced,
         html.P(
-            [html.B(f"{counted(ops, 'op')} not on the device that was wanted"), *said],
+            [html.B(f"{pluralize(ops, 'op')} not on the device that was wanted"), *said],
             className="hint wide",
         ),
         html.Table(
@@ -113,7 +113,7 @@ def _forced(document: Document) -> list[Any]:
     return [
         html.P(
             [
-                f"{counted(len(ops), 'op')} forced onto a device that cannot run them; figures take it at its word. ",
+                f"{pluralize(len(ops), 'op')} forced onto a device that cannot run them; figures assume that it can. ",
                 _action("Select", "select", ",".join(map(str, ops)), "Select these ops"),
             ],
             className="hint wide warn",
@@ -136,11 +136,11 @@ def _none(document: Document) -> str:
     if unable:
         verb = "is" if elsewhere == 1 else "are"
         return (
-            f"Nothing falls back by itself: {counted(elsewhere, 'op')} {verb} elsewhere because of the policy, rules or "
+            f"Nothing falls back by itself: {pluralize(elsewhere, 'op')} {verb} elsewhere because of the policy, rules or "
             f"pins. {first}, the first device, cannot run {unable:,} of them."
         )
     return (
-        f"Nothing falls back: every op may run on {first}, the first device. {counted(elsewhere, 'op')} "
+        f"Nothing falls back: every op may run on {first}, the first device. {pluralize(elsewhere, 'op')} "
         f"{'is' if elsewhere == 1 else 'are'} elsewhere because of the policy, rules or pins."
     )
 

@@ -10,7 +10,7 @@ from dash import html
 
 from editor.exports.dot import text_colour
 from editor.graph.scopes.tree import scopes_of
-from editor.text import counted, human_bytes, human_seconds, shortened_path
+from editor.text import human_bytes, human_seconds, pluralize, shortened_path
 from editor.web.drawing.elements import visible_ops
 from editor.web.drawing.spans import spans
 from editor.web.panels.hover import costs_on_devices
@@ -46,7 +46,7 @@ def plan(document: Document) -> list[Any]:
                     **{"data-all-on": str(i)},
                 ),
                 html.Span(
-                    f"{counted(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
+                    f"{pluralize(placement.op_counts[d.name], 'op')} in {human_seconds(seconds[i])}, "
                     f"{share[i]:.0%} of the time"
                 ),
                 html.Span(
@@ -80,7 +80,7 @@ def plan(document: Document) -> list[Any]:
         for b in transfers
     ]
     parts = [
-        _plan_row(f"Subgraph {s.id} on {s.device}", counted(s.size, "op"), "", "part", str(s.id))
+        _plan_row(f"Subgraph {s.id} on {s.device}", pluralize(s.size, "op"), "", "part", str(s.id))
         for s in subgraphs
     ]
     return [

@@ -11,7 +11,7 @@ from editor.graph.graph import Ints
 from editor.kinds import Kind
 from editor.placement.run_memory import DeviceMemory, HeldTensor, RunMemory
 from editor.runtimes.base import MemoryOverhead
-from editor.text import counted, human_bytes, shortened_name
+from editor.text import human_bytes, pluralize, shortened_name
 from editor.web.panels.parts import kind_badge, swatch
 from editor.web.view import colours_of
 from editor.workspace.document import Document
@@ -83,7 +83,9 @@ def _device(memory: RunMemory, number: int, colour: str) -> html.Section:
             )
         )
     if device.unknown:
-        words.append(f"; the sizes of {counted(device.unknown, 'tensor')} are known in a run only")
+        words.append(
+            f"; the sizes of {pluralize(device.unknown, 'tensor')} are known in a run only"
+        )
     if over:
         words.append(
             html.B(f" {human_bytes(device.peak - (device.limit or 0))} too much", className="over")
@@ -146,7 +148,7 @@ def _tensors(memory: RunMemory, number: int) -> html.Details | None:
         rows.append(
             html.Tr(
                 [
-                    html.Td(f"and {counted(len(rest), 'more tensor')}"),
+                    html.Td(f"and {pluralize(len(rest), 'more tensor')}"),
                     html.Td(""),
                     html.Td(human_bytes(sum(each.bytes for each in rest))),
                     html.Td(""),
@@ -157,7 +159,7 @@ def _tensors(memory: RunMemory, number: int) -> html.Details | None:
     head = html.Thead(html.Tr([html.Th(t) for t in ("Tensor", "What", "Size", "From op", "To op")]))
     return html.Details(
         [
-            html.Summary(f"{counted(len(held), 'tensor')} at the peak"),
+            html.Summary(f"{pluralize(len(held), 'tensor')} at the peak"),
             html.Table([head, html.Tbody(rows)], className="plain"),
         ]
     )

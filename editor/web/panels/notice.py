@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dash import html
 
-from editor.text import counted
+from editor.text import pluralize
 from editor.web.panels.parts import with_link
 from editor.workspace.document import Refusal
 
@@ -39,12 +39,12 @@ def refusal_notice(refusal: Refusal, device: int, source: str) -> html.Div:
         f"{'it' if count == 1 else 'them'}. "
     )
     rows = [
-        html.Li([*with_link(reason, source), f" ({counted(ops, 'op')})"])
+        html.Li([*with_link(reason, source), f" ({pluralize(ops, 'op')})"])
         for reason, ops in refusal.reasons[:_REASONS_SHOWN]
     ]
     more = len(refusal.reasons) - len(rows)
     if more > 0:
-        rows.append(html.Li(f"and {counted(more, 'more reason')}"))
+        rows.append(html.Li(f"and {pluralize(more, 'more reason')}"))
     why = with_link(refusal.reason, source) if count == 1 else [html.Ul(rows)]
     return html.Div(
         [

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from editor.text import counted, human_bytes, human_seconds
+from editor.text import human_bytes, human_seconds, pluralize
 from editor.web.panels.parts import basis_badge
 from editor.web.view import figures_of, memory_of
 from editor.workspace.document import Document
@@ -37,7 +37,7 @@ def status(document: Document, before: Mapping[str, Any] | None = None) -> list[
     if forced:
         parts.append(
             html.Span(
-                f"{counted(forced, 'op')} forced: not what the device can run",
+                f"{pluralize(forced, 'op')} forced onto devices that do not support them",
                 className="figure warning",
             )
         )
