@@ -64,7 +64,7 @@ def test_partition_why_run_bench_export(tmp_path: Path) -> None:
         "run", out / "plan.json", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"
     )
     assert np.load(tmp_path / "out.npz")["logits"].shape == (1, 1000)
-    bench = run("bench", out / "plan.json", "--seconds", "0.3", "--json", tmp_path / "b.json")
+    bench = run("bench", out / "plan.json", "--seconds", "1", "--json", tmp_path / "b.json")
     assert "Total time: " in bench.stdout and "Unsplit on OpenVINO" in bench.stdout
     (result,) = json.loads((tmp_path / "b.json").read_text())
     assert result["difference"]["within_tolerance"] and result["total"]["median"] > 0
@@ -81,7 +81,7 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
         tmp_path / "a" / "plan.json",
         tmp_path / "b" / "plan.json",
         "--seconds",
-        "0.3",
+        "1",
         "--mode",
         "throughput",
         "--requests",
