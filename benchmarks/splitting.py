@@ -30,7 +30,8 @@ from ortools.sat.python import cp_model
 from editor.execution.compile.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
-from editor.placement.subgraphs.registry import GROUPINGS
+from editor.placement.choices import SUBGRAPH_RULES
+from editor.placement.subgraphs.grouping import grouping_of
 
 
 def write(path: Path, predecessors: list[list[int]]) -> Path:
@@ -100,7 +101,7 @@ def compare_counts(graphs: int, folder: Path) -> None:
         for _ in range(graphs // 2):
             graph = load_model(write(folder / "dag.onnx", random_dag(rng)))
             device = rng.integers(0, devices, len(graph))
-            found = int(GROUPINGS["minimal"](graph, device, np.arange(len(graph))).max()) + 1
+            found = int(grouping_of("minimal")(graph, device, np.arange(len(graph))).max()) + 1
             optimum = proven_optimum(graph, device)
             ours, best, exact = ours + found, best + optimum, exact + (found == optimum)
         print(
@@ -150,7 +151,7 @@ def compare_paintings(folder: Path) -> None:
         (models / "whisper-tiny-decoder.onnx", {"batch": 1, "sequence": 8}),
         (write(folder / "residual.onnx", residual(300)), {}),
     ]
-    worse, sums = 0, {"OpenVINO": 0, **dict.fromkeys(GROUPINGS, 0)}
+    worse, sums = 0, {"OpenVINO": 0, **dict.fromkeys(SUBGRAPH_RULES, 0)}
     for path, define in nets:
         graph = load_model(path, define)
         placed = graph.order[~graph.op_is_constant[graph.order]]
@@ -162,7 +163,7 @@ def compare_paintings(folder: Path) -> None:
             ]
             theirs = openvino_count(core, graph, data, device)
             sums["OpenVINO"] += theirs
-            for name, rule in GROUPINGS.items():
+            for name, rule in ((name, grouping_of(name)) for name in SUBGRAPH_RULES):
                 found = int(rule(graph, device, placed).max()) + 1
                 sums[name] += found
                 worse += name == "minimal" and found > theirs
@@ -185,7 +186,7 @@ def compare_times(sizes: list[int], folder: Path) -> None:
         device = np.arange(count) % 2
         graph.successors, graph.predecessors, graph.edges  # noqa: B018  # built once per model, not per split
         ours = {}
-        for name, rule in GROUPINGS.items():
+        for name, rule in ((name, grouping_of(name)) for name in SUBGRAPH_RULES):
             start = time.perf_counter()
             part = rule(graph, device, np.arange(count))
             ours[name] = (time.perf_counter() - start, int(part.max()) + 1)

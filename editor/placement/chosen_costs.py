@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from editor.devices.device import Device
 from editor.graph.graph import Graph
 from editor.kinds import Basis
+from editor.placement.choices import COST_POLICIES
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of
 from editor.placement.placement import Placement, Settings
@@ -27,10 +28,6 @@ def predicted_rate(placement: Placement, costs: Costs, in_flight: int) -> float:
     alone = placement.price(costs).total
     between = max(placement.busiest_seconds(costs), alone / in_flight)
     return 1 / between if between else 0.0
-
-
-COST_POLICIES = frozenset({"optimal", "memory", "pipeline"})
-"""Policies that decide by costs."""
 
 
 def chosen_costs(settings: Settings) -> str:

@@ -16,7 +16,7 @@ from editor.placement.costs import Costs, boundary_seconds, price
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Placement, solve
 from editor.placement.subgraphs.division import Boundary
-from editor.placement.subgraphs.registry import grouping_of
+from editor.placement.subgraphs.grouping import grouping_of
 from editor.text import human_seconds
 
 

@@ -19,13 +19,12 @@ from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import Costs, Price, price, processors
 from editor.placement.device_profile import costs_of
 from editor.placement.policies.problem import Problem, busiest_load
-from editor.placement.policies.registry import check_options, policy_of
+from editor.placement.policies.registry import assign, check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
 from editor.placement.subgraphs.division import Boundary, Division, Subgraph, divide
-from editor.placement.subgraphs.minimal import minimal
-from editor.placement.subgraphs.registry import grouping_of
+from editor.placement.subgraphs.grouping import grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 
@@ -360,7 +359,8 @@ def solve(
             f"give it a value (command line: {example}; Python: load_model(path, define={{...}}))",
             graph.unbound,
         )
-    policy, grouping = policy_of(settings.policy), grouping_of(settings.subgraphs)
+    policy_of(settings.policy)  # before devices are asked
+    grouping = grouping_of(settings.subgraphs)
     check_options(settings.policy_options)
     answers = capabilities if capabilities is not None else [capability(graph, d) for d in devices]
     constraints = constrain(graph, devices, answers, settings.pins, settings.forced, settings.rules)
@@ -370,7 +370,7 @@ def solve(
         settings.policy_options,
         should_stop,
     )
-    assignment = policy(task)
+    assignment = assign(settings.policy, task)
     codegen = settings.policy_options.get("codegen", "op")
     if codegen not in CODEGEN_CHOICES:
         raise EditorError(
@@ -389,7 +389,7 @@ def solve(
     )
     return (
         placement
-        if assignment.objective is None or grouping is minimal
+        if assignment.objective is None or settings.subgraphs == "minimal"
         else _with_own_objective(placement, task.costs())
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError
-from editor.placement.chosen_costs import COST_POLICIES
+from editor.placement.choices import COST_POLICIES
 from editor.placement.device_profile import best_source, costs_of, forget_profile, put_back_profile
 from editor.placement.filter import matching
 from editor.placement.rules import parse_rules

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tempfile
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +21,22 @@ from benchmarks.block_latency import best_blocks, block_latency
 from editor.devices.table import load_devices
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
+from editor.placement import choices
+from editor.placement.choices import POLICIES, POLICY_NAMES, PolicyEntry
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
 from editor.placement.policies import optimal as optimal_policy
+from editor.placement.policies import registry
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of
 from editor.placement.policies.optimal import lower_bound, optimal
 from editor.placement.policies.pipeline import busiest_bound
 from editor.placement.policies.problem import Problem, relaxed_bound
-from editor.placement.policies.registry import POLICIES
-from editor.placement.policies.task import Task
+from editor.placement.policies.task import Assignment, Task
 from editor.runtimes.base import Capability
 
 PROFILE = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -245,7 +249,7 @@ def test_optimal_is_never_worse_than_priority_and_within_its_bound(
     assert assignment.bound is not None and assignment.bound <= found["optimal"]
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", POLICY_NAMES)
 @pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
 def test_every_policy_places_every_unusual_model(name: str, policy: str) -> None:
     try:
@@ -267,7 +271,7 @@ def test_every_policy_places_every_unusual_model(name: str, policy: str) -> None
 
 def test_pins_hold_for_every_policy(mobilenet: Graph) -> None:
     keys = [k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]]
-    for policy in POLICIES:
+    for policy in POLICY_NAMES:
         pins = {keys[-1]: "CPU"} if policy == "pipeline" else {keys[10]: "CPU", keys[50]: "NPU"}
         plan = editor.partition(mobilenet, BOX, policy=policy, pins=pins)
         assert {k: plan.affinity[k] for k in pins} == pins
@@ -524,3 +528,32 @@ def test_a_search_for_throughput_takes_its_budget_once(
             mobilenet, table, policy="optimal", policy_options={"objective": objective, "search": 4}
         )
         assert budgets and sum(budgets) <= 4.0
+
+
+def test_a_new_policy_is_a_function_and_an_entry(
+    mobilenet: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line, the page and the solver know it then; and what it returns is checked."""
+    module = types.ModuleType("editor.placement.policies.last")
+
+    def last(task: Task) -> Assignment:
+        allowed = task.constraints.allowed
+        device = allowed.shape[1] - 1 - allowed[:, ::-1].argmax(axis=1)
+        return Assignment(device, lambda _op: "the last device that may run it")
+
+    module.last = last  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = PolicyEntry("last", "last:last", {"": "Last capable device"})
+    for place in (choices, registry):
+        monkeypatch.setattr(place, "POLICIES", (*POLICIES, entry))
+    registry.policy_of.cache_clear()
+    plan = editor.partition(mobilenet, "HETERO:CPU,Interpreter", policy="last")
+    assert set(plan.affinity.values()) == {"Interpreter"}
+    assert "the last device" in str(plan.why("logits"))
+    assert entry.choices == {"last": "Last capable device"}
+
+    module.last = lambda _task: Assignment(np.full(3, 0), lambda _op: "")  # type: ignore[attr-defined]
+    registry.policy_of.cache_clear()
+    with pytest.raises(AssertionError, match="last: "):
+        editor.partition(mobilenet, "HETERO:CPU", policy="last")
+    registry.policy_of.cache_clear()

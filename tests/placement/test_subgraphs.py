@@ -16,13 +16,13 @@ from test_properties import PROFILE, problems
 
 import editor
 from editor.graph.graph import Graph
-from editor.placement.subgraphs.registry import GROUPINGS
+from editor.placement.choices import SUBGRAPH_RULES
 from editor.runtimes.base import Capability
 
 AB = [{"name": "A", "backendName": "CPU"}, {"name": "B", "backendName": "CPU"}]
 
 
-@pytest.mark.parametrize("rule", sorted(GROUPINGS))
+@pytest.mark.parametrize("rule", sorted(SUBGRAPH_RULES))
 @PROFILE
 @given(problems())
 def test_every_rule_gives_a_topological_order(

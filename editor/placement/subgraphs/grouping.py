@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
 import numpy as np
 
+from editor.errors import EditorError
 from editor.graph.graph import Graph, Ints
+from editor.placement.choices import SUBGRAPH_RULES
 
 UNPLACED = -1
 """Number for an op without a subgraph of its own: a constant, copied into each subgraph that reads it."""
@@ -42,3 +46,18 @@ def levels(graph: Graph, device: Ints, placed: Ints) -> Ints:
                 current, number = int(device[op]), number + 1
             subgraph_of_op[op] = number
     return subgraph_of_op
+
+
+@cache
+def grouping_of(name: str) -> Grouping:
+    """Returns the rule of this name.
+
+    Raises:
+        EditorError: no rule has this name.
+    """
+    if name not in SUBGRAPH_RULES:
+        rules = ", ".join(SUBGRAPH_RULES)
+        raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {rules}")
+    module, _, function = SUBGRAPH_RULES[name].partition(":")
+    rule: Grouping = getattr(import_module(f"editor.placement.subgraphs.{module}"), function)
+    return rule

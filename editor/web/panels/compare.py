@@ -12,8 +12,7 @@ from editor.errors import EditorError
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.kinds import Basis, Kind
-from editor.placement.choices import PRESENT
-from editor.placement.chosen_costs import COST_POLICIES
+from editor.placement.choices import COST_POLICIES, PRESENT
 from editor.placement.fallbacks import Hint
 from editor.placement.subgraphs.division import moved_in_words
 from editor.text import human_bytes, human_seconds, pluralize

@@ -10,6 +10,7 @@ from dash import html
 
 from editor.devices.device import Device
 from editor.kinds import Kind
+from editor.placement.choices import POLICIES
 from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
 from editor.web.controls import plain
@@ -100,11 +101,7 @@ def tools_panel(document: Document) -> html.Aside:
 
 
 POLICY_CHOICES = [
-    {"value": "priority", "label": "Priority: first capable device"},
-    {"value": "optimal:latency", "label": "Optimal: least latency"},
-    {"value": "optimal:throughput", "label": "Optimal: throughput"},
-    {"value": "memory", "label": "Optimal within memory"},
-    {"value": "pipeline", "label": "Pipeline: one stage each"},
+    {"value": value, "label": label} for entry in POLICIES for value, label in entry.choices.items()
 ]
 GROW = [
     ("type", "Same type", "All ops of this type", "t"),
