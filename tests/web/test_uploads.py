@@ -31,7 +31,8 @@ from pages import Server
 
 import editor
 from editor.errors import EditorError
-from editor.graph.model_file import missing_data, read_model
+from editor.graph.external_data import missing_data
+from editor.graph.model_file import read_model
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.request_limits import MAX_BODY
