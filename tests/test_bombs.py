@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -30,11 +31,19 @@ SECONDS = 3
 """The limit of time in these tests; by default it is 30."""
 MEMORY = 2 << 30
 """What a bomb may take above its size."""
+
+
+def _bombs(names: Iterable[str]) -> list[Any]:
+    """Bombs of a test: the first is part of `make test`, the others of `make test-all`."""
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.full) for name in others)]
+
+
 SOME = ("repeat", "long_range", "nested_ifs", "dense", "large_split")
-ELSEWHERE = tuple(BOMBS) if os.environ.get("HETERO_ALL_BOMBS") else SOME
+ELSEWHERE = _bombs(BOMBS if os.environ.get("HETERO_ALL_BOMBS") else SOME)
 """Bombs for Python and the page, where each costs a process: one for memory and one for time in native code, one that is
 refused at once, one while devices are asked, one that is large. The command line takes all; `make fuzz` all everywhere."""
-NATIVE = ("repeat", "long_range", "range_in_branch")
+NATIVE = _bombs(("repeat", "long_range", "range_in_branch"))
 """Bombs that explode in native code while they are read."""
 
 
@@ -70,7 +79,7 @@ def bounded(path: Path, seconds: float) -> Iterator[None]:
     assert peak[0] - before < MEMORY + path.stat().st_size, "too much memory"
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", _bombs(BOMBS))
 def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Path) -> None:
     """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
