@@ -27,7 +27,6 @@ SLOW: frozenset[str] = frozenset(
         "execution/test_measure.py",
         "execution/test_memory.py",
         "execution/test_preload.py",
-        "execution/test_statistics.py::test_other_load_is_said",
         "exports/test_dot_pack.py",
         "exports/test_interchange.py::test_exports_do_not_depend_on_the_order_of_sets",
         "exports/test_interchange.py::test_results_of_query_model_are_imported_without_noise",
