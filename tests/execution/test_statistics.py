@@ -115,7 +115,7 @@ def test_a_processor_whose_speed_changes_is_said() -> None:
     watch = MachineWatch()
     for _ in range(20):
         watch.look()
-    assert len(watch._looks) == 20 and all(0 < seconds < 0.1 for seconds in watch._looks)
+    assert len(watch._looks) == 20 and all(seconds > 0 for seconds in watch._looks)
     watch._looks += [2 * max(watch._looks)] * 20
     assert any("times as slow at times" in sign for sign in watch.signs())
 
