@@ -11,7 +11,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 UV = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --require-hashes
 
 .DEFAULT_GOAL := run
-.PHONY: help run check test test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock size install clean
+.PHONY: help run check test test-all test-optional fuzz lint lint-types lint-code lint-web docs docs-serve wheel sbom lock size install clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -21,14 +21,18 @@ run: $(VENV)/.installed ## Open the editor on a bundled model (ARGS="..." passes
 	@$(BIN)/python app.py $(ARGS)
 
 check: lint ## Lint, types and the fast tests: no browser, nothing marked slow
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not browser and not full" -n 2 --dist loadfile
 
-test: ## Everything that CI runs: lint, types and all tests (JOBS=3 processes)
+test: ## Lint, types and the tests that matter on each change, in about six minutes (JOBS=3 processes)
 	@# Chromium comes while Python's packages do and lint runs.
 	@.ci/chromium & chromium=$$!; \
-	$(MAKE) --no-print-directory $(VENV)/.installed-dev $(VENV)/.installed-docs lint; status=$$?; \
+	$(MAKE) --no-print-directory lint; status=$$?; \
 	wait $$chromium && exit $$status
-	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests
+	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests "not full"
+
+test-all: $(VENV)/.installed-dev $(VENV)/.installed-docs ## The tests that `make test` leaves out: packages, faults, all of the page (CI runs both)
+	@.ci/chromium
+	@VENV=$(VENV) JOBS=$(JOBS) .ci/tests full
 
 test-optional: ## Runtimes that not everyone installs (IREE, QNN, TVM), in a venv of their own
 	.ci/optional

@@ -1,7 +1,8 @@
-"""Which tests are slow and which need a browser, in one place.
+"""Which tests are slow, which need a browser, and which only `make test-all` runs, in one place.
 
-`make check` leaves both out. A test is listed here, or marked in its file, when it takes more than about two
-seconds on two cores (see ``pytest tests/FOLDER --durations=20``).
+`make check` runs what has none of these marks; `make test` all but ``full``, within six minutes on two cores; `make test-all`
+what is ``full``. A test is listed here, or marked in its file. Slow is what takes more than about two seconds on two cores
+(see ``pytest tests/FOLDER --durations=20``).
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ SLOW: frozenset[str] = frozenset(
         "execution/test_measure.py",
         "execution/test_memory.py",
         "execution/test_preload.py",
-        "execution/test_statistics.py::test_other_load_is_said",
         "exports/test_dot_pack.py",
         "exports/test_interchange.py::test_exports_do_not_depend_on_the_order_of_sets",
         "exports/test_interchange.py::test_results_of_query_model_are_imported_without_noise",
@@ -64,6 +64,53 @@ SLOW: frozenset[str] = frozenset(
 )
 """``FOLDER/FILE.py`` or ``FOLDER/FILE.py::TEST``, without the brackets of parametrised tests."""
 
+FULL: frozenset[str] = frozenset(
+    {
+        "browser",
+        "execution/test_jobs_private.py",
+        "execution/test_machine_faults.py",
+        "execution/test_preload.py",
+        "exports/test_dot_pack.py",
+        "fuzz",
+        "packaging/test_container.py",
+        "packaging/test_device_farm.py",
+        "packaging/test_docs.py",
+        "packaging/test_wheel.py",
+        "runtimes/test_adding_a_runtime.py",
+        "runtimes/test_webgpu.py",
+        "web/test_callback_gate.py",
+        "web/test_early_end.py",
+        "web/test_shutdown.py",
+    }
+)
+"""What matters less often than on each change: packages, matrices of faults and signals, most stories of the page.
+
+Entries are like those of ``SLOW``, or whole folders.
+"""
+
+NOT_FULL: frozenset[str] = frozenset(
+    {
+        "browser/test_commands.py::test_a_burst_of_strokes_loses_none",
+        "browser/test_connection.py::test_a_killed_server_is_said_and_strokes_wait_for_it",
+        "browser/test_connection.py::test_every_tab_sees_what_another_one_did",
+        "browser/test_controls.py::test_excluded_ops_are_typed_and_taken_away",
+        "browser/test_page.py::test_bad_input_is_a_message",
+        "browser/test_page.py::test_blocks_open_and_close_and_are_painted_in_every_layer",
+        "browser/test_page.py::test_find_by_name_tensor_and_type",
+        "browser/test_page.py::test_layouts_are_kept_compared_and_used_and_hints_applied",
+        "browser/test_page.py::test_start_page_examples_sizes_and_upload",
+        "browser/test_page.py::test_the_main_job",
+        "browser/test_page_tools.py::test_affinities_of_other_tools_are_imported_with_what_was_left_out",
+        "browser/test_page_tools.py::test_no_barriers_that_axe_can_find",
+        "browser/test_page_tools.py::test_rules_are_added_ordered_counted_loaded_and_removed",
+        "browser/test_story.py::test_a_fallback_becomes_a_rule",
+        "browser/test_story.py::test_devices_are_edited_in_the_page_and_saved",
+        "execution/test_machine_faults.py::test_a_machine_that_is_killed_or_stopped_ends_the_run_by_name_and_the_next_run_succeeds",
+        "web/test_early_end.py::test_a_port_in_use_is_a_message_only",
+    }
+)
+"""Tests of those files and folders that `make test` runs all the same."""
+
 LARGE_MODELS = ("chain_20k", "wide_5k")
 """A test that is parametrised with one of these models is slow for it, and for it only."""
 
@@ -80,19 +127,23 @@ LONG_FILES = (
 """Files of a minute or more, which come first: at the end one process would run the last of them while the others wait."""
 
 
+def _is_listed(name: str, entries: frozenset[str]) -> bool:
+    """Whether a test, its file or its folder is in a list."""
+    file = name.partition("::")[0]
+    return bool({name, file, file.partition("/")[0]} & entries)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of the list, and every test of the folder `browser`; the long files first."""
+    """Marks the tests of the lists, and every test of the folder `browser`; the long files first."""
     rank = {name: place for place, name in enumerate(LONG_FILES)}
     items.sort(
         key=lambda item: rank.get(item.nodeid.removeprefix("tests/").partition("::")[0], len(rank))
     )
     for item in items:
         name, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
-        if (
-            name in SLOW
-            or name.partition("::")[0] in SLOW
-            or any(model in parameters for model in LARGE_MODELS)
-        ):
+        if _is_listed(name, SLOW) or any(model in parameters for model in LARGE_MODELS):
             item.add_marker(pytest.mark.slow)
+        if _is_listed(name, FULL) and name not in NOT_FULL:
+            item.add_marker(pytest.mark.full)
         if name.startswith("browser/") or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)

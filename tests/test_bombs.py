@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -30,11 +31,19 @@ SECONDS = 3
 """The limit of time in these tests; by default it is 30."""
 MEMORY = 2 << 30
 """What a bomb may take above its size."""
+
+
+def _bombs(names: Iterable[str]) -> list[Any]:
+    """Bombs of a test: the first is part of `make test`, the others of `make test-all`."""
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.full) for name in others)]
+
+
 SOME = ("repeat", "long_range", "nested_ifs", "dense", "large_split")
-ELSEWHERE = tuple(BOMBS) if os.environ.get("HETERO_ALL_BOMBS") else SOME
+ELSEWHERE = _bombs(BOMBS if os.environ.get("HETERO_ALL_BOMBS") else SOME)
 """Bombs for Python and the page, where each costs a process: one for memory and one for time in native code, one that is
 refused at once, one while devices are asked, one that is large. The command line takes all; `make fuzz` all everywhere."""
-NATIVE = ("repeat", "long_range", "range_in_branch")
+NATIVE = _bombs(("repeat", "long_range", "range_in_branch"))
 """Bombs that explode in native code while they are read."""
 
 
@@ -43,9 +52,24 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", str(SECONDS))
 
 
+EXPLODING = 640 << 20
+"""Bytes that no process has here before a bomb has begun to explode in it."""
+
+
+def wait_for_explosion(pid: int) -> list[psutil.Process]:
+    """Waits until a bomb explodes in native code of a process below this one; returns all of those."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        children = psutil.Process(pid).children(recursive=True)
+        if any(limits.memory_of(child.pid) > EXPLODING for child in children):
+            return children
+        time.sleep(0.01)
+    raise AssertionError("nothing explodes")
+
+
 @contextmanager
-def bounded(path: Path, seconds: float) -> Iterator[None]:
-    """Asserts that the processes that this one starts need neither more time nor more memory."""
+def bounded(path: Path) -> Iterator[None]:
+    """Asserts that the processes that this one starts need no more memory."""
     peak, stop, me = [0], threading.Event(), psutil.Process()
 
     def look() -> None:
@@ -58,23 +82,20 @@ def bounded(path: Path, seconds: float) -> Iterator[None]:
     before = limits.memory_of(me.pid)
     watcher = threading.Thread(target=look)
     watcher.start()
-    begin = time.monotonic()
     try:
         yield
     finally:
         stop.set()
         watcher.join()
-    taken = time.monotonic() - begin
-    print(f"{path.stem}: {taken:.1f} s, {peak[0] >> 20} MiB")
-    assert taken < seconds, "too slow"
+    print(f"{path.stem}: {peak[0] >> 20} MiB")
     assert peak[0] - before < MEMORY + path.stat().st_size, "too much memory"
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", _bombs(BOMBS))
 def test_a_bomb_ends_with_a_message_on_the_command_line(name: str, tmp_path: Path) -> None:
     """Both runtimes are asked about it, where it can be read."""
     path = write_bomb(name, tmp_path)
-    with bounded(path, SECONDS + 30):
+    with bounded(path):
         done = subprocess.run(
             [
                 sys.executable,
@@ -101,14 +122,12 @@ def test_a_bomb_ends_with_an_error_in_python_and_the_next_model_opens(
     name: str, tmp_path: Path
 ) -> None:
     path = write_bomb(name, tmp_path)
-    with bounded(path, SECONDS + 30):
+    with bounded(path):
         try:
             editor.partition(editor.load_model(path), "HETERO:CPU")
         except editor.EditorError as error:
             print(error)
-    begin = time.monotonic()
     assert len(editor.load_model(MODEL)) == 253
-    assert time.monotonic() - begin < 10
 
 
 def test_the_message_says_which_limit_and_how_to_raise_it(
@@ -177,8 +196,11 @@ def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
     assert done.returncode == 1 and "the limit of 0.279 GiB" in done.stderr
 
 
-def test_nothing_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_command_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever kills the process that watches kills the one that works."""
+    monkeypatch.setenv("HETERO_LIMIT_SECONDS", "60")
     path = write_bomb("repeat", tmp_path)
     command = subprocess.Popen(
         [
@@ -195,16 +217,17 @@ def test_nothing_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
     )
-    while not (children := psutil.Process(command.pid).children()):
-        time.sleep(0.01)
-    time.sleep(0.5)
+    children = wait_for_explosion(command.pid)
     command.kill()
     command.wait()
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
 
 
-def test_ctrl_c_ends_a_command_in_native_code(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_command_in_native_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HETERO_LIMIT_SECONDS", "60")
     path = write_bomb("repeat", tmp_path)
     command = subprocess.Popen(
         [
@@ -225,9 +248,9 @@ def test_ctrl_c_ends_a_command_in_native_code(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    time.sleep(1.5)
+    wait_for_explosion(command.pid)
     os.killpg(command.pid, signal.SIGINT)
-    _, said = command.communicate(timeout=10)
+    _, said = command.communicate(timeout=60)
     assert command.returncode == 130 and "interrupted" in said
 
 
@@ -256,15 +279,12 @@ def test_a_bomb_ends_with_an_error_in_the_page_and_the_next_model_opens(
     state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
     path = write_bomb(name, tmp_path)
     jobs.start()
-    with bounded(path, SECONDS + 30):
+    with bounded(path):
         try:
             state.open(OpenRequest(str(path), "HETERO:CPU"))
         except editor.EditorError as error:
             print(error)
-    begin = time.monotonic()
     assert state.open(OpenRequest(MODEL, "HETERO:CPU")).graph.name == "mobilenetv2"
-    print(f"next: {time.monotonic() - begin:.1f} s")
-    assert time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize("name", NATIVE)
@@ -275,16 +295,14 @@ def test_after_a_cancelled_opening_in_native_code_the_next_model_opens(
     monkeypatch.setenv(
         "HETERO_LIMIT_MEMORY", "4GiB"
     )  # else a quick machine reaches it before it is cancelled
+    monkeypatch.setenv("HETERO_LIMIT_SECONDS", "60")
     state = AppState(Store(str(tmp_path / "workspace")), jobs, None, EXAMPLES)
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(
             state.open, OpenRequest(str(write_bomb(name, tmp_path)), "HETERO:CPU")
         )
-        time.sleep(1.5)
+        wait_for_explosion(os.getpid())
         state.cancel_opening()
-        begin = time.monotonic()
         with pytest.raises(editor.JobError, match="cancelled"):
-            opening.result(10)
+            opening.result(60)
         assert state.open(OpenRequest(MODEL, "HETERO:CPU")).graph.name == "mobilenetv2"
-        print(f"next: {time.monotonic() - begin:.1f} s")
-        assert time.monotonic() - begin < 10

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from editor.graph.attributes import (
     attribute_names,
     attribute_value,
 )
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.types import Shape, bits_of
 from editor.yaml_text import YamlError, load_yaml
 
@@ -306,22 +305,17 @@ def _read_as(graph: Graph, op: int, types: Sequence[str]) -> str:
     return types[result[0]] if fused or graph.op_types[op] == "QuantizeLinear" else ""
 
 
-_sizes: WeakKeyDictionary[Graph, dict[str, Ints]] = WeakKeyDictionary()
-
-
+@cached_per_graph
 def assumed_bytes(graph: Graph, assumes: str) -> Ints:
     """[tensor] bytes on a device that plans float tensors as ``assumes``; negative where unknown. Cached per graph."""
     if not assumes:
         return graph.tensor_bytes
-    cache = _sizes.setdefault(graph, {})
-    if assumes not in cache:
-        sizes = graph.tensor_bytes.copy()
-        for tensor in np.flatnonzero(sizes > 0).tolist():
-            if graph.tensor_types[tensor] in FLOATS:
-                bits = bits_of(graph.tensor_types[tensor])
-                sizes[tensor] = sizes[tensor] * bits_of(assumes) // bits
-        cache[assumes] = sizes
-    return cache[assumes]
+    sizes = graph.tensor_bytes.copy()
+    for tensor in np.flatnonzero(sizes > 0).tolist():
+        if graph.tensor_types[tensor] in FLOATS:
+            bits = bits_of(graph.tensor_types[tensor])
+            sizes[tensor] = sizes[tensor] * bits_of(assumes) // bits
+    return sizes
 
 
 KEYS = ("supported", "dtypes", "static", "assumes", "source", "published", "preset")

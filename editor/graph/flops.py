@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.types import Shape
 
 FUSIBLE_TYPES = frozenset(
@@ -128,16 +127,12 @@ _NO_WORK = frozenset(
 )
 
 
-_cache: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
-_work: WeakKeyDictionary[Graph, Floats] = WeakKeyDictionary()
-
-
+@cached_per_graph
 def op_flops(graph: Graph) -> Floats:
     """[op] floating-point operations of one run; 0 where shapes are unknown. Cached per graph."""
-    if graph not in _cache:
-        _cache[graph] = np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
-        _cache[graph].flags.writeable = False
-    return _cache[graph]
+    flops = np.array([_flops(graph, op) for op in range(len(graph))], np.float64)
+    flops.flags.writeable = False
+    return flops
 
 
 def op_bytes(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
@@ -153,12 +148,12 @@ def op_bytes(graph: Graph, tensor_bytes: Ints | None = None) -> Floats:
     return np.asarray(read + written, np.float64)
 
 
+@cached_per_graph
 def op_work(graph: Graph) -> Floats:
     """[op] its work in one number, by which ops of one kernel share its time: operations, and bytes times 4. Cached."""
-    if graph not in _work:
-        _work[graph] = op_flops(graph) + 4.0 * op_bytes(graph) + 1.0
-        _work[graph].flags.writeable = False
-    return _work[graph]
+    work = np.asarray(op_flops(graph) + 4.0 * op_bytes(graph) + 1.0, np.float64)
+    work.flags.writeable = False
+    return work
 
 
 def work_shares(graph: Graph, ops: Sequence[int]) -> list[float]:

@@ -7,11 +7,13 @@ in any valid graph; an op without outputs has the key ``#<index>``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,8 @@ from editor.graph.types import UNKNOWN_BYTES, Shape
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Attributes = tuple[tuple[str, str], ...]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TensorKind(IntEnum):
@@ -205,3 +209,19 @@ def _unique_rows(rows: Ints, values: Ints, count: int) -> Rows:
     ptr = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(pairs // max(count, 1), minlength=count), out=ptr[1:])
     return Rows(ptr, pairs % max(count, 1))
+
+
+def cached_per_graph(
+    function: Callable[Concatenate[Graph, P], R],
+) -> Callable[Concatenate[Graph, P], R]:
+    """Remembers what a function returns for a graph as long as the graph is in use; the result must not refer to the graph."""
+    known: WeakKeyDictionary[Graph, dict[object, R]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def cached(graph: Graph, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        results, key = known.setdefault(graph, {}), (args, tuple(kwargs.items()))
+        if key not in results:
+            results[key] = function(graph, *args, **kwargs)
+        return results[key]
+
+    return cached

@@ -350,17 +350,16 @@ def completed(graph: Graph, profile: DeviceProfile, before: DeviceProfile | None
     }
     if not kept:
         return profile
-    first = len(profile.kernels)
-    fused = {
-        **profile.fused,
-        **{key: first + kernel for key, kernel in before.fused.items() if key in kept},
-    }
+    theirs = {key: kernel for key, kernel in before.fused.items() if key in kept}
+    used = sorted(set(theirs.values()))
+    number = {kernel: i for i, kernel in enumerate(used, len(profile.kernels))}
+    fused = {**profile.fused, **{key: number[kernel] for key, kernel in theirs.items()}}
     return replace(
         profile,
         total=profile.total + sum(kept.values()),
         seconds={**profile.seconds, **kept},
         fused=fused,
-        kernels=(*profile.kernels, *before.kernels),
+        kernels=(*profile.kernels, *(before.kernels[kernel] for kernel in used)),
         earlier=len(kept),
     )
 

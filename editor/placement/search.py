@@ -9,10 +9,9 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from editor.errors import EditorError
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.placement.filter import FIELDS
 from editor.placement.placement import Placement
@@ -168,7 +167,7 @@ def _test(placement: Placement, field: str, value: str) -> Callable[[int], bool]
 _WORD_FIELDS = ("layer", "op", "device", "in")
 
 
-@lru_cache(maxsize=4)
+@cached_per_graph
 def _searched_text(graph: Graph) -> list[str]:
     """[op] everything that a word may be found in, in lower case."""
     scopes = scopes_of(graph)

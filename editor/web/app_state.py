@@ -34,6 +34,7 @@ from editor.runtimes.base import Capability
 from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
+from editor.web.long_work import LongWork
 from editor.web.open_request import OpenRequest
 from editor.web.stroke_order import Pages
 from editor.web.uploads import Uploads
@@ -90,6 +91,7 @@ class AppState:
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
         self.works = Works()
+        self.long_work = LongWork()
         self._roots: tuple[Path, ...] | None = None
         self.devices = ""
         """What the start page proposes for a model; "": the devices of this machine."""
@@ -521,6 +523,10 @@ class AppState:
                 or sum(len(each.graph) for each in self._open.values()) > _MAX_OPEN_OPS
             ):
                 self._open.popitem(last=False)
+            for closed in [
+                i for i, b in self.benchmarks.items() if i not in self._open and b.job.done
+            ]:
+                del self.benchmarks[closed]  # its plan keeps the model in memory
             return document
 
 

@@ -172,7 +172,7 @@ def create_app(state: AppState) -> Dash:
         )
 
     async def show_preview() -> Response:
-        document = await asyncio.to_thread(state.wait_first)
+        document = await state.long_work.run(state.wait_first)
         return (
             HTMLResponse(await asyncio.to_thread(preview, document))
             if document
@@ -193,7 +193,7 @@ def create_app(state: AppState) -> Dash:
         r for r in app.server.router.routes if getattr(r, "path", "") not in _FASTAPI_PAGES
     ]
     app.bundles.serve(app.server)
-    add_upload_routes(app.server, state.uploads)
+    add_upload_routes(app.server, state.uploads, state.long_work)
     app.server.add_api_route("/_standing", answer_standing, include_in_schema=False)
     app.server.add_api_route("/_page", show_page, include_in_schema=False)
     app.server.add_api_route("/_preview", show_preview, include_in_schema=False)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
 from editor.errors import EditorError
+from editor.web.long_work import LongWork
 from editor.web.uploads import Uploads
 
 
-def add_upload_routes(server: object, uploads: Uploads) -> None:
+def add_upload_routes(server: object, uploads: Uploads, long_work: LongWork) -> None:
     """Adds ``PUT /_upload`` (one file) and ``POST /_upload`` (the upload is complete: where is its model?)."""
 
     async def receive(request: Request) -> Response:
@@ -24,7 +23,7 @@ def add_upload_routes(server: object, uploads: Uploads) -> None:
 
     async def finish(request: Request) -> Response:
         try:
-            path = await asyncio.to_thread(uploads.finish, request.query_params.get("upload", ""))
+            path = await long_work.run(uploads.finish, request.query_params.get("upload", ""))
         except EditorError as error:
             return JSONResponse({"path": "", "error": str(error)}, 400)
         return JSONResponse({"path": str(path), "error": ""})

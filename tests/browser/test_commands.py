@@ -128,8 +128,9 @@ def test_quick_strokes_that_overtake_each_other_are_applied_once_and_in_order(op
     act(page, "hetero.paint([3], 1); setTimeout(() => hetero.stroke({ do: 'undo' }), 400)")
     expect(page.locator("#redo")).to_be_enabled()
     for route in held:
-        route.continue_()
-    page.wait_for_timeout(1500)
+        with page.expect_response("**/_dash-update-component", timeout=30_000):
+            route.continue_()
+    until(page, "hetero.waitingStrokes() === 0")
     wait_for_figure(page, "pins", 0)
     expect(page.locator("#redo")).to_be_enabled()
 

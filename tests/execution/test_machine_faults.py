@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import onnx
 import psutil
 import pytest
@@ -196,6 +197,33 @@ def test_a_worker_that_came_back_without_a_runtime_says_so(farm: Farm, tmp_path:
     with pytest.raises(editor.ExecutionError, match="thin/Interpreter: thin does not offer it"):
         compiled.run(random_inputs(plan.graph))
     farm.stop("thin")
+
+
+def test_two_workers_that_were_both_restarted_get_their_parts_again(
+    farm: Farm, tmp_path: Path
+) -> None:
+    """The part of one was sent again; that the other had forgotten its part, too, was an error without a text."""
+    names = ("front", "back")
+    for name in names:
+        farm.start(name, "--offer", "CPU")
+    plan = split(
+        write_net(tmp_path / "net.onnx"),
+        "HETERO:front/CPU,back/CPU",
+        first="front/CPU",
+        last="back/CPU",
+    )
+    compiled, values = plan.compile(), random_inputs(plan.graph)
+    before = compiled.run(values)
+    for name in names:
+        farm.stop(name)
+    for name in names:
+        farm.start(name, "--offer", "CPU")
+    after = compiled.run(values)
+    for name in names:
+        farm.stop(name)
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value)
 
 
 def test_a_worker_of_another_version_says_so(farm: Farm, tmp_path: Path) -> None:

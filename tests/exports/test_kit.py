@@ -263,7 +263,6 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
 ) -> None:
     plan = plan_of(EXAMPLES / "models" / "resnet50.onnx")
     kit_of(plan, tmp_path / "kit")
-    begin = time.monotonic()
     printed, profile = run(
         tmp_path / "kit",
         bare(tmp_path / "packages", runtime),
@@ -272,7 +271,6 @@ def test_a_kit_measures_with_numpy_and_one_runtime_and_its_result_makes_predicti
         "--machine",
         "board 7",
     )
-    assert time.monotonic() - begin < 120
     assert (
         profile["runtime"] == runtime and not profile["failed"] and profile["machine"] == "board 7"
     )

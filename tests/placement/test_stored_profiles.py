@@ -9,8 +9,10 @@ import pytest
 from conftest import EXAMPLES
 
 import editor
+from editor.graph.graph import Graph
 from editor.placement.device_profile import (
     DeviceProfile,
+    completed,
     earlier_profile,
     forget_profile,
     load_profile,
@@ -42,3 +44,21 @@ def test_the_profile_before_is_kept_and_can_be_put_back(
     forget_profile(graph, device)  # nothing is there, and nothing is lost
     assert put_back_profile(graph, device)
     assert (load_profile(graph, device), earlier_profile(graph, device)) == (noisy, None)
+
+
+def test_a_profile_keeps_no_kernel_that_computes_nothing(mobilenet: Graph) -> None:
+    """While an op was excluded, each new profile brought all kernels of the one before it along."""
+    excluded, *rest = mobilenet.op_keys[:4]
+
+    def profile(keys: list[str]) -> DeviceProfile:
+        kernels = tuple(f"kernel of {key}" for key in keys)
+        seconds, fused = dict.fromkeys(keys, 1e-3), {key: i for i, key in enumerate(keys)}
+        return DeviceProfile(
+            "x", 1e-3 * len(keys), seconds, fused, kernels, 1e-5, 0.0, 0.0, 0.0, 0.0, 1
+        )
+
+    stored = profile([excluded, *rest])
+    for _ in range(3):
+        stored = completed(mobilenet, profile(rest), stored)
+    assert sorted(stored.kernels) == sorted(f"kernel of {key}" for key in (excluded, *rest))
+    assert all(stored.kernels[kernel] == f"kernel of {key}" for key, kernel in stored.fused.items())

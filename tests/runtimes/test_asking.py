@@ -160,11 +160,9 @@ def test_crashes_hangs_failures_and_wrong_values_are_reasons(
     assert "computes Tanh wrongly: off by up to" in reasons["Tanh"]
     assert asked == ["asking Faulty (Faulty) about 6 kinds of ops"]
 
-    begin = time.monotonic()
     again, asked = ask(environment, chain(tmp_path / "other.onnx", ["Tanh", "Relu", "Abs"]))
     assert not asked, "equal ops of another model are known"
     assert again == {kind: reasons[kind] for kind in ("Tanh", "Relu", "Abs")}
-    assert time.monotonic() - begin < 20
     stored = Path(environment["XDG_CACHE_HOME"]) / "hetero-editor" / "capability"
     assert stored.stat().st_mode & 0o777 == 0o700
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, write_dag
+from dash._callback_context import context_value
+from dash._utils import AttributeDict
 
 from editor.execution.jobs.service import JobService
 from editor.placement.costs import seconds_of_ops
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
+from editor.web.callbacks import benchmarking
 from editor.web.open_request import OpenRequest
 from editor.web.panels.tables import subgraph_rows, transfer_rows
+from editor.web.server import create_app
 from editor.web.view import plan_costs
 from editor.workspace.document import Document
 from editor.workspace.history import Store
@@ -74,3 +82,44 @@ def test_times_of_subgraphs_and_transfers_add_up_to_those_of_the_run(document: D
         costs, placement.assignment.device, placement.division.subgraph_of_op, placement.placed_ops
     ).tolist()
     assert transfers and sum(row["seconds"] for row in transfers) == pytest.approx(parts.transfers)
+
+
+def test_the_end_of_a_benchmark_leaves_the_event_loop_free_while_another_program_holds_the_database(
+    state: AppState, document: Document, tmp_path: Path
+) -> None:
+    """All pages were told that the server does not answer."""
+    benchmark = state.start_job(document, "benchmark", JobOptions(0.2))
+    benchmark.job.result(120)
+    shown: dict[str, Any] = {}
+    context_value.set(AttributeDict(updated_props=shown))
+    app = create_app(state)
+    follow = next(
+        found
+        for each in app.callback_map.values()
+        if (found := each["callback"].__wrapped__).__module__ == benchmarking.__name__
+        and found.__name__ == "follow"
+    )
+
+    async def end_while_held() -> None:
+        with contextlib.closing(sqlite3.connect(next(tmp_path.rglob("*.db")))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            ending = asyncio.create_task(follow(None, document.id, None))
+            while "bench-result" not in shown and not ending.done():  # it is stored next
+                await asyncio.sleep(0.01)
+            other.rollback()
+            await ending
+
+    asyncio.run(end_while_held())
+    assert "bench-problem" not in shown, shown["bench-problem"]
+    assert len(document.runs()) == 1 and benchmark.kept
+
+
+def test_the_measurements_of_closed_documents_are_forgotten(
+    state: AppState, document: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.start_job(document, "benchmark", JobOptions(0.1)).job.result(120)
+    monkeypatch.setattr("editor.web.app_state._MAX_OPEN", 1)
+    other = state.open(OpenRequest(str(write_dag(tmp_path / "dag.onnx", [[], [0]])), "HETERO:CPU"))
+    assert state.open_document(f"/d/{document.id}") is None
+    assert document.id not in state.benchmarks
+    assert other.id not in state.benchmarks

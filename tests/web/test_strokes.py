@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from editor.web.callbacks.editing import _strokes
 from editor.web.drawing.collapsed import first_detail
 from editor.web.open_request import OpenRequest
 from editor.web.panels.profiles import profiles_view
+from editor.web.server import create_app
 from editor.web.stroke_order import Answer, PageStrokes
 from editor.web.strokes import HANDLERS, apply
 from editor.web.view import figures_of
@@ -299,6 +301,48 @@ def test_a_stroke_does_not_wait_for_a_job_to_be_submitted(
         jobs.gate.set()
         starting.join(60)
         state.benchmarks[document.id].job.cancel()
+
+
+def test_a_tooltip_does_not_wait_for_strokes_of_another_page(
+    state: AppState, document: Document
+) -> None:
+    """Strokes waited for a solve in the six threads that answer everything, one in each."""
+    app, page = create_app(state), state.pages.get("slow")
+
+    def callback(output: str) -> Any:
+        key = next(key for key in app.callback_map if output in key.strip(".").split("..."))
+        return app.callback_map[key]["callback"].__wrapped__
+
+    def wait_behind(sequence: int) -> dict[str, Any]:
+        return {"page": "slow", "seen": 10**9, "strokes": [paint(sequence, 4)]}
+
+    async def hover_meanwhile() -> Any:
+        solving = threading.Event()
+
+        def solve() -> None:
+            with page.lock:
+                solving.set()
+                answered_meanwhile.append(answered.wait(30))
+
+        holder = threading.Thread(target=solve)
+        holder.start()
+        await state.long_work.run(solving.wait, 60)
+        strokes = [
+            asyncio.create_task(callback("view.data")(wait_behind(sequence), document.id))
+            for sequence in range(1, 41)
+        ]
+        await asyncio.sleep(0)
+        hover = await callback("hover.children")(
+            {"ops": [1], "pairs": [], "number": 7}, document.id
+        )
+        answered.set()
+        await asyncio.gather(*strokes)
+        holder.join()
+        return hover
+
+    answered, answered_meanwhile = threading.Event(), list[bool]()
+    assert "7" in str(asyncio.run(hover_meanwhile()))
+    assert page.last == 40 and answered_meanwhile == [True]
 
 
 def test_a_profile_that_is_forgotten_leaves_estimates_wherever_decisions_go_by_it(

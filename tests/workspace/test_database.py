@@ -241,10 +241,8 @@ def test_a_locked_database_is_a_message_and_work_goes_on_when_it_is_free(tmp_pat
     record = store.create("m", "/m.onnx", "ff", {}, decisions())
     other = sqlite3.connect(tmp_path / "workspace.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    begun = time.monotonic()
     with pytest.raises(WorkspaceError, match="another program holds its database"):
         store.append(record.id, 0, "first", {}, 0)
-    assert time.monotonic() - begun < 10
     other.execute("COMMIT")
     store.append(record.id, 0, "first", {}, 0)
     assert [step.label for step in store.steps(record.id)] == ["open", "first"]

@@ -283,11 +283,16 @@ class MachinesPlan(CompiledPlan):
     async def _run_known(
         self, inputs: Mapping[str, Value], wanted: Collection[str]
     ) -> tuple[dict[str, Any], RunTimes]:
-        """Runs once; a machine that does not know its part gets it first."""
+        """Runs once; each machine that does not know its part, perhaps all of them, gets it first."""
+        for _ in self._fleet.remote:
+            try:
+                return await self._run_once(inputs, wanted)
+            except _UnknownProgram as error:
+                await self._fleet.deploy(error.share)
         try:
             return await self._run_once(inputs, wanted)
-        except _Unknown:
-            return await self._run_once(inputs, wanted)
+        except _UnknownProgram as error:
+            raise ExecutionError(str(error)) from error
 
     async def _run_once(
         self, inputs: Mapping[str, Value], wanted: Collection[str]
@@ -369,8 +374,7 @@ class MachinesPlan(CompiledPlan):
             peers=peers,
         )
         if "unknown" in reply:
-            await self._fleet.deploy(share)
-            raise _Unknown
+            raise _UnknownProgram(share)
         return reply
 
     async def _take(self, share: _Share, run: str, name: str, values: Values) -> None:
@@ -477,8 +481,14 @@ class _WireTransfer(NamedTuple):
     """bytes on the wire"""
 
 
-class _Unknown(Exception):
-    """A machine did not know its part of the plan, and has it now."""
+class _UnknownProgram(Exception):
+    """A machine does not know its part of the plan: it was restarted, or has had many others since."""
+
+    def __init__(self, share: _Share) -> None:
+        super().__init__(
+            f"{share.label}: its worker forgets this plan before it runs; are there too many plans in use at once?"
+        )
+        self.share = share
 
 
 async def _quietly(work: Any) -> None:

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.scopes.paths import Path, is_numbered, paths_of, pattern_of
 
 _MIN_MEMBERS, _MIN_MEMBER_OPS = 3, 4
@@ -314,7 +314,7 @@ class Scopes:
         return [op for op in scope.ops if self.types[op] == kind and self.of_op[op] == scope.number]
 
 
-@lru_cache(maxsize=8)
+@cached_per_graph
 def scopes_of(graph: Graph) -> Scopes:
     """The blocks of a model."""
     placed = [op for op in graph.order.tolist() if not graph.op_is_constant[op]]

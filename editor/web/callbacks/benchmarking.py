@@ -68,7 +68,7 @@ def register(app: Dash, state: AppState) -> None:
         try:
             document = await asyncio.to_thread(state.document, document_id)
             options = _options(seconds, mode or "latency", requests, memory)
-            benchmark = await asyncio.to_thread(state.start_job, document, kind, options)
+            benchmark = await state.long_work.run(state.start_job, document, kind, options)
         except EditorError as error:
             return {"job": ""}, failed(str(error))
         return {"job": benchmark.job.id}, None
@@ -82,7 +82,7 @@ def register(app: Dash, state: AppState) -> None:
     async def cancel(clicks: int | None, document_id: str) -> Any:
         benchmark = state.benchmarks.get(document_id)
         if clicks and benchmark is not None:
-            await asyncio.to_thread(benchmark.job.cancel)
+            await state.long_work.run(benchmark.job.cancel)
         return False
 
     @app.callback(
@@ -96,7 +96,7 @@ def register(app: Dash, state: AppState) -> None:
             raise PreventUpdate
         try:
             document = await asyncio.to_thread(state.document, document_id)
-            said = await asyncio.to_thread(state.calibrate, document)
+            said = await state.long_work.run(state.calibrate, document)
         except (EditorError, TimeoutError) as error:
             return failed(str(error), "Nothing was calibrated")
         set_props("next-stroke", {"data": {"do": "show"}})
@@ -120,13 +120,8 @@ def register(app: Dash, state: AppState) -> None:
         scheme = scheme or "light"
         await _follow(document, benchmark, scheme)
         if state.benchmarks.get(document_id) is benchmark:
-            _show_end(document, benchmark, scheme)
-            if benchmark.job.done and not benchmark.has_result and benchmark.previous is not None:
-                state.benchmarks[document_id] = benchmark.previous
-                _show_end(document, benchmark.previous, scheme)
-                set_props(
-                    "bench-text", {"children": "No new result. What stands here is the run before."}
-                )
+            # It writes to the database, which another program may hold for seconds.
+            await state.long_work.run(_show_last, state, document, benchmark, scheme)
 
     @app.callback(
         Output("bench-chart-box", "children", allow_duplicate=True),
@@ -139,7 +134,7 @@ def register(app: Dash, state: AppState) -> None:
         if benchmark is None or not ctx.triggered:
             raise PreventUpdate
         document = await asyncio.to_thread(state.document, document_id)
-        return _chart(document, benchmark, scheme or "light")
+        return await asyncio.to_thread(_chart, document, benchmark, scheme or "light")
 
 
 def _options(seconds: Any, mode: str, requests: Any, memory: bool) -> JobOptions:
@@ -175,9 +170,8 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
         if (
             benchmark.kind != "profile"
         ):  # the browser reads the chart's library before anything is measured, and not meanwhile
-            set_props(
-                "bench-chart-box", {"children": chart(_figure(document, benchmark, [], scheme))}
-            )
+            figure = await asyncio.to_thread(_figure, document, benchmark, [], scheme)
+            set_props("bench-chart-box", {"children": chart(figure)})
     while not benchmark.job.done:
         if websocket is not None and websocket.is_shutdown:
             return
@@ -186,9 +180,10 @@ async def _follow(document: Document, benchmark: BenchmarkState, scheme: str) ->
             seen = len(events)
             now = monotonic()
             draws = bool(drawn) and now - drawn >= _CHART_SECONDS
-            if _show_progress(document, benchmark, events, scheme if draws else "") and (
-                draws or not drawn
-            ):
+            has_samples = await asyncio.to_thread(
+                _show_progress, document, benchmark, events, scheme if draws else ""
+            )
+            if has_samples and (draws or not drawn):
                 drawn = (
                     now if draws else now - _CHART_SECONDS / 2
                 )  # of the first samples there is not much to see
@@ -214,6 +209,15 @@ def _show_progress(
     if samples and scheme:
         set_props("bench-chart", {"figure": _figure(document, benchmark, samples, scheme)})
     return bool(samples)
+
+
+def _show_last(state: AppState, document: Document, benchmark: BenchmarkState, scheme: str) -> None:
+    """Shows how a job ended, and the one before it where it has no result."""
+    _show_end(document, benchmark, scheme)
+    if benchmark.job.done and not benchmark.has_result and benchmark.previous is not None:
+        state.benchmarks[document.id] = benchmark.previous
+        _show_end(document, benchmark.previous, scheme)
+        set_props("bench-text", {"children": "No new result. What stands here is the run before."})
 
 
 def _show_end(document: Document, benchmark: BenchmarkState, scheme: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ def register(app: Dash, state: AppState) -> None:
         if ctx.triggered_id == "layout-remove":
             require(gone, LayoutNames, "the name of a layout")
             name = " ".join((gone or {})["names"][:1])
-        return await asyncio.to_thread(
+        return await state.long_work.run(
             _compare_now, state, str(ctx.triggered_id), name or "", document_id
         )
 
@@ -61,7 +60,7 @@ def register(app: Dash, state: AppState) -> None:
     async def suggest(clicks: Any, document_id: str) -> Any:
         if not clicks:
             raise PreventUpdate
-        return await asyncio.to_thread(_hints_now, state, document_id)
+        return await state.long_work.run(_hints_now, state, document_id)
 
     @app.callback(
         Output("sizes-result", "children"),
@@ -78,7 +77,9 @@ def register(app: Dash, state: AppState) -> None:
     ) -> Any:
         if not any(t["value"] for t in ctx.triggered):
             raise PreventUpdate
-        return await asyncio.to_thread(_sizes_now, state, str(text or example)[:1000], document_id)
+        return await state.long_work.run(
+            _sizes_now, state, str(text or example)[:1000], document_id
+        )
 
     @app.callback(
         Output("panes-data", "data"),
@@ -90,7 +91,7 @@ def register(app: Dash, state: AppState) -> None:
         if not asked:
             raise PreventUpdate
         require(asked, LayoutNames, "a question about layouts")
-        return await asyncio.to_thread(_panes, state, document_id, asked["names"][:4])
+        return await state.long_work.run(_panes, state, document_id, asked["names"][:4])
 
     @app.callback(
         Output("download", "data", allow_duplicate=True),
@@ -102,7 +103,7 @@ def register(app: Dash, state: AppState) -> None:
         if not asked:
             raise PreventUpdate
         require(asked, LayoutNames, "a question about layouts")
-        return await asyncio.to_thread(_page, state, document_id, asked["names"][:MAX_COMPARED])
+        return await state.long_work.run(_page, state, document_id, asked["names"][:MAX_COMPARED])
 
 
 def _sizes_now(state: AppState, text: str, document_id: str) -> Any:

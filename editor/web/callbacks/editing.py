@@ -67,7 +67,9 @@ def register(app: Dash, state: AppState) -> None:
     async def strokes(message: Strokes | None, document_id: str) -> tuple[Any, ...]:
         if not message:
             raise PreventUpdate
-        return await asyncio.to_thread(_strokes, state, message, document_id)
+        return await state.long_work.in_turn(
+            str(message.get("page")), _strokes, state, message, document_id
+        )
 
     @app.callback(
         Output("change-cancelled", "data"),

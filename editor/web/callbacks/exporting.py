@@ -47,7 +47,7 @@ def register(app: Dash, state: AppState) -> None:
         try:
             document = await asyncio.to_thread(state.document, document_id)
             with state.works.begin(document_id, "Writing files", can_end=False) as work:
-                content = await asyncio.to_thread(
+                content = await state.long_work.run(
                     _content, document, what, state.measured(document), work
                 )
             notes = export_notes(document.placement, what.removeprefix("bundle:"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import tempfile
@@ -73,7 +72,7 @@ def register(app: Dash, state: AppState) -> None:
     ) -> tuple[Any, ...]:
         if not contents:
             raise PreventUpdate
-        message = await asyncio.to_thread(
+        message = await state.long_work.run(
             _import, state, contents, filename or "affinities.json", document_id
         )
         message["text"] = as_utf8(message["text"])  # it repeats names of the file

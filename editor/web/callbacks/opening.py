@@ -110,7 +110,7 @@ def register(app: Dash, state: AppState) -> None:
         }
         try:
             with state.works.begin(document_id, "Solving the plan at other sizes") as work:
-                document = await asyncio.to_thread(
+                document = await state.long_work.run(
                     state.with_sizes, document_id, sizes, work.should_stop
                 )
         except EditorError as error:
@@ -144,7 +144,7 @@ def register(app: Dash, state: AppState) -> None:
         try:
             require(request, _Wanted, "what to open")
             wanted = OpenRequest(request["path"], request["devices"], request["define"])
-            document = await asyncio.to_thread(state.open, wanted)
+            document = await state.long_work.run(state.open, wanted)
         except UnboundSymbolError as error:
             return (
                 no_update,

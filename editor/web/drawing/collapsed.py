@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 
-from editor.graph.graph import Graph, Ints
+from editor.graph.graph import Graph, Ints, cached_per_graph
 from editor.graph.layout.nested import Box, draw_nested
 from editor.graph.scopes.tree import Scopes, scopes_of
 from editor.text import shortened
@@ -99,7 +98,7 @@ def owners(graph: Graph, opened: Iterable[int]) -> Ints:
     return np.where(owner >= 0, owner, -1 - np.flatnonzero(~graph.op_is_constant))
 
 
-@lru_cache(maxsize=8)
+@cached_per_graph
 def _innermost_blocks(graph: Graph) -> Ints:
     """Per visible op: the innermost block around it."""
     of_op = scopes_of(graph).of_op
@@ -125,7 +124,7 @@ def _units(graph: Graph, opened: Iterable[int]) -> set[int]:
     return set(np.unique(owners(graph, opened)).tolist())
 
 
-@lru_cache(maxsize=16)
+@cached_per_graph
 def _open_cached(graph: Graph, most: int) -> tuple[int, ...]:
     """Blocks that are open at first: those around the layers of a model, all down to some depth where nothing repeats."""
     scopes = scopes_of(graph)
@@ -201,7 +200,7 @@ def _framed(graph: Graph, opened: Iterable[int], owner: Ints) -> dict[int, tuple
     return {unit: tuple(n for n in numbers if n in drawn) for unit, numbers in around.items()}
 
 
-@lru_cache(maxsize=8)
+@cached_per_graph
 def _interrupted(graph: Graph) -> frozenset[int]:
     """Blocks that are open from the start, and that a path leaves and comes back to."""
     producer, consumer, _ = graph.edges

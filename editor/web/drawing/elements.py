@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import cast
 
 import numpy as np
 
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import Drawing, draw
 from editor.text import shortened
 from editor.web.drawing.cytoscape_types import (
@@ -30,7 +29,7 @@ def visible_ops(graph: Graph) -> list[int]:
     return np.flatnonzero(~graph.op_is_constant).tolist()
 
 
-@lru_cache(maxsize=8)
+@cached_per_graph
 def elements(graph: Graph) -> list[Element]:
     """Nodes for ops, graph inputs and outputs; edges for tensors. Colours come later, with the plan."""
     return _Elements(graph).build()

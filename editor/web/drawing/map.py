@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import base64
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, cached_per_graph
 from editor.graph.layout.layered import draw
 from editor.web.drawing.elements import NODE_HEIGHT, NODE_WIDTH, visible_ops
 from editor.web.messages import MapData
 
 
-@lru_cache(maxsize=4)
+@cached_per_graph
 def map_data(graph: Graph) -> MapData:
     """Positions and edges of all visible ops, base64 of little-endian arrays.
 
