@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import EXAMPLES
 
-from editor.execution.jobs.service import JobService
 from editor.placement.costs import seconds_of_ops
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.open_request import OpenRequest
