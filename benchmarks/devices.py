@@ -64,7 +64,7 @@ START = """
 import time, editor
 from editor.execution.jobs import tasks
 from editor.execution.jobs.recipe import Recipe
-from editor.execution.jobs.service import JobService
+from editor.sandbox.jobs import JobService
 from editor.graph.proposed_sizes import proposed_sizes
 graph = editor.load_model(argument[0])
 graph = editor.load_model(argument[0], proposed_sizes(graph)) if graph.unbound else graph

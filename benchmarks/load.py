@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "browser")]
 
 import editor  # noqa: E402
 from editor.execution.jobs import tasks  # noqa: E402
-from editor.execution.jobs.service import JobService  # noqa: E402
+from editor.sandbox.jobs import JobService  # noqa: E402
 from editor.workspace.history import Store  # noqa: E402
 from editor.workspace.solver import first_decisions  # noqa: E402
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from editor import limits, supervisor, terminal
+from editor import limits, terminal
 from editor.errors import EditorError
 from editor.exports.formats import FORMATS, KIT_RUNTIMES
 from editor.placement.choices import (
@@ -24,6 +24,7 @@ from editor.placement.choices import (
     POLICY_NAMES,
     SUBGRAPH_RULES,
 )
+from editor.sandbox import supervisor
 from editor.startup import protect_children
 from editor.text import parse_bytes
 from editor.version import VERSION

@@ -1,7 +1,7 @@
 """One set of limits for the page, the command line and Python: time, memory and counts of what strangers hand in.
 
 Each has an environment variable, which the processes of the editor inherit; time and memory have options of the
-command line too. ``killable`` says how time and memory are kept.
+command line too. ``editor.sandbox`` says how time and memory are kept.
 """
 
 from __future__ import annotations

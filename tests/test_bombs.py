@@ -20,8 +20,9 @@ from bombs import BOMBS, write_bomb
 from conftest import EXAMPLES, ROOT
 
 import editor
-from editor import killable, limits
-from editor.execution.jobs.service import JobService
+from editor import limits
+from editor.sandbox.jobs import JobService
+from editor.sandbox.worker import run
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store
@@ -259,10 +260,8 @@ def test_a_crash_while_a_model_is_read_is_an_error(tmp_path: Path) -> None:
         editor.EditorError,
         match=r"reading .*x\.onnx: the process that did it crashed \(signal SIGSEGV\)",
     ):
-        killable.run_limited(
-            "reading", tmp_path / "x.onnx", False, signal.raise_signal, signal.SIGSEGV
-        )
-    assert killable.run_limited("reading", tmp_path / "x.onnx", False, os.getpid) != os.getpid()
+        run(signal.raise_signal, signal.SIGSEGV, what="reading", path=tmp_path / "x.onnx")
+    assert run(os.getpid, what="reading", path=tmp_path / "x.onnx") != os.getpid()
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import convert_model_to_external_data
 
 import editor
-from editor.execution.jobs.service import Channel, JobService
 from editor.files import json_text
 from editor.graph.graph import Graph
 from editor.placement.fallbacks import hints
 from editor.placement.regions import EXPANSIONS, expand_selection
+from editor.sandbox.jobs import Channel, JobService
 from editor.workspace.document import Document
 from editor.workspace.history import StaleDocumentError
 

@@ -21,10 +21,10 @@ from editor import limits
 from editor.__main__ import main as command_line
 from editor.devices.table import parse_devices
 from editor.execution.inputs import read_inputs
-from editor.execution.jobs.service import JobService
 from editor.imports.affinity_files import read_affinities
 from editor.placement import rules as patterns
 from editor.placement.rules import load_rules, parse_rules, parse_rules_text
+from editor.sandbox.jobs import JobService
 from editor.web.launch import main as launch
 from editor.workspace.history import Store
 from editor.yaml_text import YamlError, load_yaml

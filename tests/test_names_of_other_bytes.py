@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 import editor
 from editor.errors import DeviceTableError, EditorError, ModelError, PlanError
-from editor.execution.jobs.service import JobService
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store

@@ -12,9 +12,7 @@ from tqdm import tqdm
 
 import editor
 from editor.execution.adapter_kit import check_runtime
-from editor.execution.jobs import tasks
-from editor.execution.jobs.service import Job, JobService
-from editor.execution.machines.worker import DEFAULT_CACHE, WorkerOptions, serve
+from editor.execution.jobs import job_service, tasks
 from editor.execution.measure.figures import BenchmarkResult, compared
 from editor.execution.measure.prediction import check_correctable, correct_profiles
 from editor.files import json_text, write_atomic
@@ -23,6 +21,7 @@ from editor.placement.choices import PRESENT
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import solve
 from editor.runtimes.machines.connection import connection_of
+from editor.sandbox.jobs import Job
 from editor.terminal import printable, unprotected
 from editor.text import human_seconds, pluralize
 from editor.workspace.plan import Plan
@@ -42,7 +41,7 @@ def bench(options: argparse.Namespace) -> int:
         check_correctable(plan.placement, options.mode)  # before the runs, not after them
     requests = _requests(options)
     inputs = str(options.inputs.absolute()) if options.inputs else None
-    service = JobService(options.scheduler)
+    service = job_service(options.scheduler)
     results: list[BenchmarkResult] = []
     try:
         for group in by_model.values():
@@ -171,7 +170,7 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def _run_job(options: argparse.Namespace, function: Callable[..., Any], *arguments: Any) -> Any:
-    service = JobService(options.scheduler)
+    service = job_service(options.scheduler)
     try:
         return _follow(service.submit(function, *arguments))
     finally:
@@ -223,6 +222,12 @@ def adapter_test(options: argparse.Namespace) -> int:
 
 def worker(options: argparse.Namespace) -> int:
     """Runs until it is interrupted."""
+    from editor.execution.machines.worker import (  # takes a second
+        DEFAULT_CACHE,
+        WorkerOptions,
+        serve,
+    )
+
     connection = connection_of(options)
     memory = size_in_bytes("--memory-limit", options.memory_limit) if options.memory_limit else None
     cache = size_in_bytes("--cache", options.cache) if options.cache else DEFAULT_CACHE

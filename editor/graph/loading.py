@@ -9,7 +9,6 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
 from onnx.external_data_helper import uses_external_data
 
-from editor import killable
 from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
@@ -24,6 +23,8 @@ from editor.graph.scopes.paths import module_of
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.static_values import constant_ops, is_static, read_by
 from editor.graph.types import Shape, byte_size, element_name
+from editor.sandbox.watch import READING, is_killable
+from editor.sandbox.worker import run
 from editor.text import is_utf8
 
 _WINDOWED: Mapping[str, int] = {
@@ -109,11 +110,11 @@ def load_model(path: str | Path, define: Mapping[str, int] | None = None) -> Gra
     path = as_path(path, "a model", ModelError)
     define = {} if define is None else as_mapping(define, "define", ModelError)
     size = (file_state(path) or (0, 0))[1]
-    if size <= PLAIN_BYTES and not killable.is_killable():
+    if size <= PLAIN_BYTES and not is_killable():
         model, sha256 = read_with_hash(path)
         if is_plain(model):
             return _graph_of(model, sha256, path, define)
-    return killable.run_limited(killable.READING, path, False, _load, path, define)
+    return run(_load, path, define, what=READING, path=path)
 
 
 def _load(path: Path, define: Mapping[str, int]) -> Graph:

@@ -1,4 +1,4 @@
-"""Which models any process may read and probe, because their size bounds what that needs. See ``editor.killable``.
+"""Which models any process may read and probe, because their size bounds what that needs. See ``editor.sandbox``.
 
 A model is plain when all its ops are known to take time by their number and their operands only. Ops whose cost
 depends on values, such as Range, and bodies and functions, which multiply, make it one for a process that can be killed.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from editor import killable
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.errors import ModelError, PlanError
@@ -23,6 +22,8 @@ from editor.graph.plain_models import PLAIN_BYTES
 from editor.imports.profile_files import delimiter_of
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
+from editor.sandbox.watch import READING
+from editor.sandbox.worker import run
 from editor.text import from_spreadsheet_cell, shortened
 from editor.yaml_text import YamlError, load_yaml
 
@@ -176,7 +177,7 @@ def read_affinities(path: Path) -> ImportedAffinities:
     """
     if path.suffix == ".onnx":
         small = (file_state(path) or (0, 0))[1] <= PLAIN_BYTES
-        return killable.run_limited(killable.READING, path, small, _from_onnx, path)
+        return run(_from_onnx, path, what=READING, path=path, harmless=small)
     text = read_text(path, PlanError)
     if path.suffix == ".dot":
         return _from_dot(path, text)

@@ -12,7 +12,6 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions
 
-from editor import killable
 from editor.devices.device import Device
 from editor.devices.discovery import UnusableRuntime
 from editor.devices.table import load_devices
@@ -20,6 +19,7 @@ from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
 from editor.runtimes.base import API_VERSION, Capability, Runtime
+from editor.sandbox.worker import run
 from editor.startup import installed_folders
 
 ENTRY_POINTS = "hetero_editor.runtimes"
@@ -135,8 +135,13 @@ def _answer(graph: Graph, device: Device) -> Capability:
         # A runtime of another package may be known to this process only.
         # Another machine answers for itself.
         harmless = device.runtime not in _BUILT_IN or bool(device.machine) or has_plain_ops(graph)
-        _answers[key] = killable.run_limited(
-            f"asking {device.name} about", graph.path, harmless, _ask, graph, device
+        _answers[key] = run(
+            _ask,
+            graph,
+            device,
+            what=f"asking {device.name} about",
+            path=graph.path,
+            harmless=harmless,
         )
     return _answers[key]
 

@@ -19,18 +19,18 @@ from editor.devices.table import Spec, is_hetero, load_devices, text_of_table
 from editor.errors import Cancelled, EditorError, ModelError, PlanError, UnboundSymbolError
 from editor.execution.jobs import tasks
 from editor.execution.jobs.preload import ModelPreloader
-from editor.execution.jobs.service import Job, JobService
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.prediction import correct_profiles
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
-from editor.killable import READING, section_of
 from editor.placement.device_profile import best_source, costs_of
 from editor.placement.kept import pin_to_affinity
 from editor.placement.placement import Settings, solve
 from editor.runtimes.base import Capability
+from editor.sandbox.jobs import Job, JobService
+from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements

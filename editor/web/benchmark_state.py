@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from editor.errors import EditorError
-from editor.execution.jobs.service import Job
+from editor.sandbox.jobs import Job
 from editor.workspace.document import Document
 from editor.workspace.plan import Plan
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 from editor import limits, terminal
 from editor.errors import EditorError
+from editor.execution.jobs import job_service
 from editor.execution.jobs.preload import ModelPreloader
-from editor.execution.jobs.service import JobService
-from editor.execution.jobs.signals import note_ending
 from editor.files import resource_dir
 from editor.runtimes.machines.connection import connection_of, use
+from editor.sandbox.jobs import JobService
+from editor.sandbox.worker import note_ending
 from editor.startup import protect_children, python_command
 from editor.text import is_utf8
 from editor.web.open_request import OpenRequest
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits.from_options(vars(options))
         if options.scheduler:
             use(connection_of(options))
-        folder = folder_of(options.workspace)
+        folder_of(options.workspace)  # fails here where it cannot be used
     except EditorError as error:
         parser.error(str(error))
 
@@ -135,17 +136,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings(
         "ignore", category=UserWarning, module="editor.workspace"
     )  # notes of exports stand in the page
-    return _serve(options, start, JobService(options.scheduler, folder))
+    return _serve(options, start, job_service(options.scheduler))
 
 
 def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobService) -> int:
     """Serves until a signal ends it; returns the exit status."""
-    early = None
+    early, local = None, JobService() if options.scheduler else jobs
     starting = threading.Thread(target=_start, args=(jobs,), daemon=True)
     note_ending()
     try:
         if start is not None and not start.path.endswith(".json"):
-            early = ModelPreloader(start.path, start.define, start.devices, assume_sizes=True)
+            early = ModelPreloader(
+                local, start.path, start.define, start.devices, assume_sizes=True
+            )
         if early is None:
             starting.start()
         from editor.web.server import (
@@ -182,6 +185,7 @@ def _serve(options: argparse.Namespace, start: OpenRequest | None, jobs: JobServ
             early.cancel()
         if starting.ident is not None:
             starting.join()  # a thread that starts processes while the program ends would print a traceback
+        local.close()
         jobs.close()
     return 0
 

@@ -22,9 +22,9 @@ from plotly.io.json import to_json_plotly
 
 from editor.errors import EditorError
 from editor.execution.jobs.preload import ModelPreloader
-from editor.execution.jobs.service import JobService
-from editor.execution.jobs.signals import ENDING, must_end
 from editor.files import resource_dir
+from editor.sandbox.jobs import JobService
+from editor.sandbox.worker import ENDING, must_end
 from editor.web import controls
 from editor.web.access import Access
 from editor.web.app_state import AppState

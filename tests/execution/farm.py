@@ -99,6 +99,16 @@ class Farm:
         )
 
 
+def write_credentials(folder: Path) -> tuple[str, str]:
+    """Makes a certificate that signs itself, and its key; returns their files."""
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=tests"
+    extension = ["-addext", "keyUsage=critical,keyCertSign,digitalSignature"]
+    files = ["-keyout", key, "-out", certificate]
+    subprocess.run([*command.split(), *extension, *files], check=True, capture_output=True)
+    return certificate, key
+
+
 @contextlib.contextmanager
 def scheduler(port: int, *tls: str) -> Iterator[None]:
     process = subprocess.Popen(

@@ -19,10 +19,10 @@ from conftest import EXAMPLES, ROOT, write_dag
 from pages import free_port
 
 import editor
-from editor.execution.jobs import tasks
-from editor.execution.jobs.service import JobService
+from editor.execution.jobs import job_service, tasks
 from editor.graph.model_file import file_sha256
 from editor.placement.placement import Settings
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store
@@ -94,6 +94,8 @@ def test_two_measurements_take_turns_and_one_that_waits_can_be_cancelled(
 ) -> None:
     """They ran at the same time, and each slowed the other down fivefold."""
     recipe = editor.partition(editor.load_model(MODEL), "HETERO:CPU").recipe()
+    for job in [service.submit(tasks.load_graph, MODEL, {}) for _ in range(2)]:
+        job.result(180)  # both workers have imported what measures
     first = service.submit(tasks.benchmark, {"first": recipe}, 4.0, "latency", 1)
     until = time.monotonic() + 60
     while not any(e["kind"] == "sample" for e in first.events) and time.monotonic() < until:
@@ -137,7 +139,7 @@ def test_any_running_job_can_be_cancelled(service: JobService) -> None:
 
 
 def test_a_worker_remains_after_several_cancellations(service: JobService) -> None:
-    """The later ones kill a worker that is still starting, which Dask does not always restart."""
+    """The later ones kill a worker that is still starting."""
     for _ in range(3):
         job = service.submit(hang)
         job.cancel()
@@ -181,7 +183,7 @@ def test_a_job_is_cancelled_at_its_time_limit(service: JobService) -> None:
 
 def test_the_error_names_a_lost_scheduler_and_a_restarted_one_is_used() -> None:
     port = free_port()
-    here = JobService(f"tcp://127.0.0.1:{port}")
+    here = job_service(f"tcp://127.0.0.1:{port}")
     with scheduler(port):
         assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
         lost = here.submit(hang)

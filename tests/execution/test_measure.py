@@ -23,7 +23,6 @@ from editor.execution.compile.cut import Cutter
 from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
-from editor.execution.jobs.service import Channel, JobService
 from editor.execution.measure.mismatch import (
     compare,
     first_differences,
@@ -48,6 +47,7 @@ from editor.runtimes.onnxruntime.profiling import lineage
 from editor.runtimes.onnxruntime.values import to_ort
 from editor.runtimes.openvino.request import to_openvino
 from editor.runtimes.values import to_numpy
+from editor.sandbox.jobs import Channel, JobService
 
 BOX = [
     {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},

@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.execution.jobs import tasks
-from editor.execution.jobs.service import JobService
 from editor.execution.measure.memory_use import measure_memory
 from editor.kinds import Kind
+from editor.sandbox.jobs import JobService
 
 
 def write_layers(path: Path, width: int, layers: int = 4) -> Path:

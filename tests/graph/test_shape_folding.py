@@ -13,9 +13,9 @@ from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor import killable
 from editor.graph import static_values as folding
 from editor.graph.graph import Graph
+from editor.sandbox import watch
 
 PACK = Path(os.environ.get("MODEL_PACK", ROOT.parent / "shared" / "data" / "models")) / "real"
 
@@ -120,7 +120,7 @@ def test_shapes_from_computed_values_equal_those_of_a_run(
     graph = editor.load_model(path, sizes)
     assert open_shapes(graph) == []
     monkeypatch.setattr(folding, "_MAX_STEPS", 0)
-    monkeypatch.setattr(killable, "_expendable", True)  # read here, where the line above holds
+    monkeypatch.setattr(watch, "_expendable", True)  # read here, where the line above holds
     assert len(open_shapes(editor.load_model(path, sizes))) > 4, (
         "ONNX's own inference leaves them open"
     )

@@ -21,7 +21,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import editor
 from editor.errors import EditorError
-from editor.execution.jobs.service import JobService
 from editor.imports.device_figures import ProfileReport
 from editor.imports.matching import OpNames, times_of_ops
 from editor.imports.profile_files import read_times, times_in
@@ -35,6 +34,7 @@ from editor.placement.device_profile import (
     forget_profile,
     load_profile,
 )
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.callbacks.importing import _import
 from editor.web.open_request import OpenRequest

@@ -16,8 +16,8 @@ from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 import editor
-from editor.isolated import IsolatedProcess, ProcessEndedError
 from editor.runtimes.op_models import wrong_output
+from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 
 FAULTY = '''
 """Claims everything; crashes on Relu, hangs on Sigmoid, fails on Neg, computes Tanh wrongly, and the others well."""

@@ -16,7 +16,9 @@ from conftest import EXAMPLES, ROOT
 MODEL = str(EXAMPLES / "models" / "mobilenetv2.onnx")
 
 
-def started(*arguments: str, cwd: Path | None = ROOT) -> subprocess.Popen[str]:
+def started(
+    *arguments: str, cwd: Path | None = ROOT, temporary: Path | None = None
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
@@ -28,6 +30,7 @@ def started(*arguments: str, cwd: Path | None = ROOT) -> subprocess.Popen[str]:
             *arguments,
         ],
         cwd=cwd,
+        env={**os.environ, **({"TMPDIR": str(temporary)} if temporary else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -53,7 +56,7 @@ def test_a_signal_at_any_time_of_the_start_ends_it_without_a_word(
     tmp_path: Path, model: list[str], number: signal.Signals
 ) -> None:
     for moment in (0.15, 0.3, 0.5, 0.8, 1.2, 1.7, 2.3):
-        process = started(*model, "--workspace", str(tmp_path))
+        process = started(*model, "--workspace", str(tmp_path), temporary=tmp_path)
         time.sleep(moment)  # any moment will do: these are spread over the start
         (os.killpg if number == signal.SIGINT else os.kill)(
             process.pid, number
@@ -64,22 +67,22 @@ def test_a_signal_at_any_time_of_the_start_ends_it_without_a_word(
         while not group_is_gone(process.pid):
             assert time.monotonic() < end
             time.sleep(0.1)
-    assert not list(tmp_path.glob("hetero-jobs-*"))
+    assert not list(tmp_path.glob("hetero-worker-*"))
 
 
 @pytest.mark.parametrize("model", [[], [MODEL]], ids=["no model", "model"])
 def test_a_port_in_use_is_a_message_only(tmp_path: Path, model: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        out, said = started(*model, "--workspace", str(tmp_path), "--port", port).communicate(
-            timeout=60
-        )
+        out, said = started(
+            *model, "--workspace", str(tmp_path), "--port", port, temporary=tmp_path
+        ).communicate(timeout=60)
     assert (
         out == ""
         and said.startswith("error: cannot listen on 127.0.0.1:")
         and said.count("\n") == 1
     )
-    assert not list(tmp_path.glob("hetero-jobs-*"))
+    assert not list(tmp_path.glob("hetero-worker-*"))
 
 
 @pytest.mark.parametrize("model", [[], [MODEL]], ids=["no model", "model"])

@@ -14,8 +14,8 @@ from conftest import EXAMPLES, write_dag
 from dash._callback_context import context_value
 from dash._utils import AttributeDict
 
-from editor.execution.jobs.service import JobService
 from editor.placement.costs import seconds_of_ops
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks import benchmarking

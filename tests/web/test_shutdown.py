@@ -52,6 +52,7 @@ def test_nothing_is_left_and_nothing_is_said(
     process = subprocess.Popen(
         command,
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,7 +64,8 @@ def test_nothing_is_left_and_nothing_is_said(
     if not model:  # then the worker of jobs starts at once
         end = time.monotonic() + 30
         while not any(
-            b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes() for c in _children(process.pid)
+            b"sandbox.worker" in Path(f"/proc/{c}/cmdline").read_bytes()
+            for c in _children(process.pid)
         ):
             assert time.monotonic() < end
             time.sleep(0.1)
@@ -76,6 +78,4 @@ def test_nothing_is_left_and_nothing_is_said(
     while left := {pid for pid in others if _alive(pid)}:
         assert time.monotonic() < end, left
         time.sleep(0.1)
-    assert not list(tmp_path.glob("hetero-jobs-*")), (
-        "credentials and spilled data went with the processes"
-    )
+    assert not list(tmp_path.glob("hetero-worker-*")), "temporary files went with the processes"

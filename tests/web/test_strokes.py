@@ -12,10 +12,10 @@ import pytest
 from conftest import EXAMPLES
 
 from editor.errors import EditorError
-from editor.execution.jobs.service import Job, JobService
 from editor.placement import device_profile
 from editor.placement.device_profile import DeviceProfile, profile_path, save_profile
 from editor.runtimes.base import Capability
+from editor.sandbox.jobs import Job, JobService
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import JobOptions
 from editor.web.callbacks.detail import changed_detail

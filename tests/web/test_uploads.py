@@ -270,7 +270,7 @@ def test_no_name_leads_out_of_the_folder(name: str) -> None:
 
 
 def test_pages_open_files_of_the_roots_only(tmp_path: Path) -> None:
-    from editor.execution.jobs.service import JobService
+    from editor.sandbox.jobs import JobService
     from editor.workspace.history import Store
 
     inside, outside = tmp_path / "models", tmp_path / "private"

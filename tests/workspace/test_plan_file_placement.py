@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import editor
-from editor.execution.jobs.service import JobService
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.workspace.history import Store

@@ -12,9 +12,9 @@ from conftest import EXAMPLES
 import editor
 from editor.__main__ import main
 from editor.errors import Cancelled
-from editor.execution.jobs.service import JobService
 from editor.graph.graph import Graph
 from editor.placement.device_profile import DeviceProfile, save_profile
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.open_request import OpenRequest
 from editor.web.work import Works

@@ -1,26 +1,21 @@
-"""Reads the model named on the command line in a separate process while the server starts.
+"""Reads the model named on the command line in a worker while the server starts; the worker then serves the first jobs.
 
-A Dask worker starts 1.5 s later than a bare process. When the process fails (crash, out of memory), the caller
-repeats the work as a job, which reports the cause.
+When that fails (crash, out of memory), the caller repeats the work as another job, which reports the cause.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import pickle
-import queue
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from editor.errors import EditorError, JobError
-from editor.execution.jobs.signals import receive, signals_wait
 from editor.files import file_state
-from editor.killable import POLL_SECONDS, Section, Watch, section_of, set_expendable
+from editor.sandbox.jobs import JobService
+from editor.sandbox.watch import section_of
+from editor.sandbox.worker import Channel, Event
 
 if TYPE_CHECKING:  # importing them would delay the start
     from editor.devices.discovery import AvailableDevice, UnusableRuntime
@@ -30,14 +25,20 @@ if TYPE_CHECKING:  # importing them would delay the start
 
 
 class ModelPreloader:
-    """Loads a model and queries the capabilities of devices in a separate process."""
+    """Loads a model and queries the capabilities of devices in a job."""
 
     def __init__(
-        self, model: str, define: Mapping[str, int], devices: Spec, assume_sizes: bool = False
+        self,
+        jobs: JobService,
+        model: str,
+        define: Mapping[str, int],
+        devices: Spec,
+        assume_sizes: bool = False,
     ) -> None:
-        """Starts the process.
+        """Starts the job.
 
         Args:
+            jobs: runs it.
             model: absolute path of the file.
             define: sizes of symbolic dimensions.
             devices: the device table whose capabilities are queried.
@@ -45,25 +46,17 @@ class ModelPreloader:
         """
         self._request = (model, dict(define))
         self._file_state = file_state(model)
-        self._answers: dict[str, Any] = {}
-        self._lock = threading.Lock()
-        self._cancelled = False
-        context = multiprocessing.get_context(
-            "spawn"
-        )  # a fork would copy locks that other threads hold
-        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        """Pickled messages of the process; None after its end."""
-        receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(
-            target=_read, args=(sender, *self._request, devices, assume_sizes), daemon=True
+        self._answers: Event = {}
+        self._changed = threading.Condition()
+        self._job = jobs.submit(
+            _read,
+            *self._request,
+            devices,
+            assume_sizes,
+            section=section_of("opening", Path(model)),
+            on_event=self._hear,
         )
-        with signals_wait():
-            self._process.start()
-        sender.close()  # then the pipe ends with the process
-        # A full pipe would block the process.
-        threading.Thread(
-            target=self._listen, args=(receiver, section_of("opening", Path(model))), daemon=True
-        ).start()
+        threading.Thread(target=self._note_end, daemon=True).start()
 
     def machine(
         self, seconds: float
@@ -98,79 +91,59 @@ class ModelPreloader:
         preloaded, answers = self._answer("capabilities", seconds) or (None, None)
         return answers if preloaded == list(entries) else None
 
-    def _answer(self, kind: str, seconds: float) -> Any:
-        end = time.monotonic() + seconds
-        with self._lock:
-            while kind not in self._answers and "error" not in self._answers:
-                try:
-                    message = self._messages.get(timeout=max(end - time.monotonic(), 0))
-                except queue.Empty:
-                    self._process.kill()
-                    raise JobError(
-                        f"gave up after {seconds:.0f} s (last step: "
-                        f"{'asking the devices' if 'graph' in self._answers else 'reading the model'})"
-                    ) from None
-                if message is None:
-                    self._messages.put(None)  # for the next call
-                    if self._cancelled:
-                        raise JobError("cancelled")
-                    return None
-                name, value = pickle.loads(message)  # nosec B301  # from our own child
-                self._answers[name] = value
-            if kind not in self._answers:
-                raise self._answers["error"]
-            return self._answers[kind]
-
-    def _listen(self, pipe: Connection, section: Section) -> None:
-        watch = Watch(self._process.pid or 0, section)
-        try:
-            while True:
-                while not pipe.poll(POLL_SECONDS):
-                    if (error := watch.verdict()) is not None:
-                        self._process.kill()
-                        self._messages.put(pickle.dumps(("error", error)))
-                        return
-                self._messages.put(pipe.recv_bytes())
-        except (EOFError, OSError):
-            self._messages.put(None)
-
     def cancel(self) -> None:
-        """Kills the process; waiting calls raise ``JobError``."""
-        self._cancelled = True
-        self._process.kill()
+        """Ends the job; waiting calls raise ``JobError``."""
+        self._job.cancel()
+
+    def _answer(self, kind: str, seconds: float) -> Any:
+        with self._changed:
+            if not self._changed.wait_for(lambda: kind in self._answers or self._job.done, seconds):
+                step = "asking the devices" if "graph" in self._answers else "reading the model"
+                late = JobError(f"gave up after {seconds:.0f} s (last step: {step})")
+                self._job.cancel(late)
+                raise late
+            if kind in self._answers:
+                return self._answers[kind]
+        try:
+            self._job.result(0)
+        except JobError:
+            if self._job.cancelled:
+                raise
+        return None
+
+    def _hear(self, event: Event) -> None:
+        with self._changed:
+            self._answers.update(event)
+            self._changed.notify_all()
+
+    def _note_end(self) -> None:
+        self._job.wait()
+        with self._changed:
+            self._changed.notify_all()
 
 
 def _read(
-    pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool
+    channel: Channel, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool
 ) -> None:
-    """Main function of the separate process."""
-    receive()
-    set_expendable()
-    with contextlib.suppress(BrokenPipeError):  # the server has ended
-        _read_all(pipe, model, define, spec, assume_sizes)
-
-
-def _read_all(
-    pipe: Connection, model: str, define: Mapping[str, int], spec: Spec, assume_sizes: bool
-) -> None:
+    """Runs as the job; what it finds are its events."""
     from editor.devices.discovery import available_devices, unusable_runtimes
+
+    channel.emit({"machine": (available_devices(), unusable_runtimes())})
     from editor.graph.loading import load_model
 
-    pipe.send(("machine", (available_devices(), unusable_runtimes())))
-    try:
-        graph = load_model(model, define)
-        if graph.unbound and assume_sizes:
-            from editor.graph.proposed_sizes import proposed_sizes
+    graph = load_model(model, define)
+    if graph.unbound and assume_sizes:
+        from editor.graph.proposed_sizes import proposed_sizes
 
-            graph = load_model(model, {**define, **proposed_sizes(graph)})
-        pipe.send(("graph", graph))
-        if graph.unbound:
-            return
+        graph = load_model(model, {**define, **proposed_sizes(graph)})
+    channel.emit({"graph": graph})
+    if not graph.unbound:
         from editor.devices.table import load_devices
         from editor.runtimes.registry import capability
 
         devices = load_devices(spec)
         answers = [capability(graph, device) for device in devices]
-        pipe.send(("capabilities", ([dict(d.entry) for d in devices], answers)))
-    except EditorError as error:
-        pipe.send(("error", error))
+        channel.emit({"capabilities": ([dict(d.entry) for d in devices], answers)})
+    from editor.execution.jobs.tasks import remember
+
+    remember(graph)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import threading
+import fcntl
+import gc
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
 from editor.execution.inputs import read_inputs
 from editor.execution.jobs.recipe import Recipe
-from editor.execution.jobs.service import Channel
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
@@ -21,27 +23,33 @@ from editor.execution.measure.profile import profile_all
 from editor.execution.measure.tune import Tuned
 from editor.execution.measure.tune import tune as find_fastest
 from editor.execution.measure.turns import KeptPlans
-from editor.files import file_state
+from editor.files import cache_folder, file_state
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.placement.device_profile import DeviceProfile, load_profile
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
+from editor.sandbox.worker import Channel
 
 
 def load_graph(channel: Channel, model: str, define: Mapping[str, int]) -> Graph:
     """Parses a model file."""
     channel.emit({"kind": "phase", "text": f"reading {Path(model).name}", "done": 0, "total": 0})
     graph = load_model(model, define)
-    _latest[:] = [(graph, file_state(model))]
+    remember(graph)
     return graph
+
+
+def remember(graph: Graph) -> None:
+    """Keeps a graph for the next job, which usually uses the same one."""
+    _latest[:] = [(graph, file_state(graph.path))]
 
 
 _WAIT_SECONDS = 0.2
 
 _latest: list[tuple[Graph, tuple[int, int] | None]] = []
-"""The graph that this worker loaded last, with the state of its file; the next job usually uses the same one."""
+"""The graph that this worker loaded last, with the state of its file."""
 
 
 def _graph(model: str, define: Mapping[str, int]) -> Graph:
@@ -71,31 +79,36 @@ def ask_capabilities(
 
 _kept = KeptPlans()
 """Compiled plans of the last benchmark of this worker."""
-_measuring = threading.RLock()
-"""Held while this worker measures: of two at the same time, neither would be right."""
+_LOCK = "measuring.lock"
 
 
 @contextmanager
 def _alone(channel: Channel) -> Iterator[None]:
-    """Waits for its turn to measure."""
-    told = False
-    while not _measuring.acquire(timeout=_WAIT_SECONDS):
-        if channel.stopped():
-            raise JobError("cancelled")
-        if not told:
-            channel.emit(
-                {
-                    "kind": "phase",
-                    "text": "waiting for another measurement on this machine",
-                    "done": 0,
-                    "total": 0,
-                }
-            )
-            told = True
-    try:
+    """Waits for its turn to measure: of two measurements on a machine at the same time, neither would be right."""
+    path = cache_folder(_LOCK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        told = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                pass
+            if not told:
+                channel.emit(
+                    {
+                        "kind": "phase",
+                        "text": "waiting for another measurement on this machine",
+                        "done": 0,
+                        "total": 0,
+                    }
+                )
+                told = True
+            if channel.stopped():
+                raise JobError("cancelled")
+            time.sleep(_WAIT_SECONDS)
         yield
-    finally:
-        _measuring.release()
 
 
 def benchmark(
@@ -156,15 +169,20 @@ def profile(
 ) -> dict[str, DeviceProfile | str]:
     """Profiles a model on every real device of a table; stores the profiles on this machine."""
     graph = check_same(load_graph(channel, recipe.model, recipe.define), recipe.sha256)
+    with _alone(channel):
+        return _profile(channel, graph, load_devices(recipe.devices), seconds, threads)
 
+
+def _profile(
+    channel: Channel, graph: Graph, devices: Sequence[Device], seconds: float, threads: int
+) -> dict[str, DeviceProfile | str]:
     def report(text: str, done: int, total: int) -> None:
         if channel.stopped():
             raise JobError("cancelled")
         channel.emit({"kind": "phase", "text": text, "done": done, "total": total})
 
-    with _alone(channel):
-        _kept.drop_others(())
-        return profile_all(graph, load_devices(recipe.devices), seconds, threads, report)
+    _kept.drop_others(())
+    return profile_all(graph, devices, seconds, threads, report)
 
 
 def tune(
@@ -175,7 +193,7 @@ def tune(
     devices = load_devices(recipe.devices)
     with _alone(channel):
         if any(load_profile(graph, d) is None for d in devices if not d.planned):
-            profile(channel, recipe, min(seconds, 2.0), threads)
+            _profile(channel, graph, devices, min(seconds, 2.0), threads)
         known = all(load_profile(graph, d) is not None for d in devices if not d.planned)
         return find_fastest(
             recipe.placement(graph),
@@ -194,3 +212,4 @@ def warm_up(channel: Channel) -> None:
     from editor.runtimes.registry import stand_in
 
     stand_in()
+    gc.freeze()  # what is imported stays: collections after jobs need not look at it

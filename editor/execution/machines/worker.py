@@ -12,20 +12,29 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributed import Nanny, Worker
+
 from editor.errors import EditorError
-from editor.execution.jobs.cluster import WorkerWithoutHttp
-from editor.execution.jobs.dask_settings import QUIET
 from editor.execution.machines.host import Host
 from editor.execution.machines.weight_store import WeightStore
 from editor.files import cache_folder
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, is_loopback
 from editor.text import human_bytes
 
+_QUIET: Mapping[str, object] = {
+    "distributed.admin.low-level-log-length": 0,
+    "distributed.admin.tick.interval": "1s",  # looks at its event loop 50 times a second otherwise
+    "distributed.admin.tick.cycle": "5s",
+    "distributed.worker.profile.enabled": False,  # looks at the stacks of running jobs 100 times a second otherwise
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
+}
+"""What idle clusters do without, and what would disturb measurements."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MODULE = "editor.execution.machines.worker"
 _OFFER = "HETERO_WORKER_OFFER"
@@ -35,6 +44,13 @@ _AGAIN_SECONDS = 2.0
 """Between attempts to reach a scheduler that was lost."""
 DEFAULT_CACHE = 8 << 30
 """Bytes of weights that a worker keeps on its disk."""
+
+
+class _WorkerWithoutHttp(Worker):
+    """Dask would serve its state to anyone who asks."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Does not listen."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +98,7 @@ async def _serve(options: WorkerOptions) -> None:
     for name in ("distributed.nanny", "distributed.worker", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set(
-        {"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **QUIET}
+        {"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **_QUIET}
     )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -110,7 +126,6 @@ async def _serve(options: WorkerOptions) -> None:
 @contextlib.asynccontextmanager
 async def _nanny(options: WorkerOptions) -> AsyncIterator[Any]:
     """A worker process and what restarts it."""
-    from distributed import Nanny
     from distributed.system import MEMORY_LIMIT
 
     connection = options.connection
@@ -125,7 +140,7 @@ async def _nanny(options: WorkerOptions) -> AsyncIterator[Any]:
         resources={MACHINE_RESOURCE: 1},
         memory_limit=options.memory_limit or MEMORY_LIMIT,
         silence_logs=logging.CRITICAL,
-        worker_class=WorkerWithoutHttp,
+        worker_class=_WorkerWithoutHttp,
     )
     try:
         yield nanny

@@ -28,9 +28,9 @@ from editor.execution.inputs import random_inputs
 from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
-from editor.isolated import IsolatedProcess, ProcessEndedError
 from editor.placement.placement import Placement
 from editor.runtimes.registry import runtime_of, stand_in
+from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 
 _RUNS = 3
 """The second run is the first in which ONNX Runtime knows what memory it needs."""

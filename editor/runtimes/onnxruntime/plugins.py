@@ -24,11 +24,11 @@ from onnx import TensorProto, helper
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.files import cache_folder, write_atomic
-from editor.isolated import IsolatedProcess, ProcessEndedError
 from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime.options import BUILT_IN, reason_of, session_options
 from editor.runtimes.onnxruntime.providers import CPU, NAME, SETTINGS_TO_TRY, index_of, memory_kind
 from editor.runtimes.onnxruntime.values import kind_of
+from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.startup import installed_folders
 
 LIBRARIES_VARIABLE = "HETERO_EDITOR_EP_LIBRARIES"

@@ -10,7 +10,7 @@ from dash import Dash, Input, Output, State, ctx, set_props
 from dash.exceptions import PreventUpdate
 
 from editor.errors import EditorError, WorkspaceError
-from editor.execution.jobs.service import TIME_LIMIT_SECONDS
+from editor.sandbox.jobs import TIME_LIMIT_SECONDS
 from editor.text import human_seconds
 from editor.web.app_state import AppState
 from editor.web.benchmark_state import BenchmarkState, JobOptions

@@ -1,9 +1,8 @@
-"""Keeps the limits of the command line: a parent process that watches the child that works. See ``killable``."""
+"""Keeps the limits of the command line: a parent process that watches the child that works. See ``editor.sandbox``."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import math
 import os
@@ -14,11 +13,10 @@ import time
 from functools import partial
 from typing import Any
 
-from editor.killable import POLL_SECONDS, Section, Watch, crashed, report_to
+from editor.sandbox.watch import POLL_SECONDS, Section, Watch, end_with, report_to
 
 _GRACE_SECONDS = 1.0
 """Between Ctrl+C and the end of a child that is in native code, where it does not notice."""
-_PR_SET_PDEATHSIG = 1
 _NOTICED = b"null"
 """What the child writes in place of a section when it has noticed Ctrl+C, and ends by itself."""
 
@@ -35,7 +33,7 @@ def fork() -> int | None:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _end_with(parent)
+        end_with(parent)
         report_to(writer)
         signal.signal(signal.SIGINT, partial(_notice, writer))
         return None
@@ -50,19 +48,10 @@ def _notice(writer: int, *_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _end_with(parent: int) -> None:
-    """Lets the kernel kill this process with its parent, however that ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(1)
-
-
 class _Supervisor:
     def __init__(self, child: int, reader: int) -> None:
         self.child, self.reader = child, reader
         self.watch: Watch | None = None
-        self.used: dict[str, float] = {}
-        """Seconds that were taken for each model."""
         self.text = b""
         self.presses = 0
         """Of Ctrl+C."""
@@ -89,7 +78,7 @@ class _Supervisor:
                 self._read()
             if ended in ready:
                 return self._after(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]))
-            if (error := self.watch.verdict() if self.watch is not None else None) is not None:
+            if (error := self.watch.error() if self.watch is not None else None) is not None:
                 return self._kill(f"error: {error}", 1)
             if self.presses > 1 or time.monotonic() > self.deadline:
                 return self._kill("interrupted", 130)
@@ -111,19 +100,15 @@ class _Supervisor:
                 self.noticed, self.deadline = True, math.inf
                 continue
             if self.watch is not None:
-                self.used[self.watch.section.model] = self.watch.used
+                self.watch.error()  # counts the time since the last look
             section = json.loads(line)
-            self.watch = (
-                None
-                if not section
-                else Watch(self.child, Section(**section), self.used.get(section["model"], 0.0))
-            )
+            self.watch = Watch(self.child, Section(**section)) if section else None
 
     def _after(self, status: int) -> int:
         if status >= 0:
             return status
         if self.watch is not None:
-            print(f"error: {crashed(self.watch.title, status)}", file=sys.stderr)
+            print(f"error: {self.watch.section.crashed(status)}", file=sys.stderr)
             return 1
         return 128 - status
 
