@@ -69,9 +69,10 @@ FULL: frozenset[str] = frozenset(
         "browser",
         "execution/test_jobs_private.py",
         "execution/test_machine_faults.py",
+        "execution/test_measure.py::test_backend_cases_pass_split",
+        "execution/test_measure.py::test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost",
         "execution/test_preload.py",
         "exports/test_dot_pack.py",
-        "fuzz",
         "packaging/test_container.py",
         "packaging/test_device_farm.py",
         "packaging/test_docs.py",
@@ -112,7 +113,7 @@ NOT_FULL: frozenset[str] = frozenset(
 """Tests of those files and folders that `make test` runs all the same."""
 
 LARGE_MODELS = ("chain_20k", "wide_5k")
-"""A test that is parametrised with one of these models is slow for it, and for it only."""
+"""A test that is parametrised with one of these models is slow and full for it, and for it only."""
 
 
 LONG_FILES = (
@@ -141,9 +142,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
     for item in items:
         name, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
-        if _is_listed(name, SLOW) or any(model in parameters for model in LARGE_MODELS):
+        is_large = any(model in parameters for model in LARGE_MODELS)
+        if is_large or _is_listed(name, SLOW):
             item.add_marker(pytest.mark.slow)
-        if _is_listed(name, FULL) and name not in NOT_FULL:
+        if is_large or (_is_listed(name, FULL) and name not in NOT_FULL):
             item.add_marker(pytest.mark.full)
         if name.startswith("browser/") or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
