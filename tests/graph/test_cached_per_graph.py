@@ -8,9 +8,9 @@ from pathlib import Path
 
 from conftest import EXAMPLES
 
-from editor.execution.jobs.service import JobService
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.search import search
+from editor.sandbox.jobs import JobService
 from editor.web.app_state import AppState
 from editor.web.drawing.collapsed import first_detail, shown_elements
 from editor.web.drawing.map import map_data
