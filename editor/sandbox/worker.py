@@ -266,14 +266,14 @@ class Channel:
 
 
 def serve(descriptor: int, owner: int, folder: str) -> None:
-    """Main function of a worker: answers requests until its owner is gone."""
+    """Main function of a worker: answers calls until its owner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the owner
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     end_with(owner)
     set_expendable()
     terminal.protect()
     pipe: Connection[Any, Any] = Connection(descriptor)
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     stop, sending = threading.Event(), threading.Lock()
 
     def listen() -> None:
@@ -284,7 +284,7 @@ def serve(descriptor: int, owner: int, folder: str) -> None:
                     stop.set()
                 else:
                     stop.clear()
-                    requests.put(message)
+                    calls.put(message)
         os._exit(0)  # the owner is gone
 
     def send(kind: int, value: Any = None) -> None:
@@ -295,7 +295,7 @@ def serve(descriptor: int, owner: int, folder: str) -> None:
     channel = Channel(lambda event: send(_EVENT, event), stop.is_set)
     threading.Thread(target=listen, daemon=True).start()
     while True:
-        home, environment, call = pickle.loads(requests.get())  # nosec B301  # of the process that started this one
+        home, environment, call = pickle.loads(calls.get())  # nosec B301  # of the process that started this one
         os.environ.clear()
         os.environ.update(environment, TMPDIR=folder)
         try:
