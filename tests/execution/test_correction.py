@@ -120,7 +120,7 @@ def test_a_run_that_cannot_correct_profiles_is_refused_before_it_starts(
     pins = {chain.op_keys[0]: "NPU"} if isinstance(table, str) else {}
     path = editor.partition(chain, table, pins=pins).save(tmp_path / "plan.json")  # type: ignore[arg-type]
     monkeypatch.setattr(
-        "editor.commands.measure_commands.JobService", None
+        "editor.commands.measure_commands.job_service", None
     )  # whoever starts a job fails otherwise
     with pytest.raises(EditorError, match=reason):
         measure_commands.bench(
