@@ -27,7 +27,8 @@ from editor.files import json_text
 from editor.graph.graph import Graph
 from editor.placement.fallbacks import hints
 from editor.placement.regions import EXPANSIONS, expand_selection
-from editor.sandbox.jobs import Channel, JobService
+from editor.sandbox.jobs import JobService
+from editor.sandbox.worker import Channel
 from editor.workspace.document import Document
 from editor.workspace.history import StaleDocumentError
 

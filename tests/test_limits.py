@@ -22,10 +22,10 @@ from editor import limits
 from editor.__main__ import main as command_line
 from editor.devices.table import parse_devices
 from editor.execution.inputs import read_inputs
+from editor.execution.jobs import job_service
 from editor.imports.affinity_files import read_affinities
 from editor.placement import rules as patterns
 from editor.placement.rules import load_rules, parse_rules, parse_rules_text
-from editor.sandbox.jobs import JobService
 from editor.web.launch import main as launch
 from editor.workspace.history import Store
 from editor.yaml_text import YamlError, load_yaml
@@ -379,7 +379,7 @@ def test_names_that_are_not_text_are_messages(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://a:b", "x://y:1"])
 def test_a_scheduler_that_cannot_be_is_a_message(address: str) -> None:
     with pytest.raises(editor.JobError, match="no Dask scheduler"):
-        JobService(address).start()
+        job_service(address).start()
 
 
 @pytest.mark.parametrize("size", ["²", "9" * 5000, "-1", "", "1e9"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ from pages import free_port
 
 import editor
 from editor.execution.jobs import job_service, tasks
+from editor.execution.machines.dask_jobs import DaskJobs
 from editor.graph.model_file import file_sha256
 from editor.placement.placement import Settings
 from editor.sandbox.jobs import JobService
@@ -196,6 +199,31 @@ def test_the_error_names_a_lost_scheduler_and_a_restarted_one_is_used() -> None:
     with scheduler(port):
         assert len(here.run(tasks.load_graph, MODEL, {}, timeout=180)) == 253
     here.close()
+
+
+def test_jobs_on_a_scheduler_can_be_cancelled_and_are_forgotten() -> None:
+    port = free_port()
+    here = job_service(f"tcp://127.0.0.1:{port}")
+    assert isinstance(here, DaskJobs)
+    with scheduler(port):
+        job = here.submit(hang)
+        until = time.monotonic() + 60
+        while job not in here._addresses and time.monotonic() < until:
+            time.sleep(0.02)
+        job.cancel()
+        with pytest.raises(editor.JobError, match="cancelled"):
+            job.result(10)
+        found = [weakref.ref(job)]
+        for _ in range(3):
+            job = here.submit(tasks.load_graph, MODEL, {})
+            found += [weakref.ref(job.result(180)), weakref.ref(job)]
+            assert any(e["kind"] == "phase" for e in job.events)
+        del job
+        while any(each() is not None for each in found) and time.monotonic() < until:
+            time.sleep(0.05)
+            gc.collect()
+        assert not any(each() is not None for each in found)
+        here.close()
 
 
 @contextlib.contextmanager

@@ -47,7 +47,8 @@ from editor.runtimes.onnxruntime.profiling import lineage
 from editor.runtimes.onnxruntime.values import to_ort
 from editor.runtimes.openvino.request import to_openvino
 from editor.runtimes.values import to_numpy
-from editor.sandbox.jobs import Channel, JobService
+from editor.sandbox.jobs import JobService
+from editor.sandbox.worker import Channel
 
 BOX = [
     {"name": "ORT", "backendName": "onnxruntime", "provider": "CPUExecutionProvider"},

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
@@ -120,8 +121,16 @@ class DaskJobs(JobService):
     def _execute(self, job: Job, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if self._runs_here:
             return super()._execute(job, function, arguments)
-        client, plain = self._client, [a for a, offers in self._workers().items() if not offers]
-        client.subscribe_topic(job.id, lambda event: self._hear(job, event[1]))
+        client, workers = self._client, self._workers()
+        plain = [address for address, offers in workers.items() if not offers]
+        plain = plain if len(plain) < len(workers) else []  # one that starts again has another
+        known = weakref.ref(job)  # Dask keeps the handler for ever
+
+        def hear(event: tuple[float, list[Event]]) -> None:
+            if (listening := known()) is not None:
+                self._hear(listening, event[1])
+
+        client.subscribe_topic(job.id, hear)
         try:
             future = self._futures[job] = client.submit(
                 _run, job.id, function, arguments, key=job.id, pure=False, workers=plain or None
