@@ -187,10 +187,12 @@ def benchmarks(count: int) -> None:
     """Prints what many benchmarks leave behind."""
     temporary = tempfile.mkdtemp()
     tempfile.tempdir = os.environ["TMPDIR"] = temporary  # of the worker too
-    service, own = JobService(), psutil.Process()
+    own = psutil.Process()
     recipe = editor.partition(
         editor.load_model(MODEL), TABLE, rules=[{"type": "Add", "to": "B"}]
     ).recipe()
+    others, kept = set(own.children(recursive=True)), set(Path(temporary).iterdir())
+    service = JobService()
     for number in range(count):
         service.submit(tasks.benchmark, {"plan": recipe}, 0.3, "latency", 1).result()
         if number % 10 == 9:
@@ -201,15 +203,11 @@ def benchmarks(count: int) -> None:
                 f"{own.num_fds()} files",
                 flush=True,
             )
-    family = [
-        child
-        for child in own.children(recursive=True)
-        if "resource_tracker" not in "".join(child.cmdline())
-    ]
+    family = [child for child in own.children(recursive=True) if child not in others]
     begun = time.monotonic()
     service.close()
     wait_ended(family)
-    left = [path.name for path in Path(temporary).iterdir()]
+    left = [path.name for path in set(Path(temporary).iterdir()) - kept]
     print(f"closed in {time.monotonic() - begun:.2f} s; temporary files left: {left or 'none'}")
 
 
