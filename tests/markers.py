@@ -21,7 +21,6 @@ SLOW: frozenset[str] = frozenset(
         "execution/test_executor.py::test_results_stay_valid_after_the_next_run",
         "execution/test_fixed_run.py::test_sums_across_cuts_are_correct_in_repeated_runs",
         "execution/test_jobs.py",
-        "execution/test_jobs_private.py",
         "execution/test_machine_faults.py",
         "execution/test_machines.py",
         "execution/test_measure.py",
@@ -67,7 +66,6 @@ SLOW: frozenset[str] = frozenset(
 FULL: frozenset[str] = frozenset(
     {
         "browser",
-        "execution/test_jobs_private.py",
         "execution/test_machine_faults.py",
         "execution/test_measure.py::test_backend_cases_pass_split",
         "execution/test_measure.py::test_ops_that_the_table_excluded_have_no_figure_and_no_figure_is_lost",
