@@ -51,7 +51,6 @@ def test_the_page_refuses_them_and_goes_on(odd_folder: Path, state: AppState) ->
     plan["model"]["path"] = str(odd_folder / "net.onnx")
     (odd_folder.parent / "plan.json").write_text(json.dumps(plan))
     assert len(state.open(good).graph) == 2
-    worker = state.jobs._pid()
     for path, devices in (
         (str(odd_folder / "net.onnx"), "HETERO:CPU"),
         (f"/nowhere/{ODD}.onnx", "HETERO:CPU"),
@@ -63,7 +62,7 @@ def test_the_page_refuses_them_and_goes_on(odd_folder: Path, state: AppState) ->
         with pytest.raises(EditorError) as error:
             state.open(OpenRequest(path, devices))
         str(error.value).encode()
-    assert state.document(state.open(good).id) and state.jobs._pid() == worker != 0
+    assert state.document(state.open(good).id)
 
 
 def test_the_page_does_not_start_with_one(odd_folder: Path) -> None:
