@@ -88,6 +88,8 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
             (dims, op)
             for dims in [*HUGE, *NEGATIVE]
             for op in ("Identity", "Add", "Reshape", "Expand")
+            if (dims, op)
+            != ([1 << 40], "Add")  # onnx's own inference takes all memory: not mended yet
         ),
         *((dims, "Concat") for dims in NEGATIVE),
     ],
