@@ -75,12 +75,6 @@ def test_an_input_that_cannot_be_made_is_named_with_its_size(
         random_inputs(graph)
 
 
-@pytest.fixture(autouse=True)
-def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What onnx computes for such sizes ends by a limit."""
-    monkeypatch.setenv("HETERO_LIMIT_SECONDS", "4")
-
-
 @pytest.mark.parametrize(
     ("dims", "op"),
     [
