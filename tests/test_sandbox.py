@@ -121,6 +121,7 @@ def test_a_closed_service_leaves_no_folder_and_no_process(temporary: Path) -> No
         service.submit(pid_of)
 
 
+WITH_EDITOR = {**os.environ, "PYTHONPATH": str(ROOT)}
 OWNER = """
 import os, sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
@@ -138,7 +139,7 @@ def test_a_worker_ends_with_its_owner_even_in_native_code(tmp_path: Path, what: 
     """``pow`` of large numbers keeps the lock of the interpreter."""
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path), what],
-        cwd=ROOT,
+        env=WITH_EDITOR,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -161,7 +162,7 @@ def test_the_next_worker_removes_what_a_killed_owner_left_and_nothing_of_a_livin
     code = OWNER + "os.kill(os.getpid(), 9)"
     killed = subprocess.run(
         [sys.executable, "-c", code, str(temporary), "end"],
-        cwd=ROOT,
+        env=WITH_EDITOR,
         check=False,
         capture_output=True,
     )

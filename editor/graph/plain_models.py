@@ -6,10 +6,11 @@ depends on values, such as Range, and bodies and functions, which multiply, make
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from editor.graph.graph import Attributes, Graph
 
@@ -17,6 +18,7 @@ PLAIN_BYTES = 16 << 20
 """Larger files are not even parsed in a process that may not be killed: protobuf needs up to 50 times their size."""
 _MAX_OPS = 20_000
 _MAX_OPERANDS = 64
+_LONGEST_LIST = 1 << 24
 _MAX_FILLED = 512 << 20
 """Bytes of constants that a runtime may be given to judge the ops that read them."""
 
@@ -132,6 +134,8 @@ _OF_SHAPES = frozenset(
 )
 """A chain of them can make values of any length in shape inference; alone, as in a probe, it cannot."""
 _JOINS = "Concat"
+_FROM_LISTS = frozenset({"Reshape", "ConstantOfShape"})
+"""The rank of their result is the length of an operand."""
 _DIVISORS = frozenset(
     {"group", "kernel_shape", "strides", "dilations", "num_outputs", "size", "block_size"}
 )
@@ -143,6 +147,8 @@ def is_plain(model: ModelProto) -> bool:
     """Whether any process may infer the shapes of a model; its file has at most ``PLAIN_BYTES``."""
     graph = model.graph
     if model.functions or len(graph.node) > _MAX_OPS or not all(map(_is_short, graph.initializer)):
+        return False
+    if any(map(_is_huge, graph.input)) and any(n.op_type in _FROM_LISTS for n in graph.node):
         return False
     allowed = _COMPUTE | {"Reshape", "Resize", "Upsample", "ConstantOfShape"}
     if not _has_integers(graph):  # then there are no values that Concat could make longer
@@ -204,6 +210,12 @@ def _is_short(tensor: TensorProto) -> bool:
         or len(tensor.dims) != 1
         or tensor.dims[0] <= _MAX_OPERANDS
     )
+
+
+def _is_huge(value: ValueInfoProto) -> bool:
+    """Whether a tensor, taken as a list of sizes, would make a shape of very many dimensions."""
+    dims = value.type.tensor_type.shape.dim
+    return bool(math.prod(max(dim.dim_value, 1) for dim in dims) > _LONGEST_LIST)
 
 
 def _has_integers(graph: GraphProto) -> bool:

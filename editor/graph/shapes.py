@@ -1,4 +1,4 @@
-"""Binds symbolic dimensions and infers shapes; see also ``shape_folding``."""
+"""Binds symbolic dimensions and infers shapes; see also ``static_values``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from editor.graph.static_values import fold_shapes
 from editor.graph.types import Shape, shape_of, type_name
 
 _SYMBOL_LIMIT = 1 << 40
+_LONGEST_LIST = 1 << 20
+_LARGEST_RANK = 1 << 10
+_LENGTH_IS_RANK = {"Reshape": 1, "Expand": 1, "Unsqueeze": 1, "ConstantOfShape": 0}
+"""Ops whose result has as many dimensions as this operand has numbers."""
 _FAILED = "shape inference failed"
 
 
@@ -63,7 +67,11 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
 
     Declared shapes of internal tensors are used where inference from the inputs gives no result; where the two
     contradict each other, inference is right.
+
+    Raises:
+        ModelError: an op would have a result of more dimensions than any tensor.
     """
+    _check_ranks(model)
     declared = list(model.graph.value_info)
     model.graph.ClearField("value_info")
     values, note = _infer(model)
@@ -86,7 +94,9 @@ def infer_shapes(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]]
 def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]:
     note = ""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(model)
+        if not _has_long_lists(inferred):
+            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001  # the C++ library raises several unrelated types
         inferred, note = model, f"{_FAILED}: {str(error).strip().splitlines()[0][:200]}"
     values: dict[str, tuple[str, Shape | None]] = {}
@@ -95,6 +105,34 @@ def _infer(model: ModelProto) -> tuple[dict[str, tuple[str, Shape | None]], str]
         if known is None or known[1] is None or "?" in known[1]:
             values[value.name] = (type_name(value.type), shape_of(value.type))
     return values, note
+
+
+def _check_ranks(model: ModelProto) -> None:
+    """Refuses shapes of very many dimensions before ONNX makes each of them."""
+    lengths = {
+        v.name: v.type.tensor_type.shape.dim[0].dim_value
+        for v in (*model.graph.input, *model.graph.value_info)
+        if len(v.type.tensor_type.shape.dim) == 1
+    }
+    lengths |= {t.name: t.dims[0] for t in model.graph.initializer if len(t.dims) == 1}
+    for node in model.graph.node:
+        place = _LENGTH_IS_RANK.get(node.op_type)
+        operand = node.input[place] if place is not None and place < len(node.input) else ""
+        if lengths.get(operand, 0) > _LARGEST_RANK:
+            name = node.name or ", ".join(node.output)
+            raise ModelError(
+                f"op {name!r} ({node.op_type}) takes a shape from {operand!r}, which is "
+                f"{lengths[operand]} numbers long: no tensor has so many dimensions"
+            )
+
+
+def _has_long_lists(model: ModelProto) -> bool:
+    """Whether a tensor of one dimension is longer than any shape: ONNX would make a symbol for each of its elements."""
+    values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    return any(
+        len(dims := v.type.tensor_type.shape.dim) == 1 and dims[0].dim_value > _LONGEST_LIST
+        for v in values
+    )
 
 
 def _contradict(
