@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
-from onnx.external_data_helper import uses_external_data
 
 from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
 from editor.graph.attributes import attributes_of
 from editor.graph.bodies import bodies_of, captured_names
-from editor.graph.external_data import external_data_folder, missing_data
+from editor.graph.external_data import external_data_folder, external_tensors, missing_data
 from editor.graph.fixed_sizes import fixed_sizes
 from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
 from editor.graph.model_file import drop_weights, read_with_hash
@@ -123,7 +122,7 @@ def _load(path: Path, define: Mapping[str, int]) -> Graph:
 
 def _graph_of(model: ModelProto, sha256: str, path: Path, define: Mapping[str, int]) -> Graph:
     missing = missing_data(model, path)
-    if any(map(uses_external_data, model.graph.initializer)) and not is_utf8(
+    if next(external_tensors(model), None) is not None and not is_utf8(
         str(external_data_folder(model, path))
     ):
         raise ModelError(

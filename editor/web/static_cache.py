@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _KEPT = ("/_dash-component-suites/", "/assets/", "/_bundle/")
 _MOST = 300
-"""Answers; whoever makes up addresses cannot fill the memory."""
+"""Answers. Queries do not count: they name the version of a file, and anybody can make up more."""
 _LINK = re.compile(r'(?:src|href)="(/[^"]+)"')
 
 
@@ -26,7 +26,7 @@ class StaticFileCache:
 
     def __init__(self, app: Any) -> None:
         self.app = app
-        self._kept: dict[tuple[str, bytes, bool], list[Any]] = {}
+        self._kept: dict[tuple[str, bool], list[Any]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers from the cache, or passes on and keeps the answer."""
@@ -38,11 +38,7 @@ class StaticFileCache:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        key = (
-            scope["path"],
-            scope.get("query_string", b""),
-            b"gzip" in headers.get(b"accept-encoding", b""),
-        )
+        key = (scope["path"], b"gzip" in headers.get(b"accept-encoding", b""))
         if b"if-none-match" in headers or key not in self._kept:
             messages: list[Any] = []
 

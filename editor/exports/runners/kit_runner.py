@@ -514,7 +514,7 @@ def main():
         "kit": hashlib.sha256((HERE / "kit.json").read_bytes()).hexdigest(),
     }
     print(
-        "measuring {} for {} on {} {}, {}".format(
+        "measuring {!r} for {} on {} {}, {}".format(
             kit["model"], kit["device"], backend.name, backend.version, backend.target
         )
     )
@@ -548,7 +548,7 @@ def main():
     os.replace(str(temporary), str(HERE / "profile.json"))
     for number, whole in enumerate(figures["wholes"]):
         if "error" in whole:
-            print(f"whole_{number}: not measured: {whole['error']}")
+            print(f"whole_{number}: not measured: {whole['error']!r}")
         elif whole["scale"] is not None:
             together, apart = whole["seconds"] * 1e3, whole["sum_of_groups"] * 1e3
             print(
@@ -556,7 +556,9 @@ def main():
             )
     for one in figures["failed"][:8]:
         print(
-            "not measured: {}: {}".format(", ".join(list(one["ops"].values())[:3]), one["reason"])
+            "not measured: {}: {!r}".format(
+                ", ".join(map(repr, list(one["ops"].values())[:3])), one["reason"]
+            )
         )
     print(f"wrote profile.json after {time.perf_counter() - begin:.0f} s")
 

@@ -56,11 +56,11 @@ def report(session):
         if name not in actual:
             gone.append(name)
         elif mark in DOCUMENT["not_here"] or actual[name] != kind.get(target, target):
-            wrong.append(f"{name}: {actual[name]} instead of {DOCUMENT['devices'][mark]['name']}")
+            wrong.append(f"{name!r}: {actual[name]} instead of {DOCUMENT['devices'][mark]['name']}")
     print(dict(collections.Counter(actual.values())))
     for note in DOCUMENT["notes"]:
         print(f"note: {note}", file=sys.stderr)
-    print(f"{len(gone)} ops were removed by the optimiser", *gone[:5], sep="\n  ")
+    print(f"{len(gone)} ops were removed by the optimiser", *map(repr, gone[:5]), sep="\n  ")
     print(f"{len(wrong)} ops are not on the device of the plan", *wrong[:20], sep="\n  ")
     return len(wrong)
 

@@ -51,7 +51,7 @@ class Split:
         """Outputs of the model by name."""
         missing = [name for name in self.manifest["inputs"] if name not in inputs]
         if missing:
-            raise SystemExit(f"inputs are missing: {', '.join(missing)}")
+            raise SystemExit(f"inputs are missing: {', '.join(map(repr, missing))}")
         values = dict(inputs)
         for part in self.parts:
             values.update(part.run(values))
