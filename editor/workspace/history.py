@@ -185,13 +185,20 @@ class Store:
                 sa.select(documents.c.version).where(documents.c.id == document)
             ).scalar()
 
-    def recent(self, limit: int = 8) -> list[Record]:
-        """The most recently used documents."""
+    def recent(self, limit: int | None = 8) -> list[Record]:
+        """The most recently used documents, or with None all, the latest first."""
         with self._database.read() as db:
             rows = db.execute(
                 sa.select(documents).order_by(documents.c.updated.desc()).limit(limit)
             )
             return [Record(**row._mapping) for row in rows]
+
+    def remove(self, document: str) -> None:
+        """Removes a document with its history, layouts and benchmarks."""
+        with self._database.write() as db:
+            for table in (changes, revisions, layouts, runs):
+                db.execute(table.delete().where(table.c.document == document))
+            db.execute(documents.delete().where(documents.c.id == document))
 
     def find(
         self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]
@@ -388,6 +395,8 @@ def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:
         .values(updated=_now(), version=version + 1)
     )
     if changed.rowcount != 1:
+        if db.execute(sa.select(documents.c.id).where(documents.c.id == document)).first() is None:
+            raise EditorError("the document was removed from the workspace; open the model again")
         raise StaleDocumentError(
             "the document was changed elsewhere (another tab or server); look at it, and try again"
         )
