@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-from distributed import Client, Variable, get_worker
+from distributed import Client, Variable, get_client, get_worker
 
 from editor.errors import EditorError, JobError
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, configured, use
@@ -215,7 +215,7 @@ def _run(
     set_expendable()
     worker, stop, done = get_worker(), threading.Event(), threading.Event()
     pending: list[Event] = []
-    client = worker._get_client()
+    client = get_client()
     # What follows may be native code that holds the interpreter's lock: the address must be known before it.
     client.log_event(job_id, [{"kind": _STARTED, "worker": worker.address}])
 
