@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from editor import limits
+from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of
 from editor.devices.table import load_devices
@@ -306,12 +306,12 @@ class _Checks:
         for i in range(_ROUNDS + 5):
             if i == 5:
                 gc.collect()
-                before = limits.memory_of(os.getpid())
+                before = operating_system.memory_of(os.getpid())
             executable, _ = self._compile()
             executable.run([_values(0)])
             del executable
         gc.collect()
-        growth = limits.memory_of(os.getpid()) - before
+        growth = operating_system.memory_of(os.getpid()) - before
         if growth > _MAX_GROWTH:
             raise Wrong(f"{growth >> 20} MiB are left after {_ROUNDS} small models")
         return f"{max(growth, 0) >> 20} MiB after {_ROUNDS} models"

@@ -8,12 +8,14 @@ import math
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from functools import partial
 from typing import Any
 
-from editor.sandbox.watch import POLL_SECONDS, Section, Watch, end_with, report_to
+from editor import operating_system
+from editor.sandbox.watch import POLL_SECONDS, Section, Watch, report_to
 
 _GRACE_SECONDS = 1.0
 """Between Ctrl+C and the end of a child that is in native code, where it does not notice."""
@@ -24,16 +26,21 @@ _NOTICED = b"null"
 def fork() -> int | None:
     """Divides this process in two. In the child it returns None, to go on; in the parent the child's exit status.
 
-    Call it while the process is small and has one thread.
+    Where a process cannot be divided safely, it returns None, too: then workers read the models of this process, and are
+    watched. Call it while the process is small and has one thread.
     """
     reader, writer = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    child = os.fork()
+    child = operating_system.fork()
+    if child is None:
+        os.close(reader)
+        os.close(writer)
+        return None
     if child == 0:
         os.close(reader)
-        end_with(parent)
+        operating_system.end_with(parent)
         report_to(writer)
         signal.signal(signal.SIGINT, partial(_notice, writer))
         return None
@@ -62,18 +69,18 @@ class _Supervisor:
 
     def status(self) -> int:
         """Waits for the child; its exit status, or 1 when it was killed for a limit, after a message."""
-        woken, wakes = os.pipe()
-        os.set_blocking(wakes, False)
-        signal.set_wakeup_fd(wakes)  # a signal alone does not end ``select``
+        woken, wakes = socket.socketpair()
+        wakes.setblocking(False)
+        signal.set_wakeup_fd(wakes.fileno())  # a signal alone does not end ``select``
         signal.signal(signal.SIGINT, self._interrupt)
-        ended = os.pidfd_open(self.child)
+        ended = operating_system.end_of(self.child)
         while True:
             waiting = POLL_SECONDS if self.watch is not None or self.deadline < math.inf else None
             ready, _, _ = select.select(
-                [woken, ended] + [self.reader] * (self.reader >= 0), [], [], waiting
+                [woken.fileno(), ended] + [self.reader] * (self.reader >= 0), [], [], waiting
             )
-            if woken in ready:
-                os.read(woken, 1 << 10)
+            if woken.fileno() in ready:
+                woken.recv(1 << 10)
             if self.reader in ready:
                 self._read()
             if ended in ready:
@@ -113,7 +120,7 @@ class _Supervisor:
         return 128 - status
 
     def _kill(self, message: str, status: int) -> int:
-        os.kill(self.child, signal.SIGKILL)
+        operating_system.kill(self.child)
         os.waitpid(self.child, 0)
         print(message, file=sys.stderr)
         return status

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from editor import limits
+from editor import limits, operating_system
 from editor.errors import EditorError
 from editor.files import file_state
 
 POLL_SECONDS = 0.05
-_PR_SET_PDEATHSIG = 1
 READING = "reading"
-"""What begins the time of a model anew."""
+"""The section that resets the time of a model."""
 
 _reports: int | None = None
 """File descriptor of the pipe to the supervisor of this process."""
@@ -111,7 +108,7 @@ class Watch:
         self.pid, self.section = pid, section
         fresh = section.what == READING or not section.model
         self.used = 0.0 if fresh else _used.get(section.model, 0.0)
-        self._before, self._last = limits.memory_of(pid), time.monotonic()
+        self._before, self._last = operating_system.memory_of(pid), time.monotonic()
 
     def error(self) -> Exception | None:
         """The error when a limit is exceeded; call it every ``POLL_SECONDS``, and once at the end."""
@@ -121,14 +118,6 @@ class Watch:
         _used[section.model], self._last = self.used, now
         if self.used > section.seconds:
             return section.exceeded("seconds")
-        if limits.memory_of(self.pid) - self._before > section.memory:
+        if operating_system.memory_of(self.pid) - self._before > section.memory:
             return section.exceeded("memory")
         return None
-
-
-def end_with(parent: int) -> None:
-    """Lets the kernel kill this process with its parent, however that ends; elsewhere than on Linux its pipe tells it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
@@ -89,12 +89,7 @@ def _alone(channel: Channel) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
         told = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                pass
+        while not operating_system.try_lock(lock.fileno()):
             if not told:
                 channel.emit(
                     {

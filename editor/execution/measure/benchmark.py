@@ -21,7 +21,7 @@ import numpy as np
 
 from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_seconds, as_text
 from editor.devices.device import Device
-from editor.devices.discovery import available_devices, cpu_name
+from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_placement, compile_whole
@@ -61,6 +61,7 @@ from editor.execution.measure.turns import (
     subgraph_figures,
     transfer_figures,
 )
+from editor.operating_system import cpu_name
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value

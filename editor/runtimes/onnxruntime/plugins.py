@@ -21,6 +21,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
+from editor import operating_system
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.files import cache_folder, write_atomic
@@ -398,9 +399,7 @@ def _key(library: PluginLibrary) -> str:
     for folder in _DEVICE_FILES:
         with contextlib.suppress(OSError):
             files += sorted(Path(folder).iterdir())
-    boot = ""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    boot = operating_system.boot_id()
     return hashlib.sha256(
         repr((2, library.stamp, ort.__version__, settings, files, boot)).encode()
     ).hexdigest()
