@@ -17,7 +17,7 @@ import editor
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
-from editor.execution.machines.link_speed import measure_wires
+from editor.execution.machines.remote_profile import measure_wires
 from editor.exports.dot import render
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from editor.errors import EditorError
-from editor.graph.syntax import parse_expression
+from editor.graph.attributes import parse_expression
 
 MAX_LENGTH = 2000
 _ORDER: dict[type, Callable[[Any, Any], bool]] = {

@@ -16,7 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from editor import limits
 from editor.errors import ModelError
-from editor.graph.bodies import bodies_of
+from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
 from editor.graph.graph import Graph
 

@@ -1,7 +1,7 @@
 """Costs of moving tensors between machines, from measured links.
 
-A link is measured in each direction (``execution.machines.link_speed``). Without a measurement a round figure is assumed, and
-whatever is worked out from it is an estimate.
+Each direction of a link is measured (``execution.machines.remote_profile``). Without a measurement a round figure is assumed, and
+what is computed from it is an estimate.
 """
 
 from __future__ import annotations

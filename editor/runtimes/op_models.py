@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from editor.graph.bodies import captured_names
+from editor.graph.attributes import captured_names
 from editor.graph.graph import Graph
 from editor.graph.model_file import drop_weights, read_model
 from editor.graph.types import element_type

@@ -169,7 +169,7 @@ def _try(models: Sequence[ModelProto], runtime: Runtime, device: Device) -> list
 
 
 def _reference(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    from editor.runtimes.onnxruntime.evaluate import run_once
+    from editor.runtimes.onnxruntime.options import run_once
 
     return run_once(model, feeds)
 

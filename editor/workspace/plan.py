@@ -45,9 +45,9 @@ from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.compiled_plan import CompiledPlan
-    from editor.execution.jobs.recipe import Recipe
     from editor.execution.measure.figures import BenchmarkResult
     from editor.imports.device_figures import ProfileReport
+    from editor.placement.kept import Recipe
     from editor.workspace.sizes import AtSizes
 
 
@@ -430,7 +430,7 @@ class Plan:
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
-        from editor.execution.jobs.recipe import Recipe
+        from editor.placement.kept import Recipe
 
         return Recipe(
             str(self.graph.path.absolute()),

@@ -15,7 +15,6 @@ from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
 from editor.execution.inputs import read_inputs
-from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
@@ -28,6 +27,7 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.placement.device_profile import DeviceProfile, load_profile
+from editor.placement.kept import Recipe
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.sandbox.worker import Channel

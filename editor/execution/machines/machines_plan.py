@@ -20,7 +20,6 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compiled_plan import (
     Compile,
     CompiledPlan,
@@ -32,6 +31,7 @@ from editor.execution.compiled_plan import (
     constant_outputs,
     owned,
 )
+from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.machines.dataflow import (
     Narrow,
     Program,
@@ -49,8 +49,7 @@ from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
 from editor.runtimes.machines.connection import Calls, Failed, Lost, call, calls
 from editor.runtimes.machines.directory import directory, has_moved
-from editor.runtimes.machines.runtime import device_entry
-from editor.runtimes.machines.shipping import pack, send_weights
+from editor.runtimes.machines.runtime import device_entry, pack, send_weights
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.text import pluralize
 

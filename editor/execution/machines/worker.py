@@ -21,8 +21,7 @@ from distributed import Nanny, Worker
 
 from editor import operating_system
 from editor.errors import EditorError
-from editor.execution.machines.host import Host
-from editor.execution.machines.weight_store import WeightStore
+from editor.execution.machines.host import Host, WeightStore
 from editor.files import cache_folder
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, is_loopback
 from editor.text import human_bytes

@@ -25,9 +25,9 @@ from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
-from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
+from editor.placement.kept import Recipe
 from editor.placement.placement import Placement
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
