@@ -184,10 +184,10 @@ def _open_special(path: Path) -> int:
 
 
 def _write_in_place(path: Path, data: bytes) -> None:
-    """Writes to a device or a pipe; one that nobody reads is refused rather than waited for."""
+    """Writes to a device or a pipe; one without a reader is refused rather than waited for."""
     if path.is_dir():
         raise OSError("it is a folder")
-    if open_file := operating_system.OPEN_FILE.fullmatch(os.path.abspath(path)):  # noqa: PTH100  # opened anew, it would be written over
+    if open_file := operating_system.OPEN_FILE.fullmatch(os.path.abspath(path)):  # noqa: PTH100  # opened once more, it would be written over
         sys.stdout.flush()
         handle = os.dup(int(open_file[1] or {"stdout": 1, "stderr": 2}[open_file[2]]))
     else:
@@ -243,7 +243,7 @@ def private_folder(path: Path) -> Path:
     """Creates a folder that only its owner can read; returns it.
 
     Raises:
-        ExportError: it cannot be created, or belongs to somebody else.
+        ExportError: it cannot be created, or belongs to another user.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ def _number(name: str, text: str) -> float | int:
         option = f"--limit-{name} or " if name in _WHAT else ""
         what = _WHAT.get(name, "whole number")
         raise EditorError(
-            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is no {what} above 0; write {example}"
+            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is not a {what} above 0; write {example}"
         )
     return number
 

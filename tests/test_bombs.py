@@ -169,7 +169,7 @@ def test_a_limit_that_is_no_number_is_an_error(
         f"--limit-{variable.lower()} or " if variable in ("SECONDS", "MEMORY") else ""
     )  # the others have none
     with pytest.raises(
-        editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is no .* above 0"
+        editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is not a .* above 0"
     ):
         limits.current()
 

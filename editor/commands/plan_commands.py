@@ -241,7 +241,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _print_machines(links: bool) -> None:
-    """What is wrong with the machines at the scheduler, and the links between them."""
+    """Returns the problems of the machines at the scheduler, and the links between them."""
     machines = directory.machines()
     for machine in machines:
         if machine.problem:

@@ -196,7 +196,7 @@ def available_devices() -> tuple[AvailableDevice, ...]:
 def names_here() -> list[str]:
     """Devices of this machine in the order in which they are wanted: those with memory of their own, and the CPU last.
 
-    Left out are devices of other machines, which somebody has to want, and what is much slower than the hardware allows.
+    Left out are devices of other machines, which the user has to name, and what is much slower than the hardware allows.
     """
     here = [
         (device, source)

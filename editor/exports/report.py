@@ -332,7 +332,7 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
             )
             rows.writerow(
                 [spreadsheet_cell(cell) for cell in cells]
-            )  # names come from whoever made the model
+            )  # the author of the model chose the names
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 

@@ -23,7 +23,7 @@ from editor.graph.graph import Graph
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
 MAX_OPSET = 1000
-"""Versions above it are no versions; OpenVINO would look through all of them."""
+"""Versions above it do not exist; OpenVINO would look through all of them."""
 _KEEP_TENSOR_BYTES = 8192
 _ALWAYS_ALLOWED_RANK = 8
 

@@ -75,7 +75,7 @@ class DeviceProfile:
     """Seconds that a subgraph takes longer per byte that enters or leaves it: layouts are converted there"""
     unable: tuple[str, ...] = ()
     """Keys of the ops that the runtime could not run when the profile was made: they need no figure. Those that only the device
-    table excluded are not among them: somebody may allow them later."""
+    table excluded are not among them: the table may allow them later."""
     disturbances: tuple[str, ...] = ()
     """What disturbed the measurement, in words."""
     earlier: int = 0

@@ -89,7 +89,7 @@ def regular_expression(text: str) -> Any:
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise ValueError(reason[:120]) from None
     except UnicodeEncodeError:
-        raise ValueError("it has characters that are no text") from None
+        raise ValueError("it has characters that are not text") from None
 
 
 def check_length(text: str) -> None:

@@ -1,6 +1,6 @@
 """Costs of moving tensors between machines, from measured links.
 
-Each direction of a link is measured (``execution.machines.remote_profile``). Without a measurement a round figure is assumed, and
+Each direction of a link is measured (``machines.remote_profile``). Without a measurement a round figure is assumed, and
 what is computed from it is an estimate.
 """
 

@@ -29,7 +29,7 @@ from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.version import VERSION
 
 _FORMAT = 2
-"""Raise it when ops are tried in another way: earlier answers are then asked anew."""
+"""Raise it when ops are tried in another way: earlier answers are then asked for again."""
 _MAX_ANSWERS = 20_000
 _MAX_FILE_BYTES = 32 << 20
 _CRASH_KEPT = 86_400.0

@@ -48,7 +48,7 @@ def ask(graph: Graph, check: Check) -> tuple[str, ...]:
 
 
 def _wrong_operands(node: NodeProto, opset: int) -> str:
-    """What is wrong with the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
+    """Returns the fault in the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
     try:
         schema = (
             onnx.defs.get_schema(node.op_type, opset, "")
@@ -393,7 +393,7 @@ def is_random(op_type: str, domain: str) -> bool:
 
 
 def wrong_output(expected: Any, actual: Any, precision: str) -> str:
-    """What is wrong with an output; "" where it is as expected, or cannot be compared.
+    """Returns the fault of an output; "" where it is as expected, or cannot be compared.
 
     Args:
         expected: a value of the reference.

@@ -46,7 +46,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class OpCheck:
-    """What is known about one op on one device."""
+    """The answer about one op on one device."""
 
     reason: str
     """"" where the device can run it, as far as is known"""
@@ -198,7 +198,7 @@ def _difference(
     runtime: Runtime,
     device: Device,
 ) -> str:
-    """What is wrong with the outputs of an op, or ""."""
+    """Returns the fault of the outputs of an op, or ""."""
     node = model.graph.node[-1]
     if node.op_type in _UNSTABLE or is_random(node.op_type, node.domain):
         return ""

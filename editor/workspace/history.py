@@ -279,7 +279,7 @@ class Store:
             version: of the document that the revision was made from.
 
         Raises:
-            StaleDocumentError: somebody else changed the document since; nothing is written.
+            StaleDocumentError: another writer changed the document since; nothing is written.
         """
         author = current_author()
         with self._database.write() as db:

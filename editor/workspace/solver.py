@@ -42,7 +42,7 @@ def identity(device: Device) -> str:
 
 
 def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
-    """What is different in a device table, in a few words."""
+    """Describes how two device tables differ, in a few words."""
     old, new = ({d.name: identity(d) for d in devices} for devices in (before, after))
     by_name = {d.name: d for d in before}
     if len(before) == len(after):  # a new name where the device was

@@ -92,7 +92,7 @@ class DaskJobs(JobService):
                     set_as_default=False,
                     security=connection.security(),
                 )
-            except (OSError, ValueError) as error:  # ValueError: it is no address
+            except (OSError, ValueError) as error:  # ValueError: it is not an address
                 raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error
             self._client = client
             workers = self._workers()

@@ -126,7 +126,7 @@ class _Fleet:
         self.stale = False
         """A machine was lost: addresses may have changed."""
         self.background: set[asyncio.Task[None]] = set()
-        """Calls that nobody waits for."""
+        """Calls whose answers were given up."""
         self._compared = 0.0
         programs = [(s.machine, s.program, s.address) for s in self.remote]
         weakref.finalize(

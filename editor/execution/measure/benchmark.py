@@ -372,7 +372,7 @@ class Benchmark:
                     finished.append(perf_counter())
                     if finished[-1] >= deadline or self.should_stop():
                         return
-            except Exception as error:  # noqa: BLE001  # it is raised below: in a thread nobody would hear of it
+            except Exception as error:  # noqa: BLE001  # it is raised below: a thread would lose it
                 failures.append(error)
 
         start = perf_counter()

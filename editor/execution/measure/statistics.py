@@ -99,7 +99,7 @@ def drift(seconds: Sequence[float]) -> str:
 def cpu_jitter(looks: Sequence[float]) -> str:
     """Describe how much identical work varied in duration; "" if it did not, or was too little.
 
-    On a shared host, programs that nobody here can see use the other half of a processor: the same work then takes up to
+    On a shared host, programs that cannot be seen from here use the other half of a processor: the same work then takes up to
     twice as long, and with it all that waits for the processor, such as the kernels of a GPU.
 
     Args:

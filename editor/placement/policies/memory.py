@@ -152,7 +152,7 @@ def too_large(
 
 
 def _exact(size: float) -> str:
-    """For a limit that is to be set anew."""
+    """A size in bytes too, for a limit that is to be changed."""
     return f"{human_bytes(int(size))} ({int(size):,} bytes)"
 
 

@@ -322,7 +322,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         try:
             session = create_session(str(context), settings(), device, requests=options.requests)
             return Session(session, submodel.signature, device)
-        except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled anew
+        except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled again
             context.unlink(missing_ok=True)
     draft, writes = writing(context) if context is not None else (None, {})
     try:
@@ -391,7 +391,7 @@ class Session:
         ):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
-                self._bind_new_outputs()  # what a run wrote to may be somebody else's, or gone
+                self._bind_new_outputs()  # the memory that a run wrote to may be in other use, or gone
                 self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
                 synchronize(self._space.index)
 
