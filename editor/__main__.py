@@ -24,7 +24,7 @@ from editor.placement.choices import (
     POLICY_NAMES,
     SUBGRAPH_RULES,
 )
-from editor.sandbox import supervisor
+from editor.sandbox.watch import fork
 from editor.startup import protect_children
 from editor.text import parse_bytes
 from editor.version import VERSION
@@ -80,11 +80,7 @@ def _run(options: argparse.Namespace, supervised: bool) -> int:
     limits.from_options(vars(options))
     if options.command not in _NO_SCHEDULER and options.scheduler:
         _use_scheduler(options)
-    if (
-        supervised
-        and options.command not in _UNSUPERVISED
-        and (status := supervisor.fork()) is not None
-    ):
+    if supervised and options.command not in _UNSUPERVISED and (status := fork()) is not None:
         return status
     return _command(options.command)(options)
 

@@ -10,8 +10,7 @@ from typing import Any
 import onnx.defs
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from editor.graph.graph import Attributes
-from editor.graph.types import element_name
+from editor.graph.graph import Attributes, element_name
 
 _parsing = threading.Lock()
 """CPython 3.11 counts the depth of its recursion in one place for all threads, and raises SystemError where two parse."""

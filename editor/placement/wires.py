@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from editor.devices.device import Device, travels_as
 from editor.files import cache_folder, json_text, write_atomic
-from editor.graph.graph import Bools, Graph, Ints
-from editor.graph.types import bits_of
+from editor.graph.graph import Bools, Graph, Ints, bits_of
 
 Floats = npt.NDArray[np.float64]
 HOME = ""

@@ -15,9 +15,8 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from editor.graph.attributes import captured_names
-from editor.graph.graph import Graph
+from editor.graph.graph import Graph, element_type
 from editor.graph.model_file import drop_weights, read_model
-from editor.graph.types import element_type
 
 MAX_IR_VERSION = 13
 """The newest that ONNX Runtime 1.31 and OpenVINO 2026.4 accept."""
