@@ -233,3 +233,8 @@ def test_one_module_uses_what_only_linux_has() -> None:
     )
     found = {p.stem for p in modules().values() if only_there.search(p.read_text())}
     assert found <= {"operating_system", "other_users"}
+
+
+def test_private_parts_of_libraries_are_used_in_one_place() -> None:
+    private = re.compile(r"\._(sess|iobinding|get_client|get_c_device)\b")
+    assert {p.name for p in modules().values() if private.search(p.read_text())} == {"values.py"}
