@@ -51,7 +51,7 @@ class PluginLibrary:
     module: str = ""
     """The package; "" for a local build."""
     path: str = ""
-    """Of a local build."""
+    """The file of a local build; "" for a package."""
 
     @property
     def stamp(self) -> tuple[object, ...]:
