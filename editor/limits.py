@@ -31,7 +31,7 @@ two looks at the process.
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
+    """The limits of what a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
 
     seconds: float = 30.0
     """To read a model and to ask the devices about it, together."""

@@ -81,7 +81,7 @@ def print_summary(plan: Plan) -> None:
 
 
 def _remedy(plan: Plan) -> str:
-    """What to do about a device that is too small: the policy `memory`, but only where it finds a placement."""
+    """Returns the advice for a device that is too small: the policy `memory`, but only where it finds a placement."""
     try:
         solve(plan.graph, plan.devices, replace(plan.settings, policy="memory", policy_options={}))
     except EditorError:

@@ -175,7 +175,7 @@ class Supported:
         )
 
     def need(self, fields: OpFields) -> str:
-        """What an op lacks; "" when the condition holds."""
+        """Returns what an op lacks; "" when the condition holds."""
         missing = self.where.failing(fields) if self.where is not None else ""
         return missing and (self.reason or missing)
 

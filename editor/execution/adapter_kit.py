@@ -84,7 +84,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one check on one device."""
+    """The result of one check on one device."""
 
     device: str
     check: str

@@ -112,7 +112,7 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
 
 
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report says; seconds."""
+    """The figures of a report, in seconds."""
     total, difference = result["total"], result["difference"]
     return {
         "kind": result["kind"],

@@ -284,7 +284,7 @@ class Placement:
 
     @cached_property
     def run_memory(self) -> RunMemory:
-        """What a run holds in the memory of each device, op by op."""
+        """The memory that a run holds on each device, op by op."""
         return run_memory(
             self.graph, self.devices, self.assignment.device, self.division.subgraph_of_op
         )

@@ -388,7 +388,7 @@ def _nth(ops: list[int], nth: str) -> list[int]:
 
 
 def change_of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> str:
-    """What changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
+    """Describes what changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
     added, removed = [r for r in after if r not in before], [r for r in before if r not in after]
     if len(added) == len(removed) == 1:
         return f"rule changed: {rule_text(added[0])}"

@@ -108,7 +108,7 @@ class WireCosts:
 
 
 def wire_costs(graph: Graph, devices: Sequence[Device]) -> WireCosts | None:
-    """What wires cost for a table; None where all devices are on the editor's machine."""
+    """Returns the costs of wires for a table; None where all devices are on the editor's machine."""
     machines = list(dict.fromkeys(d.machine for d in devices))
     if machines == [HOME]:
         return None

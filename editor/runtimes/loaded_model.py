@@ -127,7 +127,7 @@ class LoadedModelRuntime(RuntimeDefaults):
         raise NotImplementedError
 
     def refusal(self, model: ModelProto, device: Device) -> str:
-        """What ``check`` raises."""
+        """Returns the error that ``check`` raises."""
         try:
             self.check(model, device)
         except ImportError:

@@ -65,7 +65,7 @@ class Section:
 
     @property
     def title(self) -> str:
-        """What is done to which model, for messages."""
+        """Names the work and the model, for messages."""
         return f"{self.what} {self.model}"
 
     def exceeded(self, limit: str) -> Exception:
@@ -83,7 +83,7 @@ class Section:
 
 
 def section_of(what: str, path: Path) -> Section:
-    """What is done to the model at a path, with the limits that hold now."""
+    """Returns the section of work on the model at a path, with the limits that hold now."""
     now = limits.current()
     return Section(what, str(path), now.seconds, now.bytes_for((file_state(path) or (0, 0))[1]))
 
@@ -173,7 +173,7 @@ class _Supervisor:
         self.watch: Watch | None = None
         self.text = b""
         self.presses = 0
-        """Of Ctrl+C."""
+        """Number of times that Ctrl+C came."""
         self.noticed = False
         """Whether Ctrl+C has come to the child, which then ends by itself."""
         self.deadline = math.inf

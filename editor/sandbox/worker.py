@@ -113,7 +113,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     @property
@@ -257,7 +257,7 @@ class IsolatedProcess:
 
 @dataclass(frozen=True)
 class Channel:
-    """What a function that runs in a worker reports by, and learns that it is to end."""
+    """The way by which a function in a worker reports, and learns that it is to end."""
 
     emit: Callable[[Event], None]
     stopped: Callable[[], bool]

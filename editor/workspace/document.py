@@ -135,7 +135,7 @@ class Document:
         return self._tree.redo_target is not None
 
     def changes(self, after: int) -> list[Change]:
-        """What made the versions above ``after``, and who."""
+        """Returns the changes that made the versions above ``after``, with their authors."""
         return self.store.changes(self.id, after)
 
     def cancel_change(self) -> None:

@@ -59,7 +59,7 @@ class HistoryTree:
         return HistoryTree([*self.steps, step], step.number, step.number)
 
     def words(self, number: int) -> str:
-        """What going from the current step to another is called."""
+        """Names the way from the current step to another."""
         if number == self.undo_target:
             return f"undo {self.current.label}"
         label = self.steps[number].label
@@ -108,12 +108,12 @@ class Step:
     parent: int | None
     label: str
     author: str
-    """Who made it, for people; "" outside the page."""
+    """The name of the writer, for people; "" outside the page."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What made a version of a document."""
+    """The change that made a version of a document."""
 
     version: int
     author: Author
@@ -325,7 +325,7 @@ class Store:
             )
 
     def changes(self, document: str, after: int) -> list[Change]:
-        """What made the versions of a document above ``after``, oldest first; the oldest of all are forgotten."""
+        """Returns the changes that made a document's versions after ``after``, oldest first; the oldest are forgotten."""
         with self._database.read() as db:
             rows = db.execute(
                 sa.select(changes)

@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def run_memory(self) -> RunMemory:
-        """What a run holds in the memory of each device, op by op; ``run_memory.peaks`` are bytes by device."""
+        """The memory that a run holds on each device, op by op; ``run_memory.peaks`` are bytes by device."""
         return self.placement.run_memory
 
     def why(self, key: str) -> Explanation:

@@ -66,7 +66,7 @@ class DaskJobs(JobService):
         self._connecting = threading.RLock()
         self._futures: dict[Job, Any] = {}
         self._addresses: dict[Job, str] = {}
-        """Of the Dask workers that run the jobs."""
+        """Addresses of the Dask workers that run the jobs."""
 
     def start(self) -> None:
         """Connects to the scheduler, again where the connection was lost for too long.

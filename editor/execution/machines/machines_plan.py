@@ -90,7 +90,7 @@ class _Elsewhere:
 
 @dataclass
 class _Share:
-    """What one machine has of a plan."""
+    """The part of a plan on one machine."""
 
     machine: str
     parts: list[Part]
@@ -103,7 +103,7 @@ class _Share:
     program: str = field(default_factory=lambda: uuid.uuid4().hex)
     address: str = ""
     clock: float = 0.0
-    """What its clock shows more than this machine's, seconds."""
+    """Seconds by which its clock is ahead of this machine's."""
 
     def named(self, error: Failed) -> Failed:
         """The error with the devices that it is about."""

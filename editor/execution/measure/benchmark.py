@@ -558,7 +558,7 @@ class Benchmark:
     def _baseline(
         self, name: str, shown: str, device: Device, contender: Contender | None
     ) -> Baseline:
-        """What the unsplit model took on a device: by its name here, and as the plan calls it."""
+        """Returns the time of the unsplit model on a device: by its name here, and as the plan calls it."""
         problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
             return Baseline(shown, device.description, None, None, None, problem or "not measured")
@@ -616,7 +616,7 @@ def _long_name(device: Device) -> str:
 
 
 def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
-    """What a plan with these names of its own calls a device of the benchmark."""
+    """Returns the name of a device of the benchmark in a plan with these names of its own."""
     return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
 
 

@@ -50,7 +50,7 @@ class Excess:
 
     @classmethod
     def of(cls, task: Task, device: Ints, limits: Floats) -> Excess:
-        """What a placement needs beyond the limits; ``total`` is 0 where it fits."""
+        """Computes what a placement needs beyond the limits; ``total`` is 0 where it fits."""
         constraints = task.constraints
         needed = run_memory(
             constraints.graph,
@@ -156,7 +156,7 @@ def _exact(size: float) -> str:
 def _what_fills(
     closest: Excess, d: int, name: str, limit: float, ops: Bools, size: Floats
 ) -> list[str]:
-    """What a device holds at its peak: constants and tensors, and the largest of them."""
+    """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
     lines = [
         f"{name} is over by {_exact(closest.over[d])}, the limit is {human_bytes(int(limit))}: "
@@ -595,7 +595,7 @@ def _by_regions(
 
 
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:
-    """Of the placements that the policy tries, the one that lacks the fewest bytes."""
+    """Returns the placement that lacks the fewest bytes, of those that the policy tries."""
     found = [
         Excess.of(task, device_of_all_ops(task, task.placed, label), limits)
         for label in candidates(problem, costs)

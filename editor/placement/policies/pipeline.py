@@ -43,7 +43,7 @@ def pipeline(task: Task) -> Assignment:
 
 
 def stages(task: Task) -> Assignment | None:
-    """What `pipeline` gives; None where the constraints allow no contiguous stages."""
+    """Returns the placement of `pipeline`; None where the constraints allow no contiguous stages."""
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
     limits = np.array(

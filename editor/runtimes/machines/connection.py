@@ -191,7 +191,7 @@ def calls() -> Calls:
 
 
 class Failed(ExecutionError):
-    """What a machine reports. The message names the machine."""
+    """An error that a machine reports. The message names the machine."""
 
     def __init__(self, machine: str, what: str) -> None:
         super().__init__(what if machine in what else f"{machine}: {what}")

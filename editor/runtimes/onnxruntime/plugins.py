@@ -157,13 +157,13 @@ class PluginDevice:
     position: int
     """Among the devices of the provider that are not virtual."""
     kind: str
-    """Of hardware: ``CPU``, ``GPU`` or ``NPU``."""
+    """The kind of hardware: ``CPU``, ``GPU`` or ``NPU``."""
     vendor: str
     hardware: str
     version: str
-    """Of the provider."""
+    """The version of the provider."""
     memory_kind: str = "cpu"
-    """What ONNX Runtime calls the memory of its values."""
+    """The name that ONNX Runtime gives the memory of its values."""
     memory_index: int = 0
     settings: tuple[tuple[str, str], ...] = ()
     """Options without which a session on it cannot be created."""
@@ -171,7 +171,7 @@ class PluginDevice:
 
 @dataclass(frozen=True)
 class TriedLibrary:
-    """What came of a library."""
+    """The result of trying a library."""
 
     name: str
     path: str
@@ -263,7 +263,7 @@ def _try_device(device: Any, position: int, settings: Mapping[str, str]) -> Plug
 
 
 def _hardware(hardware: Any) -> str:
-    """What people call the hardware, or its numbers."""
+    """Names the hardware, or says its numbers."""
     named = str(dict(hardware.metadata).get("Description", ""))
     numbers = f"{hardware.type.name} {hardware.vendor_id:04x}:{hardware.device_id:04x}"
     return named or f"{hardware.vendor or 'unknown vendor'} {numbers}"
@@ -340,7 +340,7 @@ def ep_device(device: PluginDevice) -> Any:
 
 
 def tried_library(library: PluginLibrary) -> TriedLibrary:
-    """What came of one library."""
+    """Returns the result of trying one library."""
     return _results((library,))[0]
 
 

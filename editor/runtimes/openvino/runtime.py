@@ -252,5 +252,5 @@ def compared_with_infinity(graph: Graph) -> list[str]:
 
 
 def openvino_device(device: Device) -> str:
-    """What OpenVINO calls a device, "" when it is not one of its own."""
+    """Returns the name that OpenVINO gives a device, "" when it is not one of its own."""
     return device.provider if device.runtime == NAME else ""
