@@ -218,7 +218,7 @@ def test_names_to_choose_from_are_those_of_the_registries() -> None:
     from editor.exports.formats import FORMATS
     from editor.exports.registry import writer_of
     from editor.placement.choices import POLICY_NAMES, SUBGRAPH_RULES
-    from editor.placement.placement import policy_of
+    from editor.placement.policies.registry import policy_of
     from editor.placement.subgraphs.grouping import grouping_of
 
     assert all(callable(policy_of(name)) for name in POLICY_NAMES)

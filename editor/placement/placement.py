@@ -6,11 +6,9 @@ assignment) are one unit with a choice of compilers, and a compiler pays off on 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from importlib import import_module
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,11 +17,12 @@ from editor.arguments import as_text
 from editor.devices.device import Device
 from editor.errors import EditorError, PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
-from editor.placement.choices import CODEGEN_CHOICES, OPTIONS, POLICIES
+from editor.placement.choices import CODEGEN_CHOICES
 from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import Costs, Price, price, processors
 from editor.placement.device_profile import costs_of
 from editor.placement.policies.problem import Problem, busiest_load
+from editor.placement.policies.registry import assign, check_options, policy_of
 from editor.placement.policies.task import Assignment, Task
 from editor.placement.rules import Rule
 from editor.placement.run_memory import RunMemory, run_memory
@@ -32,61 +31,6 @@ from editor.placement.subgraphs.grouping import Grouping, grouping_of
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.text import human_seconds
-
-Policy = Callable[[Task], Assignment]
-
-
-@cache
-def policy_of(name: str) -> Policy:
-    """Returns the policy of this name.
-
-    Raises:
-        EditorError: no policy has this name.
-    """
-    entry = next((entry for entry in POLICIES if entry.name == name), None)
-    if entry is None:
-        names = ", ".join(entry.name for entry in POLICIES)
-        raise EditorError(f"unknown policy {name!r}; choose one of: {names}")
-    module, _, function = entry.home.partition(":")
-    policy: Policy = getattr(import_module(f"editor.placement.policies.{module}"), function)
-    return policy
-
-
-def assign(name: str, task: Task) -> Assignment:
-    """Runs a policy: every op gets one device of the table, and every placed op one that its row of ``allowed`` permits.
-
-    Pins and rules are part of ``allowed``, so they hold, too.
-
-    Raises:
-        EditorError: the policy finds no solution, or no policy has this name.
-        AssertionError: the policy breaks its promise; a fault of the policy.
-    """
-    assignment = policy_of(name)(task)
-    device, allowed = assignment.device, task.constraints.allowed
-    assert device.shape == allowed.shape[:1], (
-        f"{name}: {device.shape} devices for {len(allowed)} ops"
-    )
-    assert ((device >= 0) & (device < allowed.shape[1])).all(), f"{name}: no such device"
-    wrong = task.placed[~allowed[task.placed, device[task.placed]]]
-    assert not len(wrong), f"{name}: op {wrong[:1]} is on a device that may not run it"
-    if assignment.objective is not None and assignment.bound is not None:
-        assert assignment.bound <= assignment.objective * (1 + 1e-9), (
-            f"{name}: the bound is above the objective"
-        )
-    return assignment
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raises ``EditorError`` for an option that no policy has."""
-    for name in options:
-        if name not in OPTIONS:
-            close = difflib.get_close_matches(str(name), OPTIONS, 1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
-            )
-            raise EditorError(f"unknown policy option {name!r}; {hint}")
-    for name in ("objective", "costs", "codegen"):
-        as_text(options.get(name, ""), f"the policy option {name}")
 
 
 def choose_codegens(task: Task, grouping: Grouping, assignment: Assignment) -> Assignment:

@@ -22,7 +22,6 @@ from editor.devices.table import load_devices
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
 from editor.placement import choices
-from editor.placement import placement as registry
 from editor.placement.choices import POLICIES, POLICY_NAMES, PolicyEntry
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.constraints import constrain
@@ -30,6 +29,7 @@ from editor.placement.costs import Costs, estimate, price, transfer_seconds
 from editor.placement.device_profile import costs_of
 from editor.placement.placement import Settings, solve
 from editor.placement.policies import optimal as optimal_policy
+from editor.placement.policies import registry
 from editor.placement.policies.exact import best_chain, orders, segment_costs
 from editor.placement.policies.expansion import Expansion
 from editor.placement.policies.neighbourhood import BUSIEST, improve, value_of

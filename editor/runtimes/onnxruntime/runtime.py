@@ -25,7 +25,7 @@ from editor.runtimes.base import (
 )
 from editor.runtimes.loaded_model import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
-from editor.runtimes.onnxruntime.device_list import library_target, target_of_name
+from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
 
