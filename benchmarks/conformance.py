@@ -409,7 +409,9 @@ def main() -> None:
     parser.add_argument("--mode", choices=("each", "three", "mixed"), default="each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--as-cut", action="store_true", help="never cut ONNX Runtime's optimized graph"
+        "--as-cut",
+        action="store_true",
+        help="cut cases of one op, too, where the whole model would run",
     )
     parser.add_argument("--only", nargs="*", help="names of cases")
     parser.add_argument(

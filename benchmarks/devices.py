@@ -63,7 +63,7 @@ for order in ([0, 1, 0, 1], [0, 2, 0, 2]):
 START = """
 import time, editor
 from editor.execution.jobs import tasks
-from editor.execution.jobs.recipe import Recipe
+from editor.placement.kept import Recipe
 from editor.sandbox.jobs import JobService
 from editor.graph.proposed_sizes import proposed_sizes
 graph = editor.load_model(argument[0])

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ortools.sat.python import cp_model
 
-from editor.execution.compile.cut import Cutter
+from editor.execution.cut import Cutter
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.placement.choices import SUBGRAPH_RULES

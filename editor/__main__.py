@@ -24,7 +24,7 @@ from editor.placement.choices import (
     POLICY_NAMES,
     SUBGRAPH_RULES,
 )
-from editor.sandbox import supervisor
+from editor.sandbox.watch import fork
 from editor.startup import protect_children
 from editor.text import parse_bytes
 from editor.version import VERSION
@@ -33,13 +33,14 @@ Command = Callable[[argparse.Namespace], int]
 _UNSUPERVISED = frozenset(
     {
         "plan_commands.devices",
+        "plan_commands.workspace",
         "watch_commands.watch",
         "measure_commands.worker",
         "measure_commands.adapter_test",
     }
 )
 """Commands that read no model, or that go on after one that exceeds a limit."""
-_NO_SCHEDULER = frozenset({"measure_commands.worker"})
+_NO_SCHEDULER = frozenset({"measure_commands.worker", "plan_commands.workspace"})
 """Commands that use no devices of other machines."""
 
 
@@ -79,11 +80,7 @@ def _run(options: argparse.Namespace, supervised: bool) -> int:
     limits.from_options(vars(options))
     if options.command not in _NO_SCHEDULER and options.scheduler:
         _use_scheduler(options)
-    if (
-        supervised
-        and options.command not in _UNSUPERVISED
-        and (status := supervisor.fork()) is not None
-    ):
+    if supervised and options.command not in _UNSUPERVISED and (status := fork()) is not None:
         return status
     return _command(options.command)(options)
 
@@ -131,12 +128,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_measure_commands(commands)
     _add_report_commands(commands)
     _add_watch_commands(commands)
+    _add_workspace_command(commands)
     _add_worker_command(commands)
     _add_adapter_commands(commands)
     for name, command in commands.choices.items():
-        if name not in ("devices", "worker"):
+        if name not in ("devices", "workspace", "worker"):
             limits.add_options(command)
-        if name != "worker":
+        if name not in ("workspace", "worker"):
             limits.add_scheduler_options(command)
     return parser
 
@@ -395,6 +393,20 @@ def _add_watch_commands(commands: Any) -> None:
         "--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never"
     )
     watch.set_defaults(command="watch_commands.watch")
+
+
+def _add_workspace_command(commands: Any) -> None:
+    workspace = commands.add_parser(
+        "workspace", help="list the documents and uploads that the page has stored, or remove some"
+    )
+    workspace.add_argument("action", choices=("list", "remove"))
+    workspace.add_argument(
+        "names", nargs="*", metavar="NAME", help="of documents and uploads, as `list` shows them"
+    )
+    workspace.add_argument(
+        "--workspace", metavar="W", help="a folder or a database URL; default: the user's"
+    )
+    workspace.set_defaults(command="plan_commands.workspace")
 
 
 def _add_worker_command(commands: Any) -> None:

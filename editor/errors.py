@@ -76,7 +76,7 @@ class JobError(EditorError):
 
 
 class Cancelled(EditorError):
-    """Somebody ended the work; nothing was changed."""
+    """The work was cancelled; nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__("Cancelled. Nothing was changed.")

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from editor import operating_system
 from editor.errors import EditorError, ExportError
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -131,16 +132,16 @@ def replacing(path: Path, private: bool = False) -> Iterator[BinaryIO]:
     """
     _check_replaceable(path)
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}")
-    handle = os.open(
-        temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600 if private else 0o666
-    )
-    try:
-        with os.fdopen(handle, "wb") as file:
+    mode = 0o600 if private else 0o666
+    with open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
+        try:
             yield file
-        replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            file.close()
+            replace(temporary, path)
+        except BaseException:
+            file.close()
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def replace(temporary: Path, path: Path) -> None:
@@ -154,16 +155,12 @@ def _check_replaceable(path: Path) -> None:
         raise OSError(f"it is {_kind_of(path)}, not a file")
 
 
-_OPEN_FILE = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
-_SYSTEM_FOLDERS = (Path("/dev"), Path("/proc"))
-"""A link there stands for a device or an open file (/dev/stdout), even where that is redirected to a regular file."""
-
-
 def _is_special(path: Path) -> bool:
     """Whether a path is something that must not be replaced by a file; a link to a regular file is replaced itself."""
     try:
         if path.is_symlink() and any(
-            path.parent.resolve().is_relative_to(folder) for folder in _SYSTEM_FOLDERS
+            path.parent.resolve().is_relative_to(folder)
+            for folder in operating_system.SYSTEM_FOLDERS
         ):
             return True
         return not stat.S_ISREG(path.stat().st_mode)
@@ -179,20 +176,18 @@ def _kind_of(path: Path) -> str:
 
 def _open_special(path: Path) -> int:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return operating_system.open_for_writing(path)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise OSError(f"it is {_kind_of(path)} that no program reads") from None
         raise
-    os.set_blocking(handle, True)
-    return handle
 
 
 def _write_in_place(path: Path, data: bytes) -> None:
-    """Writes to a device or a pipe; one that nobody reads is refused rather than waited for."""
+    """Writes to a device or a pipe; one without a reader is refused rather than waited for."""
     if path.is_dir():
         raise OSError("it is a folder")
-    if open_file := _OPEN_FILE.fullmatch(os.path.abspath(path)):  # noqa: PTH100  # opened anew, it would be written over
+    if open_file := operating_system.OPEN_FILE.fullmatch(os.path.abspath(path)):  # noqa: PTH100  # opened once more, it would be written over
         sys.stdout.flush()
         handle = os.dup(int(open_file[1] or {"stdout": 1, "stderr": 2}[open_file[2]]))
     else:
@@ -248,7 +243,7 @@ def private_folder(path: Path) -> Path:
     """Creates a folder that only its owner can read; returns it.
 
     Raises:
-        ExportError: it cannot be created, or belongs to somebody else.
+        ExportError: it cannot be created, or belongs to another user.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a time, rate or ratio is; as ``kind`` in every JSON."""
+    """The kind of a time, rate or ratio; as ``kind`` in every JSON."""
 
     ESTIMATE = "estimate"
     PREDICTION = "prediction"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Basis:
-    """What a number is, and where it comes from."""
+    """The kind of a number, and its source."""
 
     kind: Kind
     source: str

@@ -12,8 +12,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 
+from editor import operating_system
 from editor.errors import EditorError, LimitError
 from editor.text import parse_bytes
 
@@ -31,7 +31,7 @@ two looks at the process.
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
+    """The limits of what a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
 
     seconds: float = 30.0
     """To read a model and to ask the devices about it, together."""
@@ -77,7 +77,7 @@ def _number(name: str, text: str) -> float | int:
         option = f"--limit-{name} or " if name in _WHAT else ""
         what = _WHAT.get(name, "whole number")
         raise EditorError(
-            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is no {what} above 0; write {example}"
+            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is not a {what} above 0; write {example}"
         )
     return number
 
@@ -128,21 +128,7 @@ def check_count(what: str, name: str, count: int, unit: str) -> None:
 
 def half_of_machine() -> int:
     """Half of the memory of this machine, or of the container that this process is in."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        container = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:
-        container = ""
-    return min(total, int(container) if container.isdigit() else total) // 2
-
-
-def memory_of(pid: int) -> int:
-    """Bytes that a process has for itself; mapped files do not count. 0 when it is gone."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
-    except OSError:
-        return 0
-    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+    return operating_system.memory_of_machine() // 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

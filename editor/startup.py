@@ -39,7 +39,7 @@ def python_command(code: str) -> list[str]:
 def installed_folders() -> tuple[str, ...]:
     """The folders of ``sys.path`` where packages are installed: all but the current one and that of the running script.
 
-    Those of ``PYTHONPATH`` count, as somebody chose them.
+    Those of ``PYTHONPATH`` count, as the user chose them.
     """
     import site
 

@@ -21,14 +21,14 @@ _PREFIXES = " kmgtp"
 
 
 def parse_bytes(text: str) -> int | None:
-    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (nobody counts memory in bits) or ``1000``; None where it is not a size."""
+    """Bytes of ``8GiB``, ``500 MB``, ``500 Mb`` (memory is never counted in bits) or ``1000``; None where it is not a size."""
     match = _matching(_SIZE, text)
     size = float(match[1]) * _factor(match[2], match[3]) if match else float("inf")
     return int(size) if size < _MOST_BYTES else None
 
 
 def parse_bytes_per_second(text: str) -> float | None:
-    """Bytes per second of ``30 GB/s`` or ``3e10``; None where it is no such rate, or 0. ``96 Gb/s``, ``10Gbps`` are bits."""
+    """Bytes per second of ``30 GB/s`` or ``3e10``; None where it is not such a rate, or 0. ``96 Gb/s``, ``10Gbps`` are bits."""
     bits = _OF_BITS.search(text)
     match = _matching(_BIT_RATE if bits else _RATE, text)
     return (
@@ -39,7 +39,7 @@ def parse_bytes_per_second(text: str) -> float | None:
 
 
 def parse_work_per_second(text: str) -> float | None:
-    """Operations per second of ``4 TFLOPS``, ``26 TOPS`` or ``1e13``; None where it is no such rate, or 0."""
+    """Operations per second of ``4 TFLOPS``, ``26 TOPS`` or ``1e13``; None where it is not such a rate, or 0."""
     match = _matching(_WORK, text)
     return _positive(float(match[1]) * _factor(match[2])) if match else None
 

@@ -15,7 +15,7 @@ MAX_NODES = 1_000_000
 
 
 class YamlError(ValueError):
-    """The text is no YAML, or exceeds a limit; the message does not repeat its content."""
+    """The text is not YAML, or exceeds a limit; the message does not repeat its content."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)

@@ -34,6 +34,7 @@ SHARED = frozenset(
         "files",
         "kinds",
         "limits",
+        "operating_system",
         "sandbox",
         "startup",
         "terminal",
@@ -223,3 +224,17 @@ def test_names_to_choose_from_are_those_of_the_registries() -> None:
     assert all(callable(policy_of(name)) for name in POLICY_NAMES)
     assert all(callable(grouping_of(name)) for name in SUBGRAPH_RULES)
     assert all(callable(writer_of(form)) for form in FORMATS)
+
+
+def test_one_module_uses_what_only_linux_has() -> None:
+    only_there = re.compile(
+        r"\bfcntl\b|\"/proc\b|\bprctl\b|\bpidfd|os\.(fork|sysconf|getuid)\b|\.SIG(KILL|STOP|CONT)\b|"
+        r"\bpthread_sigmask\b|import resource\b"
+    )
+    found = {p.stem for p in modules().values() if only_there.search(p.read_text())}
+    assert found <= {"operating_system", "other_users"}
+
+
+def test_private_parts_of_libraries_are_used_in_one_place() -> None:
+    private = re.compile(r"\._(sess|iobinding|get_client|get_c_device)\b")
+    assert {p.name for p in modules().values() if private.search(p.read_text())} == {"values.py"}

@@ -21,6 +21,7 @@ from conftest import EXAMPLES, ROOT
 
 import editor
 from editor import limits
+from editor.operating_system import memory_of
 from editor.sandbox.jobs import JobService
 from editor.sandbox.worker import run
 from editor.web.app_state import AppState
@@ -62,7 +63,7 @@ def wait_for_explosion(pid: int) -> list[psutil.Process]:
     end = time.monotonic() + 300
     while time.monotonic() < end:
         children = psutil.Process(pid).children(recursive=True)
-        if any(limits.memory_of(child.pid) > EXPLODING for child in children):
+        if any(memory_of(child.pid) > EXPLODING for child in children):
             return children
         time.sleep(0.01)
     raise AssertionError("nothing explodes")
@@ -77,10 +78,10 @@ def bounded(path: Path) -> Iterator[None]:
         while not stop.wait(0.05):
             peak[0] = max(
                 peak[0],
-                *(limits.memory_of(child.pid) for child in (me, *me.children(recursive=True))),
+                *(memory_of(child.pid) for child in (me, *me.children(recursive=True))),
             )
 
-    before = limits.memory_of(me.pid)
+    before = memory_of(me.pid)
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
@@ -168,7 +169,7 @@ def test_a_limit_that_is_no_number_is_an_error(
         f"--limit-{variable.lower()} or " if variable in ("SECONDS", "MEMORY") else ""
     )  # the others have none
     with pytest.raises(
-        editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is no .* above 0"
+        editor.EditorError, match=f"^{option}HETERO_LIMIT_{variable}: .* is not a .* above 0"
     ):
         limits.current()
 

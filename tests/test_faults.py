@@ -26,7 +26,7 @@ import editor
 from editor.files import json_text
 from editor.graph.graph import Graph
 from editor.placement.fallbacks import hints
-from editor.placement.regions import EXPANSIONS, expand_selection
+from editor.placement.filter import EXPANSIONS, expand_selection
 from editor.sandbox.jobs import JobService
 from editor.sandbox.worker import Channel
 from editor.workspace.document import Document

@@ -17,12 +17,12 @@ from conftest import write_dag
 from onnx import helper
 
 import editor
-from editor import limits
 from editor.__main__ import main as command_line
 from editor.devices.table import parse_devices
 from editor.execution.inputs import read_inputs
 from editor.execution.jobs import job_service
 from editor.imports.affinity_files import read_affinities
+from editor.operating_system import memory_of
 from editor.placement import rules as patterns
 from editor.placement.rules import load_rules, parse_rules, parse_rules_text
 from editor.web.launch import main as launch
@@ -319,10 +319,10 @@ def test_arrays_that_do_not_fit_are_not_read(plan: Path, tmp_path: Path) -> None
         file.write(header(f"({1 << 28},)"))
         for _ in range(4):
             file.write(bytes(1 << 24))
-    before = limits.memory_of(os.getpid())
+    before = memory_of(os.getpid())
     with pytest.raises(editor.ExecutionError, match="must have the shape 4"):
         read_inputs(editor.load_plan(plan).graph, tmp_path / "bomb.npz")
-    assert limits.memory_of(os.getpid()) - before < 100 << 20
+    assert memory_of(os.getpid()) - before < 100 << 20
 
 
 def test_many_arrays_are_refused(plan: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import editor
 from editor.devices.discovery import unusable_runtimes
 from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
-from editor.execution.machines.link_speed import measure_wires
+from editor.execution.machines.remote_profile import measure_wires
 from editor.exports.dot import render
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
@@ -32,6 +33,8 @@ from editor.placement.subgraphs.division import moved_in_words
 from editor.runtimes.machines.directory import directory
 from editor.terminal import printable, unprotected
 from editor.text import human_bytes, human_seconds, pluralize, shortened
+from editor.workspace.folders import uploads_of
+from editor.workspace.history import Record, Store
 from editor.workspace.plan import Plan
 from editor.workspace.sizes import names_of, parse_sizes, words
 
@@ -78,7 +81,7 @@ def print_summary(plan: Plan) -> None:
 
 
 def _remedy(plan: Plan) -> str:
-    """What to do about a device that is too small: the policy `memory`, but only where it finds a placement."""
+    """Returns the advice for a device that is too small: the policy `memory`, but only where it finds a placement."""
     try:
         solve(plan.graph, plan.devices, replace(plan.settings, policy="memory", policy_options={}))
     except EditorError:
@@ -238,7 +241,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _print_machines(links: bool) -> None:
-    """What is wrong with the machines at the scheduler, and the links between them."""
+    """Returns the problems of the machines at the scheduler, and the links between them."""
     machines = directory.machines()
     for machine in machines:
         if machine.problem:
@@ -452,3 +455,45 @@ def sizes(options: argparse.Namespace) -> int:
     if options.json:
         write_atomic(options.json, json_text([asdict(row) for row in rows]))
     return 1 if without else 0
+
+
+def workspace(options: argparse.Namespace) -> int:
+    """Lists the documents and uploads of a workspace, or removes some."""
+    store = Store(options.workspace)
+    records, uploads = store.recent(limit=None), uploads_of(store.folder)
+    if options.action == "list":
+        if options.names:
+            raise EditorError("`workspace list` takes no names; `workspace remove` does")
+        for record in records:
+            print(f"document {record.id}  {record.updated[:10]}  {record.title}  {record.model}")
+        for name, folder in uploads.items():
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            used = pluralize(len(_documents_in(folder, records)), "document")
+            print(f"upload {name}  {human_bytes(size)}  {used}")
+        return 0
+    unknown = [
+        name for name in options.names if name not in uploads.keys() | {r.id for r in records}
+    ]
+    if unknown or not options.names:
+        what = (
+            f"{unknown[0]!r} is neither a document nor an upload of" if unknown else "name some of"
+        )
+        raise EditorError(f"{what} the workspace {store.folder}; `workspace list` shows them")
+    kept = [record for record in records if record.id not in options.names]
+    for name in options.names:
+        if name in uploads and (users := _documents_in(uploads[name], kept)):
+            ids = " ".join(record.id for record in users)
+            raise EditorError(
+                f"the upload {name} is the model of documents; remove them, too: {ids}"
+            )
+    for record in records:
+        if record.id in options.names:
+            store.remove(record.id)
+    for name in uploads.keys() & set(options.names):
+        shutil.rmtree(uploads[name], ignore_errors=True)
+    return 0
+
+
+def _documents_in(folder: Path, records: Iterable[Record]) -> list[Record]:
+    """The documents whose model lies in a folder."""
+    return [record for record in records if folder.absolute() in Path(record.model).parents]

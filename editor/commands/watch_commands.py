@@ -120,7 +120,7 @@ def _same_model(plan: Plan, against: Path) -> None:
     known = document["affinities"]
     if not isinstance(known, dict):
         raise PlanError(
-            f"{against}: damaged plan (its affinities are no mapping of ops to devices)"
+            f"{against}: damaged plan (its affinities are not a mapping of ops to devices)"
         )
     common = sum(key in plan.graph.key_index for key in known)
     if common < _COMMON * min(len(known), len(plan.affinity)):

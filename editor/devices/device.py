@@ -77,7 +77,7 @@ class Device:
     reason: str = ""
     """Why a device that is installed, or of a machine that is connected, cannot be used; "" for others."""
     published: Published = field(default_factory=Published, repr=False)
-    """What the documents of the device say that it takes."""
+    """The ops and types that the device takes, as its documents state them."""
     entry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The table entry of the device, which plans store."""
 

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import Protocol
 
 from editor.devices.device import Link
 from editor.devices.properties import Property
 from editor.text import human_bytes
-
-
-@cache
-def cpu_name() -> str:
-    """The processor's full name where the system reports it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 @dataclass(frozen=True)
@@ -211,7 +196,7 @@ def available_devices() -> tuple[AvailableDevice, ...]:
 def names_here() -> list[str]:
     """Devices of this machine in the order in which they are wanted: those with memory of their own, and the CPU last.
 
-    Left out are devices of other machines, which somebody has to want, and what is much slower than the hardware allows.
+    Left out are devices of other machines, which the user has to name, and what is much slower than the hardware allows.
     """
     here = [
         (device, source)

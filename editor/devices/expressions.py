@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from editor.errors import EditorError
-from editor.graph.syntax import parse_expression
+from editor.graph.attributes import parse_expression
 
 MAX_LENGTH = 2000
 _ORDER: dict[type, Callable[[Any, Any], bool]] = {
@@ -131,7 +131,9 @@ class Expression:
         try:
             odd = next((node for node in ast.walk(self.tree) if not isinstance(node, _PARTS)), None)
             if odd is not None:
-                raise EditorError(f"this {self.what} is not valid at {ast.unparse(odd)!r}")
+                around = (n for n in ast.walk(self.tree) if getattr(n, "op", None) is odd)
+                text = ast.unparse(next(around, odd))  # an operator by itself has no text
+                raise EditorError(f"this {self.what} is not valid at {text!r}")
             return list(_words(self.tree))
         except RecursionError:
             raise EditorError(f"this {self.what} is nested too deeply") from None

@@ -23,8 +23,7 @@ from editor.graph.attributes import (
     attribute_names,
     attribute_value,
 )
-from editor.graph.graph import Graph, Ints, cached_per_graph
-from editor.graph.types import Shape, bits_of
+from editor.graph.graph import Graph, Ints, Shape, bits_of, cached_per_graph
 from editor.yaml_text import YamlError, load_yaml
 
 FIELDS = (
@@ -176,7 +175,7 @@ class Supported:
         )
 
     def need(self, fields: OpFields) -> str:
-        """What an op lacks; "" when the condition holds."""
+        """Returns what an op lacks; "" when the condition holds."""
         missing = self.where.failing(fields) if self.where is not None else ""
         return missing and (self.reason or missing)
 

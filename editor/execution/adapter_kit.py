@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from editor import limits
+from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.discovery import devices_of
 from editor.devices.table import load_devices
@@ -72,7 +72,7 @@ def backend_cases(most: int | None = None) -> Iterator[BackendCase]:
 
 
 _NOWHERE = "com.example.nowhere"
-"""A domain of ops that nobody has."""
+"""A domain of ops that no runtime has."""
 _ROUNDS = 15
 _MAX_GROWTH = 96 << 20
 """Bytes that compiling, running and dropping a small model ``_ROUNDS`` times may leave behind."""
@@ -84,7 +84,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one check on one device."""
+    """The result of one check on one device."""
 
     device: str
     check: str
@@ -165,7 +165,7 @@ class _Checks:
     def all(self) -> list[tuple[str, Callable[[], str]]]:
         """The checks by title."""
         return [
-            ("capability", self.refuses_what_nobody_knows),
+            ("capability", self.refuses_unknown_ops),
             ("results", self.computes_a_small_net),
             ("clones", self.clones_are_independent),
             ("threads", self.threads_do_not_change_results),
@@ -215,7 +215,7 @@ class _Checks:
         cpu = load_devices("HETERO:CPU")[0]
         return next(iter(compile_whole(self._net(), cpu).run({"t0": x}).values()))
 
-    def refuses_what_nobody_knows(self) -> str:
+    def refuses_unknown_ops(self) -> str:
         """An op of an unknown domain is refused with a reason, and every refusal has one."""
         nodes = [
             helper.make_node("NoSuchOp", ["t0"], ["t1"], domain=_NOWHERE),
@@ -298,7 +298,7 @@ class _Checks:
             if "subgraph 7" not in str(error):
                 raise Wrong(f"the message does not say {submodel.label!r}: {error}") from None
             return str(error)
-        raise Wrong("an op that nobody knows was compiled and run")
+        raise Wrong("an op that no runtime has was compiled and run")
 
     def memory_is_given_back(self) -> str:
         """Compiling, running and dropping a model again and again does not fill the memory."""
@@ -306,12 +306,12 @@ class _Checks:
         for i in range(_ROUNDS + 5):
             if i == 5:
                 gc.collect()
-                before = limits.memory_of(os.getpid())
+                before = operating_system.memory_of(os.getpid())
             executable, _ = self._compile()
             executable.run([_values(0)])
             del executable
         gc.collect()
-        growth = limits.memory_of(os.getpid()) - before
+        growth = operating_system.memory_of(os.getpid()) - before
         if growth > _MAX_GROWTH:
             raise Wrong(f"{growth >> 20} MiB are left after {_ROUNDS} small models")
         return f"{max(growth, 0) >> 20} MiB after {_ROUNDS} models"

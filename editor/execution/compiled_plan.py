@@ -15,7 +15,7 @@ import numpy as np
 from editor.arguments import as_text, shown
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.compile.cut import Cutter
+from editor.execution.cut import Cutter
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
 from editor.graph.graph import Graph
 from editor.runtimes.base import (

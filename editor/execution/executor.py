@@ -8,7 +8,6 @@ from threading import Semaphore
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compiled_plan import (
     CompiledPlan,
     Overridden,
@@ -18,6 +17,7 @@ from editor.execution.compiled_plan import (
     constant_outputs,
     memory_space,
 )
+from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.machines.machines_plan import compile_over_machines, compile_whole_on_machine
 from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph

@@ -16,8 +16,7 @@ from onnx import helper
 from editor import limits
 from editor.arguments import as_mapping, shown
 from editor.errors import ExecutionError
-from editor.graph.graph import Graph
-from editor.graph.types import element_type
+from editor.graph.graph import Graph, element_type
 from editor.runtimes.base import Value
 from editor.runtimes.values import is_value
 

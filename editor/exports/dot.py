@@ -333,7 +333,7 @@ RENDER_SECONDS = 120
 MAX_EDGES_FOR_DOT = 150
 """``dot`` may take minutes for the 297 edges among the subgraphs of a Llama; a fixed bound keeps pictures deterministic."""
 MAX_EDGES = 20_000
-"""Graphviz needs minutes for more, and nobody can read such a picture."""
+"""Graphviz needs minutes for more, and such a picture cannot be read."""
 _NODE_WIDTH = 150
 """Width of a node in points."""
 _NODE = re.compile(r"^\s*(\w+) \[", re.MULTILINE)

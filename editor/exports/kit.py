@@ -16,11 +16,11 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
-from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.formats import KIT_RUNTIMES
 from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.files import json_text, replacing, write_atomic
-from editor.graph.bodies import op_reads
+from editor.graph.attributes import op_reads
 from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 from editor.graph.flops import FUSIBLE_TYPES
 from editor.graph.graph import Bools, Graph, Ints

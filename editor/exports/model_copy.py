@@ -8,9 +8,9 @@ from pathlib import Path
 from onnx import ModelProto
 
 from editor.errors import ExportError, ModelError
-from editor.execution.compile.constant_folding import fold_constants
+from editor.execution.cut import fold_constants
 from editor.files import copy_atomic, inside, json_text, write_atomic
-from editor.graph.bodies import op_reads
+from editor.graph.attributes import op_reads
 from editor.graph.external_data import locations_of, weights_problem
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again

@@ -16,7 +16,7 @@ from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, wri
 from editor.exports.registry import export_notes
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
-from editor.runtimes.onnxruntime.evaluate import VERSION, check_setting
+from editor.runtimes.onnxruntime.options import VERSION, check_setting
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, provider_of
 
 _FORBIDDEN = frozenset(",;()")

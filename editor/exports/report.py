@@ -7,12 +7,13 @@ import html
 import io
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from editor.devices.device import travels_as
 from editor.errors import ExportError
 from editor.exports.dot import device_colour, text_colour
 from editor.files import json_text, safe_stem, write_atomic
@@ -21,11 +22,62 @@ from editor.graph.layout.layered import draw
 from editor.graph.proposed_sizes import sizes_text
 from editor.kinds import Kind
 from editor.placement.chosen_costs import costs_of_plan, source_of_figures
+from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, costs_of
 from editor.placement.fallbacks import fallbacks
 from editor.placement.placement import Placement
-from editor.placement.wire_ways import link_usage
+from editor.placement.wires import wire_bytes, wire_name
 from editor.text import human_bytes, human_seconds, pluralize, spreadsheet_cell
+
+
+@dataclass(frozen=True)
+class LinkUsage:
+    """All boundary tensors that go over one wire; graph inputs and outputs are not among them."""
+
+    name: str
+    """Such as ``edge -> server``."""
+    tensors: int
+    bytes: int
+    """Of the tensors; those of unknown size are not counted."""
+    sent: int
+    """Bytes on the wire: fewer where tensors travel in a narrower type."""
+    travel_as: tuple[str, ...]
+    """The narrower types."""
+    seconds: float
+    """By the costs."""
+
+
+def link_usage(placement: Placement, costs: Costs) -> list[LinkUsage]:
+    """The wires of a plan, each tensor once per machine that reads it, in the order of the subgraphs."""
+    graph, devices = placement.graph, placement.devices
+    found: dict[str, LinkUsage] = {}
+    if costs.wires is None:
+        return []
+    for transfer in placement.division.transfers:
+        source = placement.device_number(placement.subgraphs[transfer.source].device)
+        tensor, sender = graph.tensor_index[transfer.tensor], devices[source]
+        sent = int(wire_bytes(graph, sender.wire_type)[tensor])
+        kind = graph.tensor_types[tensor]
+        travels = travels_as(kind, sender.wire_type)
+        readers = {
+            devices[number].machine: number
+            for number in map(placement.device_number, transfer.to_devices)
+        }
+        for machine, reader in readers.items():
+            if machine == sender.machine:
+                continue
+            name = wire_name(sender.machine, machine)
+            way = found.get(name) or LinkUsage(name, 0, 0, 0, (), 0.0)
+            found[name] = replace(
+                way,
+                tensors=way.tensors + 1,
+                bytes=way.bytes + max(transfer.bytes, 0),
+                sent=way.sent + sent,
+                travel_as=tuple(sorted({*way.travel_as, *([travels] if travels != kind else [])})),
+                seconds=way.seconds + costs.wires.way(tensor, source, [reader]),
+            )
+    return list(found.values())
+
 
 _MOST_BYTES = 64 << 20
 
@@ -60,7 +112,7 @@ def read_measurement(path: str, placement: Placement) -> dict[str, Any]:
 
 
 def _brief(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report says; seconds."""
+    """The figures of a report, in seconds."""
     total, difference = result["total"], result["difference"]
     return {
         "kind": result["kind"],
@@ -280,7 +332,7 @@ def write_csv(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path
             )
             rows.writerow(
                 [spreadsheet_cell(cell) for cell in cells]
-            )  # names come from whoever made the model
+            )  # the author of the model chose the names
     comment = f"# {stamp}\n" if stamp else ""
     return [write_atomic(out_dir / f"{safe_stem(graph.name)}_ops.csv", comment + text.getvalue())]
 

@@ -9,7 +9,7 @@ from onnx import ModelProto
 from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
 from editor.errors import ExportError, ModelError
-from editor.execution.compile.cut import Cutter, cut, missing_types
+from editor.execution.cut import Cutter, cut, missing_types
 from editor.exports.model_copy import check_weights, script_of, stamp_model
 from editor.exports.onnxruntime import providers_of
 from editor.exports.registry import export_notes

@@ -20,7 +20,7 @@ def tvm_target(device: Device) -> str:
 
 
 def tvm_notes(used: Sequence[Device]) -> list[str]:
-    """A note for each device whose target nobody chose."""
+    """Returns a note for each device whose target is not in the table."""
     return [
         f"TVM's target for the ops of {d.name} is {_ANY}, which is the processor: give the device a property `target`"
         for d in used

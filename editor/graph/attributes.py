@@ -1,17 +1,70 @@
-"""Reads the attributes of nodes into plain values."""
+"""Reads the attributes and bodies of nodes into plain values."""
 
 from __future__ import annotations
 
 import ast
-from functools import cache
+import threading
+from functools import cache, lru_cache
 from typing import Any
 
 import onnx.defs
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
-from editor.graph.graph import Attributes
-from editor.graph.syntax import parse_expression
-from editor.graph.types import element_name
+from editor.graph.graph import Attributes, element_name
+
+_parsing = threading.Lock()
+"""CPython 3.11 counts the depth of its recursion in one place for all threads, and raises SystemError where two parse."""
+
+
+@lru_cache(1024)
+def parse_expression(text: str) -> ast.expr:
+    """The tree of an expression; callers share it and must not change it.
+
+    Raises:
+        SyntaxError: it is not valid.
+        ValueError, RecursionError, MemoryError: it has NUL, or is nested too deeply.
+    """
+    with _parsing:
+        return ast.parse(text, mode="eval").body
+
+
+def bodies_of(node: NodeProto) -> list[GraphProto]:
+    """The graphs in a node's attributes."""
+    bodies: list[GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            bodies.append(attribute.g)
+        elif attribute.type == AttributeProto.GRAPHS:
+            bodies.extend(attribute.graphs)
+    return bodies
+
+
+def captured_names(node: NodeProto) -> list[str]:
+    """Names of outer values that the bodies of a node read, in order of first use."""
+    captured: dict[str, None] = {}
+    for body in bodies_of(node):
+        captured.update(dict.fromkeys(_free_names(body)))
+    return list(captured)
+
+
+def op_reads(node: NodeProto) -> list[str]:
+    """Names of all tensors that a node needs: its inputs without the omitted ones, and the captures of its bodies."""
+    return [*(name for name in node.input if name), *captured_names(node)]
+
+
+def _free_names(graph: GraphProto) -> list[str]:
+    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    known |= {t.values.name for t in graph.sparse_initializer}
+    known |= {name for node in graph.node for name in node.output}
+    free: dict[str, None] = {}
+    for node in graph.node:
+        for name in (*node.input, *captured_names(node)):
+            if name and name not in known:
+                free[name] = None
+    for value in graph.output:  # a body may return an outer value directly
+        if value.name not in known:
+            free[value.name] = None
+    return list(free)
 
 
 def attribute_value(text: str) -> Any:

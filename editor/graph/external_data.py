@@ -24,7 +24,7 @@ _LINK_SECONDS = 3.0
 """The longest that an import by another runtime keeps a second name of a data file."""
 _KEYS = ("location", "offset", "length")
 _IGNORED_KEYS = frozenset({"checksum", "basepath"})
-"""Keys that onnx writes and nobody reads. ONNX Runtime's own keys and locations (memory addresses) are not for files."""
+"""Keys that onnx writes and no runtime reads. ONNX Runtime's own keys and locations (memory addresses) are not for files."""
 
 _CODE_SUFFIXES = frozenset({".py", ".pyc", ".pyd", ".pyw", ".so", ".dll", ".dylib"})
 

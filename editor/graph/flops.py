@@ -8,8 +8,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from editor.graph.graph import Graph, Ints, cached_per_graph
-from editor.graph.types import Shape
+from editor.graph.graph import Graph, Ints, Shape, cached_per_graph
 
 FUSIBLE_TYPES = frozenset(
     {

@@ -11,17 +11,25 @@ from onnx import GraphProto, ModelProto, NodeProto
 from editor.arguments import as_mapping, as_path
 from editor.errors import ModelError
 from editor.files import file_state
-from editor.graph.attributes import attributes_of
-from editor.graph.bodies import bodies_of, captured_names
+from editor.graph.attributes import attributes_of, bodies_of, captured_names
 from editor.graph.external_data import external_data_folder, external_tensors, missing_data
-from editor.graph.fixed_sizes import fixed_sizes
-from editor.graph.graph import Attributes, Bools, Graph, Ints, Rows, TensorKind
+from editor.graph.graph import (
+    Attributes,
+    Bools,
+    Graph,
+    Ints,
+    Rows,
+    Shape,
+    TensorKind,
+    byte_size,
+    element_name,
+)
 from editor.graph.model_file import drop_weights, read_with_hash
 from editor.graph.plain_models import PLAIN_BYTES, is_plain
+from editor.graph.proposed_sizes import fixed_sizes
 from editor.graph.scopes.paths import module_of
 from editor.graph.shapes import bind_symbols, infer_shapes
 from editor.graph.static_values import constant_ops, is_static, read_by
-from editor.graph.types import Shape, byte_size, element_name
 from editor.sandbox.watch import READING, is_killable
 from editor.sandbox.worker import run
 from editor.text import is_utf8

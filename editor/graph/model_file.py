@@ -16,14 +16,14 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from editor import limits
 from editor.errors import ModelError
-from editor.graph.bodies import bodies_of
+from editor.graph.attributes import bodies_of
 from editor.graph.external_data import all_tensors, check_external_data
 from editor.graph.graph import Graph
 
 MAX_FILE_BYTES = 2 << 30
 """Limit of protocol buffers; larger models store their weights as external data."""
 MAX_OPSET = 1000
-"""Versions above it are no versions; OpenVINO would look through all of them."""
+"""Versions above it do not exist; OpenVINO would look through all of them."""
 _KEEP_TENSOR_BYTES = 8192
 _ALWAYS_ALLOWED_RANK = 8
 

@@ -9,8 +9,8 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from editor.errors import ModelError
+from editor.graph.graph import Shape, shape_of, type_name
 from editor.graph.static_values import fold_shapes
-from editor.graph.types import Shape, shape_of, type_name
 
 _SYMBOL_LIMIT = 1 << 40
 _LONGEST_LIST = 1 << 20

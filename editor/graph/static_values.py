@@ -11,9 +11,17 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
-from editor.graph.bodies import bodies_of
-from editor.graph.graph import Bools, Ints, Rows
-from editor.graph.types import Shape, element_name, element_type, shape_of, type_name
+from editor.graph.attributes import bodies_of
+from editor.graph.graph import (
+    Bools,
+    Ints,
+    Rows,
+    Shape,
+    element_name,
+    element_type,
+    shape_of,
+    type_name,
+)
 
 # Too expensive to repeat, or not deterministic.
 _NEVER_CONSTANT = frozenset(

@@ -1,4 +1,4 @@
-"""The costs that a plan goes by: estimated or profiled, for latency or throughput."""
+"""The costs that a plan is priced by: estimated or profiled, for latency or throughput."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _is_host(device: Device) -> bool:
 
 
 def peaks_of(device: Device) -> Peaks:
-    """What estimates reckon with: the figures of the device table, and assumed ones where it has none."""
+    """The costs by estimates: from the figures of the device table, and assumed ones where it has none."""
     assumed, link = assumed_peaks(device), device.link or Link()
     return replace(
         assumed,
@@ -161,7 +161,7 @@ def peaks_of(device: Device) -> Peaks:
 
 
 def assumed_peaks(device: Device) -> Peaks:
-    """What estimates reckon with where a device table has no figures for a device."""
+    """The assumed figures where a device table has none for a device."""
     return _ASSUMED.get(device.device, _ACCELERATOR)
 
 

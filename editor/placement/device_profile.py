@@ -75,15 +75,15 @@ class DeviceProfile:
     """Seconds that a subgraph takes longer per byte that enters or leaves it: layouts are converted there"""
     unable: tuple[str, ...] = ()
     """Keys of the ops that the runtime could not run when the profile was made: they need no figure. Those that only the device
-    table excluded are not among them: somebody may allow them later."""
+    table excluded are not among them: the table may allow them later."""
     disturbances: tuple[str, ...] = ()
-    """What disturbed the measurement, in words."""
+    """The disturbances of the measurement, in words."""
     earlier: int = 0
     """Number of ops whose figures are those of the profile before it (`completed`)."""
 
     @property
     def overhead(self) -> str:
-        """What an extra subgraph costs, in words: "170 us", "170 to 410 us"."""
+        """The cost of an extra subgraph, in words: "170 us", "170 to 410 us"."""
         least = human_seconds(self.launch_seconds)
         return (
             f"{least} to {human_seconds(self.launch_seconds + self.cold_seconds)}"
@@ -159,7 +159,7 @@ def load_profile(graph: Graph, device: Device) -> DeviceProfile | None:
 
 
 def earlier_profile(graph: Graph, device: Device) -> DeviceProfile | None:
-    """What `put_back_profile` would put back; None where that is nothing."""
+    """Returns the profile that `put_back_profile` would put back; None where that is nothing."""
     return _read(earlier_path(graph, device))
 
 

@@ -92,7 +92,7 @@ def fallbacks(placement: Placement, costs: Costs) -> list[Fallback]:
 
 
 def _source(placement: Placement, op: int, wanted: int) -> str:
-    """The document that says why; lists of the device table are somebody's own."""
+    """The document that says why; lists of the device table are the user's own."""
     published = placement.constraints.capabilities[wanted].reasons[op]
     return placement.devices[wanted].published.source if published else ""
 

@@ -1,4 +1,4 @@
-"""A placement that is kept although solving its settings here leads to another one.
+"""Keeps a placement although solving its settings here leads to another one: as devices, as pins, as a recipe for workers.
 
 A newer profile decides otherwise, a search ended earlier, or a run has corrected a profile. What was seen is what is run,
 compared and written.
@@ -6,12 +6,16 @@ compared and written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from editor.placement.placement import Placement, solve
+from editor.devices.table import load_devices
+from editor.graph.graph import Graph
+from editor.graph.model_file import check_same
+from editor.placement.placement import Placement, Settings, solve
 from editor.placement.policies.task import Assignment
 from editor.placement.rules import label_mask
 
@@ -77,3 +81,26 @@ def _running(placement: Placement) -> set[str]:
     """Keys of ops of subgraphs; constants follow their readers."""
     part = placement.division.subgraph_of_op
     return {key for key, op in placement.graph.key_index.items() if part[op] >= 0}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything a worker needs to have the same placement."""
+
+    model: str
+    sha256: str
+    """Of the model file that the plan was made for; ``model`` must still be the same."""
+    define: Mapping[str, int]
+    devices: Sequence[Mapping[str, Any]]
+    settings: Settings
+    affinity: Mapping[str, str] = field(default_factory=dict)
+    """Op key -> device, where solving the settings may lead to another placement: by a profile that has changed since."""
+
+    def placement(self, graph: Graph) -> Placement:
+        """The placement of the model that was read from ``model``.
+
+        Raises:
+            EditorError: the devices of this machine cannot run it.
+        """
+        solved = solve(check_same(graph, self.sha256), load_devices(self.devices), self.settings)
+        return with_affinity(solved, self.affinity, "the plan has it there")

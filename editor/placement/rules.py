@@ -89,7 +89,7 @@ def regular_expression(text: str) -> Any:
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise ValueError(reason[:120]) from None
     except UnicodeEncodeError:
-        raise ValueError("it has characters that are no text") from None
+        raise ValueError("it has characters that are not text") from None
 
 
 def check_length(text: str) -> None:
@@ -388,7 +388,7 @@ def _nth(ops: list[int], nth: str) -> list[int]:
 
 
 def change_of_rules(before: Sequence[Rule], after: Sequence[Rule]) -> str:
-    """What changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
+    """Describes what changed, for a list of steps: "rule added: type=Conv → GPU", "rules in another order", "3 rules"."""
     added, removed = [r for r in after if r not in before], [r for r in before if r not in after]
     if len(added) == len(removed) == 1:
         return f"rule changed: {rule_text(added[0])}"

@@ -106,7 +106,7 @@ def not_found(placement: Placement, text: str) -> str:
 
 
 def completions(placement: Placement, text: str) -> list[str]:
-    """What the end of a text may become: fields of filters and their values, as whole texts."""
+    """Completes the end of a text: with fields of filters and their values, as whole texts."""
     compared = re.search(r"(\w+)\s*(==|!=)\s*([^\s()]*)$", text)
     if compared:
         field, _, begun = compared.groups()

@@ -1,7 +1,7 @@
 """Costs of moving tensors between machines, from measured links.
 
-A link is measured in each direction (``execution.machines.link_speed``). Without a measurement a round figure is assumed, and
-whatever is worked out from it is an estimate.
+Each direction of a link is measured (``machines.remote_profile``). Without a measurement a round figure is assumed, and
+what is computed from it is an estimate.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from editor.devices.device import Device, travels_as
 from editor.files import cache_folder, json_text, write_atomic
-from editor.graph.graph import Bools, Graph, Ints
-from editor.graph.types import bits_of
+from editor.graph.graph import Bools, Graph, Ints, bits_of
 
 Floats = npt.NDArray[np.float64]
 HOME = ""
@@ -109,7 +108,7 @@ class WireCosts:
 
 
 def wire_costs(graph: Graph, devices: Sequence[Device]) -> WireCosts | None:
-    """What wires cost for a table; None where all devices are on the editor's machine."""
+    """Returns the costs of wires for a table; None where all devices are on the editor's machine."""
     machines = list(dict.fromkeys(d.machine for d in devices))
     if machines == [HOME]:
         return None

@@ -1,6 +1,6 @@
 """Compiled models that runtimes keep on disk, so that compiling the same subgraph again takes no time.
 
-They are in the user's cache, in a folder that nobody else can read: a runtime executes what it finds there. The folder has a
+They are in the user's cache, in a folder that only the user can read: a runtime executes what it finds there. The folder has a
 limit; what was not used for the longest time goes first.
 """
 

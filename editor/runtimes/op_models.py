@@ -14,10 +14,9 @@ import numpy.typing as npt
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from editor.graph.bodies import captured_names
-from editor.graph.graph import Graph
+from editor.graph.attributes import captured_names
+from editor.graph.graph import Graph, element_type
 from editor.graph.model_file import drop_weights, read_model
-from editor.graph.types import element_type
 
 MAX_IR_VERSION = 13
 """The newest that ONNX Runtime 1.31 and OpenVINO 2026.4 accept."""
@@ -48,7 +47,7 @@ def ask(graph: Graph, check: Check) -> tuple[str, ...]:
 
 
 def _wrong_operands(node: NodeProto, opset: int) -> str:
-    """What is wrong with the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
+    """Returns the fault in the number of operands of an op of ONNX: OpenVINO crashes when there are too few."""
     try:
         schema = (
             onnx.defs.get_schema(node.op_type, opset, "")
@@ -393,7 +392,7 @@ def is_random(op_type: str, domain: str) -> bool:
 
 
 def wrong_output(expected: Any, actual: Any, precision: str) -> str:
-    """What is wrong with an output; "" where it is as expected, or cannot be compared.
+    """Returns the fault of an output; "" where it is as expected, or cannot be compared.
 
     Args:
         expected: a value of the reference.

@@ -93,7 +93,7 @@ def to_numpy(value: Value) -> Value:
     """A numpy view (or copy, where the memory cannot be shared); lists stay lists.
 
     Raises:
-        ExecutionError: a string tensor holds bytes that are no text.
+        ExecutionError: a string tensor holds bytes that are not text.
     """
     reader = _readers.get(type(value))
     try:

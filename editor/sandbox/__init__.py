@@ -5,7 +5,7 @@ interrupted. So another process looks at time and memory (``watch``), and kills 
 
 - A worker (``worker``) is a fresh interpreter that is kept for the next call. It reads and probes models for Python, tries
   runtimes, and runs the jobs of the page and of commands (``jobs``).
-- On the command line the process forks before anything large is imported (``supervisor``): the child works, the parent
+- On the command line the process forks before anything large is imported (``watch.fork``): the child works, the parent
   watches. That takes a few ms; an interpreter of its own would take half a second.
 
 Plain models (``graph.plain_models``), whose cost their size bounds, need none of this.

@@ -33,7 +33,7 @@ class Job:
         self.on_event: Callable[[Event], None] = self.events.append
         self.cancelled = False
         self.reason: EditorError = JobError("cancelled")
-        """What ``result`` raises when the job was stopped."""
+        """The error that ``result`` raises when the job was stopped."""
         self._result: tuple[bool, Any] | None = None
         self._finished = threading.Event()
 

@@ -1,26 +1,29 @@
-"""Limits of time and memory of what is done to a model, and the one loop that keeps them."""
+"""Limits of time and memory of what is done to a model: the one loop that keeps them, and the parent of a command."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
+import math
 import os
+import select
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from editor import limits
+from editor import limits, operating_system
 from editor.errors import EditorError
 from editor.files import file_state
 
 POLL_SECONDS = 0.05
-_PR_SET_PDEATHSIG = 1
 READING = "reading"
-"""What begins the time of a model anew."""
+"""The section that resets the time of a model."""
 
 _reports: int | None = None
 """File descriptor of the pipe to the supervisor of this process."""
@@ -62,7 +65,7 @@ class Section:
 
     @property
     def title(self) -> str:
-        """What is done to which model, for messages."""
+        """Names the work and the model, for messages."""
         return f"{self.what} {self.model}"
 
     def exceeded(self, limit: str) -> Exception:
@@ -80,7 +83,7 @@ class Section:
 
 
 def section_of(what: str, path: Path) -> Section:
-    """What is done to the model at a path, with the limits that hold now."""
+    """Returns the section of work on the model at a path, with the limits that hold now."""
     now = limits.current()
     return Section(what, str(path), now.seconds, now.bytes_for((file_state(path) or (0, 0))[1]))
 
@@ -111,7 +114,7 @@ class Watch:
         self.pid, self.section = pid, section
         fresh = section.what == READING or not section.model
         self.used = 0.0 if fresh else _used.get(section.model, 0.0)
-        self._before, self._last = limits.memory_of(pid), time.monotonic()
+        self._before, self._last = operating_system.memory_of(pid), time.monotonic()
 
     def error(self) -> Exception | None:
         """The error when a limit is exceeded; call it every ``POLL_SECONDS``, and once at the end."""
@@ -121,14 +124,115 @@ class Watch:
         _used[section.model], self._last = self.used, now
         if self.used > section.seconds:
             return section.exceeded("seconds")
-        if limits.memory_of(self.pid) - self._before > section.memory:
+        if operating_system.memory_of(self.pid) - self._before > section.memory:
             return section.exceeded("memory")
         return None
 
 
-def end_with(parent: int) -> None:
-    """Lets the kernel kill this process with its parent, however that ends; elsewhere than on Linux its pipe tells it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(1)
+_GRACE_SECONDS = 1.0
+"""Between Ctrl+C and the end of a child that is in native code, where it does not notice."""
+_NOTICED = b"null"
+"""What the child writes in place of a section when it has noticed Ctrl+C, and ends by itself."""
+
+
+def fork() -> int | None:
+    """Divides this process in two. In the child it returns None, to go on; in the parent the child's exit status.
+
+    Where a process cannot be divided safely, it returns None, too: then workers read the models of this process, and are
+    watched. Call it while the process is small and has one thread.
+    """
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = operating_system.fork()
+    if child is None:
+        os.close(reader)
+        os.close(writer)
+        return None
+    if child == 0:
+        os.close(reader)
+        operating_system.end_with(parent)
+        report_to(writer)
+        signal.signal(signal.SIGINT, partial(_notice, writer))
+        return None
+    os.close(writer)
+    return _Supervisor(child, reader).status()
+
+
+def _notice(writer: int, *_: Any) -> None:
+    """Ctrl+C in the child: native code lets Python come to this only when it returns."""
+    with contextlib.suppress(OSError):  # the parent is gone
+        os.write(writer, _NOTICED + b"\n")
+    raise KeyboardInterrupt
+
+
+class _Supervisor:
+    def __init__(self, child: int, reader: int) -> None:
+        self.child, self.reader = child, reader
+        self.watch: Watch | None = None
+        self.text = b""
+        self.presses = 0
+        """Number of times that Ctrl+C came."""
+        self.noticed = False
+        """Whether Ctrl+C has come to the child, which then ends by itself."""
+        self.deadline = math.inf
+        """When it is killed, because it has not noticed."""
+
+    def status(self) -> int:
+        """Waits for the child; its exit status, or 1 when it was killed for a limit, after a message."""
+        woken, wakes = socket.socketpair()
+        wakes.setblocking(False)
+        signal.set_wakeup_fd(wakes.fileno())  # a signal alone does not end ``select``
+        signal.signal(signal.SIGINT, self._interrupt)
+        ended = operating_system.end_of(self.child)
+        while True:
+            waiting = POLL_SECONDS if self.watch is not None or self.deadline < math.inf else None
+            ready, _, _ = select.select(
+                [woken.fileno(), ended] + [self.reader] * (self.reader >= 0), [], [], waiting
+            )
+            if woken.fileno() in ready:
+                woken.recv(1 << 10)
+            if self.reader in ready:
+                self._read()
+            if ended in ready:
+                return self._after(os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1]))
+            if (error := self.watch.error() if self.watch is not None else None) is not None:
+                return self._kill(f"error: {error}", 1)
+            if self.presses > 1 or time.monotonic() > self.deadline:
+                return self._kill("interrupted", 130)
+
+    def _interrupt(self, *_: Any) -> None:
+        self.presses += 1
+        if not self.noticed:
+            self.deadline = time.monotonic() + _GRACE_SECONDS
+
+    def _read(self) -> None:
+        block = os.read(self.reader, 1 << 16)
+        if not block:
+            os.close(self.reader)
+            self.reader = -1
+            return
+        *lines, self.text = (self.text + block).split(b"\n")
+        for line in lines:
+            if line == _NOTICED:
+                self.noticed, self.deadline = True, math.inf
+                continue
+            if self.watch is not None:
+                self.watch.error()  # counts the time since the last look
+            section = json.loads(line)
+            self.watch = Watch(self.child, Section(**section)) if section else None
+
+    def _after(self, status: int) -> int:
+        if status >= 0:
+            return status
+        if self.watch is not None:
+            print(f"error: {self.watch.section.crashed(status)}", file=sys.stderr)
+            return 1
+        return 128 - status
+
+    def _kill(self, message: str, status: int) -> int:
+        operating_system.kill(self.child)
+        os.waitpid(self.child, 0)
+        print(message, file=sys.stderr)
+        return status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import os
 import pickle
@@ -18,17 +17,16 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, TypeVar
 
-from editor import terminal
+from editor import operating_system, terminal
 from editor.errors import EditorError
 from editor.sandbox.watch import (
     POLL_SECONDS,
     Section,
     Watch,
-    end_with,
     is_killable,
     reported,
     section_of,
@@ -38,12 +36,11 @@ from editor.startup import python_command
 
 T = TypeVar("T")
 Event = dict[str, Any]
-ENDING = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
-"""Signals that end programs."""
+ENDING = operating_system.ENDING_SIGNALS
 _noted: list[int] = []
 _PREFIX = "hetero-worker-"
+_LOCKED = b"locked"
+"""Content of a lock file once it is locked; an empty one is about to be."""
 _STOP = b"stop"
 _STARTED, _EVENT, _RESULT, _ERROR = range(4)
 """Kinds of messages of a worker."""
@@ -98,14 +95,15 @@ class Worker:
         self._pipe, other = Pipe()
         root, here = str(Path(__file__).resolve().parents[2]), Path.cwd()
         others = [folder for folder in sys.path if folder and Path(folder).resolve() != here]
+        number, options = operating_system.inherited(other)
         code = (
             f"import sys; sys.path[:] = [{root!r}, *sys.path, *{others!r}]; from editor.sandbox.worker import serve; "
-            f"serve({other.fileno()}, {self.owner}, {str(folder)!r})"
+            f"serve({number}, {self.owner}, {str(folder)!r})"
         )
         # Python's own output would go between the lines of the host's.
         self._process = _start(
             python_command(code),
-            pass_fds=[other.fileno()],
+            **options,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL if silent else None,
@@ -115,7 +113,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     @property
@@ -167,7 +165,7 @@ class Worker:
                 while kind not in (_RESULT, _ERROR):
                     kind, value = self._receive(watch)
                     if kind == _STARTED and section is not None:
-                        watch = Watch(self.pid, section)
+                        watch = Watch(value, section)
                     elif kind == _EVENT and progress is not None:
                         progress(value)
             except (EOFError, OSError):
@@ -259,20 +257,20 @@ class IsolatedProcess:
 
 @dataclass(frozen=True)
 class Channel:
-    """What a function that runs in a worker reports by, and learns that it is to end."""
+    """The way by which a function in a worker reports, and learns that it is to end."""
 
     emit: Callable[[Event], None]
     stopped: Callable[[], bool]
 
 
-def serve(descriptor: int, owner: int, folder: str) -> None:
+def serve(number: int, owner: int, folder: str) -> None:
     """Main function of a worker: answers calls until its owner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the owner
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    end_with(owner)
+    operating_system.hold_signals(False)
+    operating_system.end_with(owner)
     set_expendable()
     terminal.protect()
-    pipe: Connection[Any, Any] = Connection(descriptor)
+    pipe = operating_system.pipe_of(number)
     calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     stop, sending = threading.Event(), threading.Lock()
 
@@ -301,7 +299,7 @@ def serve(descriptor: int, owner: int, folder: str) -> None:
         try:
             os.chdir(home)  # relative paths are those of the owner
             with_channel, function, arguments = pickle.loads(call)  # nosec B301  # of the same
-            send(_STARTED)
+            send(_STARTED, os.getpid())  # on Windows, ``Popen`` knows the launcher of a venv
             send(_RESULT, function(*((channel,) if with_channel else ()), *arguments))
         except MemoryError:
             send(_ERROR, EditorError("not enough memory"))
@@ -333,7 +331,7 @@ class _Starter(threading.Thread):
 
     def run(self) -> None:
         """Starts what is ordered."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        operating_system.hold_signals(True)
         while True:
             command, options, process = self._orders.get()
             try:
@@ -363,9 +361,9 @@ def _start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
 def _made_folder() -> tuple[Path, int]:
     """A folder for temporary files and its lock, which this process holds until it ends; removes those without a holder."""
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = os.open(path / "new", os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    (path / "new").rename(path / "lock")
+    lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    operating_system.try_lock(lock)
+    os.write(lock, _LOCKED)
     for other in path.parent.glob(f"{_PREFIX}*/lock"):
         _remove_if_abandoned(other)
     return path, lock
@@ -376,25 +374,22 @@ def _end(owner: int, process: subprocess.Popen[bytes], folder: Path, lock: int) 
     if os.getpid() == owner:
         process.kill()
         process.wait()
+        os.close(lock)  # Windows does not remove open files
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def _remove_if_abandoned(lock: Path) -> None:
     """Removes the folder of a lock that no process holds."""
     try:
-        if lock.parent.lstat().st_uid != os.getuid():
+        if not operating_system.is_own(lock.parent) or not lock.lstat().st_size:  # not locked yet
             return
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        descriptor = os.open(lock, os.O_RDWR | operating_system.NO_FOLLOW)
     except OSError:
         return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    abandoned = operating_system.try_lock(descriptor)
+    os.close(descriptor)
+    if abandoned:
         shutil.rmtree(lock.parent, ignore_errors=True)
-    except OSError:  # its process lives
-        return
-    finally:
-        os.close(descriptor)
 
 
 def note_ending() -> None:

@@ -20,8 +20,8 @@ from editor.graph.graph import Bools
 from editor.imports.device_figures import ProfileReport
 from editor.placement.constraints import allowed_by_lists
 from editor.placement.device_profile import best_source, follow_renamed
+from editor.placement.filter import between, expand_selection, same_device_region
 from editor.placement.placement import Placement, Settings
-from editor.placement.regions import between, expand_selection, same_device_region
 from editor.placement.rules import Rule, change_of_rules, label_mask, parse_rules
 from editor.workspace.history import Change, HistoryTree, Record, Run, StaleDocumentError, Store
 from editor.workspace.layouts import Layout, LayoutList, Progress, tidy_name
@@ -135,7 +135,7 @@ class Document:
         return self._tree.redo_target is not None
 
     def changes(self, after: int) -> list[Change]:
-        """What made the versions above ``after``, and who."""
+        """Returns the changes that made the versions above ``after``, with their authors."""
         return self.store.changes(self.id, after)
 
     def cancel_change(self) -> None:

@@ -1,4 +1,4 @@
-"""Who works where: names of authors, folders of workspaces."""
+"""Names of authors, and folders of workspaces."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from editor.text import is_utf8
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+
+UPLOADS, INCOMING = "uploads", "incoming"
+"""Folders of a workspace: of uploads, and in it of those that are not complete."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ _author: ContextVar[Author] = ContextVar("author")
 
 
 def current_author() -> Author:
-    """Whoever makes the changes of this thread."""
+    """The author of the changes that this thread makes."""
     return _author.get(_NOBODY)
 
 
@@ -85,6 +89,13 @@ def folder_of(url: str | None) -> Path:
             f"the workspace {absolute!r} has {what}; name another folder (--workspace)"
         )
     return folder
+
+
+def uploads_of(folder: Path) -> dict[str, Path]:
+    """The complete uploads of a workspace: name -> folder."""
+    uploads = folder / UPLOADS
+    found = uploads.iterdir() if uploads.is_dir() else ()
+    return {path.name: path for path in sorted(found) if path.is_dir() and path.name != INCOMING}
 
 
 def file_of(url: URL) -> Path | None:

@@ -59,7 +59,7 @@ class HistoryTree:
         return HistoryTree([*self.steps, step], step.number, step.number)
 
     def words(self, number: int) -> str:
-        """What going from the current step to another is called."""
+        """Names the way from the current step to another."""
         if number == self.undo_target:
             return f"undo {self.current.label}"
         label = self.steps[number].label
@@ -108,12 +108,12 @@ class Step:
     parent: int | None
     label: str
     author: str
-    """Who made it, for people; "" outside the page."""
+    """The name of the writer, for people; "" outside the page."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What made a version of a document."""
+    """The change that made a version of a document."""
 
     version: int
     author: Author
@@ -185,13 +185,20 @@ class Store:
                 sa.select(documents.c.version).where(documents.c.id == document)
             ).scalar()
 
-    def recent(self, limit: int = 8) -> list[Record]:
-        """The most recently used documents."""
+    def recent(self, limit: int | None = 8) -> list[Record]:
+        """The most recently used documents, or with None all, the latest first."""
         with self._database.read() as db:
             rows = db.execute(
                 sa.select(documents).order_by(documents.c.updated.desc()).limit(limit)
             )
             return [Record(**row._mapping) for row in rows]
+
+    def remove(self, document: str) -> None:
+        """Removes a document with its history, layouts and benchmarks."""
+        with self._database.write() as db:
+            for table in (changes, revisions, layouts, runs):
+                db.execute(table.delete().where(table.c.document == document))
+            db.execute(documents.delete().where(documents.c.id == document))
 
     def find(
         self, model: str, sha256: str, define: Mapping[str, int], devices: list[dict[str, Any]]
@@ -272,7 +279,7 @@ class Store:
             version: of the document that the revision was made from.
 
         Raises:
-            StaleDocumentError: somebody else changed the document since; nothing is written.
+            StaleDocumentError: another writer changed the document since; nothing is written.
         """
         author = current_author()
         with self._database.write() as db:
@@ -318,7 +325,7 @@ class Store:
             )
 
     def changes(self, document: str, after: int) -> list[Change]:
-        """What made the versions of a document above ``after``, oldest first; the oldest of all are forgotten."""
+        """Returns the changes that made a document's versions after ``after``, oldest first; the oldest are forgotten."""
         with self._database.read() as db:
             rows = db.execute(
                 sa.select(changes)
@@ -388,6 +395,8 @@ def _advance(db: sa.Connection, document: str, version: int, what: str) -> None:
         .values(updated=_now(), version=version + 1)
     )
     if changed.rowcount != 1:
+        if db.execute(sa.select(documents.c.id).where(documents.c.id == document)).first() is None:
+            raise EditorError("the document was removed from the workspace; open the model again")
         raise StaleDocumentError(
             "the document was changed elsewhere (another tab or server); look at it, and try again"
         )

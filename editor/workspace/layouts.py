@@ -46,7 +46,7 @@ class Layout:
     other_devices: bool = False
     """It was kept with another device table than that of the plan, and is solved for that one."""
     ready_made: bool = False
-    """Nobody kept it under this name: it is a rule of another tool, a policy, or a single device."""
+    """Whether it is a rule of another tool, a policy, or a single device, and not a layout that was kept."""
 
 
 class LayoutList:
@@ -187,7 +187,7 @@ def tidy_name(text: str) -> str:
 def duplicate_layouts(layouts: Sequence[Layout]) -> dict[str, str]:
     """Name of a ready-made layout -> name of an earlier layout that is the same plan.
 
-    Those with other devices, and those that were kept under a name of their own, are nobody's twin.
+    Those with other devices, and those that were kept under a name of their own, are not duplicates.
     """
     first: dict[tuple[bytes, bytes], str] = {}
     twins: dict[str, str] = {}

@@ -45,9 +45,9 @@ from editor.workspace import plan_file
 
 if TYPE_CHECKING:  # importing them would delay commands that do not need them
     from editor.execution.compiled_plan import CompiledPlan
-    from editor.execution.jobs.recipe import Recipe
     from editor.execution.measure.figures import BenchmarkResult
     from editor.imports.device_figures import ProfileReport
+    from editor.placement.kept import Recipe
     from editor.workspace.sizes import AtSizes
 
 
@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def run_memory(self) -> RunMemory:
-        """What a run holds in the memory of each device, op by op; ``run_memory.peaks`` are bytes by device."""
+        """The memory that a run holds on each device, op by op; ``run_memory.peaks`` are bytes by device."""
         return self.placement.run_memory
 
     def why(self, key: str) -> Explanation:
@@ -430,7 +430,7 @@ class Plan:
 
     def recipe(self) -> Recipe:
         """The serializable description from which a job solves this plan."""
-        from editor.execution.jobs.recipe import Recipe
+        from editor.placement.kept import Recipe
 
         return Recipe(
             str(self.graph.path.absolute()),

@@ -42,7 +42,7 @@ def identity(device: Device) -> str:
 
 
 def changed_devices(before: Sequence[Device], after: Sequence[Device]) -> str:
-    """What is different in a device table, in a few words."""
+    """Describes how two device tables differ, in a few words."""
     old, new = ({d.name: identity(d) for d in devices} for devices in (before, after))
     by_name = {d.name: d for d in before}
     if len(before) == len(after):  # a new name where the device was
@@ -151,7 +151,7 @@ class Solver:
         self._kept = min(max(_OPS_KEPT // max(len(graph), 1), _LEAST_KEPT), _MOST_KEPT)
         self._solved: OrderedDict[tuple[Any, ...], Placement] = OrderedDict()
         self._lock = threading.Lock()
-        """Of what is kept; not held while a placement is solved."""
+        """Guards what is kept; not held while a placement is solved."""
 
     def solve(
         self, decisions: Mapping[str, Any], should_stop: Callable[[], bool] = bool
@@ -197,7 +197,7 @@ class Solver:
             )
 
     def capability(self, device: Device) -> Capability:
-        """What a device can run; asked once."""
+        """Returns which ops a device can run; asked once."""
         known = self._capabilities.get(identity(device))
         if known is None:
             known = self._capabilities[identity(device)] = capability(self.graph, device)

@@ -182,6 +182,10 @@ def test_the_float_ops_of_a_qdq_model_count_as_quantised(tmp_path: Path) -> None
         ),
         ('supported: [{op: Conv, where: "group =="}]', "condition is not valid"),
         ('supported: [{op: Conv, where: "shape(1) == 1"}]', "condition is not valid at 'shape(1)'"),
+        (
+            'supported: [{op: Conv, where: "9**9 == group"}]',
+            "condition is not valid at '9 ** 9'",
+        ),
         ("supported: [{op: Conv, where: '" + "-" * 1900 + "1'}]", "nested too deeply"),
         ("supported: [{op: Conv, where: 3}]", "must be texts"),
         ("dtypes: [int9]", "unknown element type 'int9'; did you mean 'int8'"),

@@ -101,7 +101,7 @@ def test_what_a_runtime_breaks_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     wrong = {f.check: f.text for f in check_runtime("toy", cases=20) if not f.ok}
     assert wrong["capability"] == "an op of an unknown domain is claimed"
     assert "clone" in wrong["clones"]
-    assert wrong["errors"] == "an op that nobody knows was compiled and run"
+    assert wrong["errors"] == "an op that no runtime has was compiled and run"
     assert "cases pass" in wrong["exactness"]
 
 

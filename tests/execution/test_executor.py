@@ -15,7 +15,7 @@ import pytest
 from conftest import EXAMPLES, MANIFEST, ODDITIES, REAL, make_inputs, write_dag
 
 import editor
-from editor.execution.compile.cut import Cutter
+from editor.execution.cut import Cutter
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs, read_inputs
 from editor.execution.measure.benchmark import Benchmark

@@ -20,8 +20,8 @@ from conftest import EXAMPLES, ODDITIES, ROOT
 import editor
 from editor.devices.device import Device
 from editor.errors import JobError
-from editor.execution.compile.cut import Cutter
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
+from editor.execution.cut import Cutter
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.mismatch import (

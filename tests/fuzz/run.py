@@ -25,7 +25,7 @@ import psutil  # noqa: E402
 from targets import TARGETS, case  # noqa: E402
 
 from editor.errors import EditorError  # noqa: E402
-from editor.limits import memory_of  # noqa: E402
+from editor.operating_system import memory_of  # noqa: E402
 
 MAX_SECONDS = 10.0
 MAX_BYTES = 2 << 30

@@ -22,7 +22,7 @@ from editor.exports.model_copy import write_model
 from editor.graph.external_data import all_tensors, external_tensors, locations_of
 from editor.graph.model_file import read_model
 from editor.runtimes.base import SubModel
-from editor.runtimes.openvino.model_import import read_model as read_openvino
+from editor.runtimes.openvino.request import read_model as read_openvino
 
 
 @pytest.mark.parametrize("place", PLACES)

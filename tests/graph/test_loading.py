@@ -14,10 +14,10 @@ from conftest import EXAMPLES, MANIFEST, ODDITIES, ROOT
 from onnx import TensorProto, helper
 
 import editor
+from editor.graph.graph import byte_size
 from editor.graph.layout.layered import draw
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import is_plain
-from editor.graph.types import byte_size
 
 REFUSED = {
     "duplicate_io.onnx": "declared twice",

@@ -12,8 +12,7 @@ import editor
 from editor.graph.graph import Graph
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import estimate
-from editor.placement.filter import looks_like_filter, matching
-from editor.placement.regions import EXPANSIONS, expand_selection
+from editor.placement.filter import EXPANSIONS, expand_selection, looks_like_filter, matching
 from editor.web.drawing.collapsed import MOST_SHOWN, expand_level, first_detail, owners, reveal
 from editor.web.drawing.elements import visible_ops
 

@@ -11,9 +11,9 @@ from conftest import write_dag
 from onnx import TensorProto, helper
 
 import editor
+from editor.exports.report import link_usage
 from editor.placement.device_profile import costs_of
 from editor.placement.fallbacks import fallbacks, hints
-from editor.placement.wire_ways import link_usage
 from editor.placement.wires import Wire, load_wires, save_wires, wires_path
 from editor.workspace.plan import Plan
 

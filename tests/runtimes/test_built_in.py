@@ -10,9 +10,12 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
+from editor.errors import ExecutionError
+from editor.runtimes.base import MemorySpace
 from editor.runtimes.onnxruntime import device_list
 from editor.runtimes.onnxruntime import device_list as built_in
 from editor.runtimes.onnxruntime.device_list import load_problem
+from editor.runtimes.onnxruntime.values import bind_output
 
 LIBRARY = "libonnxruntime_providers_tensorrt.so"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries have other names there")
@@ -43,3 +46,9 @@ def test_a_provider_whose_library_does_not_load_is_unusable_and_no_device(
     ]
     (found,) = [part for part in device_list.unusable() if part.name == "TensorRT"]
     assert found.reason == f"invalid ELF header (needed by {LIBRARY})"
+
+
+def test_a_version_that_cannot_bind_outputs_of_plugins_says_which_can() -> None:
+    """The binding of another version of ONNX Runtime, without the private method that takes a vendor."""
+    with pytest.raises(ExecutionError, match=r"cannot bind outputs in the memory of gpu; install"):
+        bind_output(object(), "y", MemorySpace("onnxruntime", "gpu:4318"))

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 from editor.errors import EditorError
-from editor.placement.regions import EXPANSIONS
+from editor.placement.filter import EXPANSIONS
 from editor.web import messages
 from editor.web.drawing import cytoscape_types
 from editor.web.panels.devices import GROW

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from editor import operating_system
 from editor.devices.device import Device
 from editor.devices.table import load_devices
 from editor.errors import ExecutionError, JobError
 from editor.execution.inputs import read_inputs
-from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.benchmark import Benchmark
 from editor.execution.measure.figures import BenchmarkResult
 from editor.execution.measure.memory_use import measure_memory
@@ -28,6 +27,7 @@ from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.placement.device_profile import DeviceProfile, load_profile
+from editor.placement.kept import Recipe
 from editor.runtimes.base import Capability
 from editor.runtimes.registry import capability
 from editor.sandbox.worker import Channel
@@ -89,12 +89,7 @@ def _alone(channel: Channel) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:
         told = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                pass
+        while not operating_system.try_lock(lock.fileno()):
             if not told:
                 channel.emit(
                     {

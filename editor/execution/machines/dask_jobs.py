@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-from distributed import Client, Variable, get_worker
+from distributed import Client, Variable, get_client, get_worker
 
 from editor.errors import EditorError, JobError
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, configured, use
@@ -66,7 +66,7 @@ class DaskJobs(JobService):
         self._connecting = threading.RLock()
         self._futures: dict[Job, Any] = {}
         self._addresses: dict[Job, str] = {}
-        """Of the Dask workers that run the jobs."""
+        """Addresses of the Dask workers that run the jobs."""
 
     def start(self) -> None:
         """Connects to the scheduler, again where the connection was lost for too long.
@@ -92,7 +92,7 @@ class DaskJobs(JobService):
                     set_as_default=False,
                     security=connection.security(),
                 )
-            except (OSError, ValueError) as error:  # ValueError: it is no address
+            except (OSError, ValueError) as error:  # ValueError: it is not an address
                 raise JobError(f"no Dask scheduler at {self.scheduler}: {error}") from error
             self._client = client
             workers = self._workers()
@@ -215,7 +215,7 @@ def _run(
     set_expendable()
     worker, stop, done = get_worker(), threading.Event(), threading.Event()
     pending: list[Event] = []
-    client = worker._get_client()
+    client = get_client()
     # What follows may be native code that holds the interpreter's lock: the address must be known before it.
     client.log_event(job_id, [{"kind": _STARTED, "worker": worker.address}])
 

@@ -168,7 +168,7 @@ class Values:
         return self._taken.setdefault(name, self._new())
 
     def fail(self, error: Exception) -> None:
-        """Whoever waits for a tensor gets this error."""
+        """Raises this error in every wait for a tensor."""
         self._error = error
         waiting: list[asyncio.Future[Any]] = [
             *self._leaving.values(),
@@ -231,7 +231,7 @@ async def run_program(
     except BaseException:
         for task in sending:
             task.cancel()
-        raise  # a transfer may still read the instances' buffers, so nobody uses them again
+        raise  # a transfer may still read the instances' buffers, so no run uses them again
     program.release(instances)
     return spent, results
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.execution.compile.cut import Cutter, cut, missing_types
 from editor.execution.compiled_plan import (
     Compile,
     CompiledPlan,
@@ -32,6 +31,7 @@ from editor.execution.compiled_plan import (
     constant_outputs,
     owned,
 )
+from editor.execution.cut import Cutter, cut, missing_types
 from editor.execution.machines.dataflow import (
     Narrow,
     Program,
@@ -49,8 +49,7 @@ from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
 from editor.runtimes.machines.connection import Calls, Failed, Lost, call, calls
 from editor.runtimes.machines.directory import directory, has_moved
-from editor.runtimes.machines.runtime import device_entry
-from editor.runtimes.machines.shipping import pack, send_weights
+from editor.runtimes.machines.runtime import device_entry, pack, send_weights
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.text import pluralize
 
@@ -91,7 +90,7 @@ class _Elsewhere:
 
 @dataclass
 class _Share:
-    """What one machine has of a plan."""
+    """The part of a plan on one machine."""
 
     machine: str
     parts: list[Part]
@@ -104,7 +103,7 @@ class _Share:
     program: str = field(default_factory=lambda: uuid.uuid4().hex)
     address: str = ""
     clock: float = 0.0
-    """What its clock shows more than this machine's, seconds."""
+    """Seconds by which its clock is ahead of this machine's."""
 
     def named(self, error: Failed) -> Failed:
         """The error with the devices that it is about."""
@@ -127,7 +126,7 @@ class _Fleet:
         self.stale = False
         """A machine was lost: addresses may have changed."""
         self.background: set[asyncio.Task[None]] = set()
-        """Calls that nobody waits for."""
+        """Calls whose answers were given up."""
         self._compared = 0.0
         programs = [(s.machine, s.program, s.address) for s in self.remote]
         weakref.finalize(

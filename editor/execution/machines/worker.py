@@ -19,9 +19,9 @@ from typing import Any
 
 from distributed import Nanny, Worker
 
+from editor import operating_system
 from editor.errors import EditorError
-from editor.execution.machines.host import Host
-from editor.execution.machines.weight_store import WeightStore
+from editor.execution.machines.host import Host, WeightStore
 from editor.files import cache_folder
 from editor.runtimes.machines.connection import MACHINE_RESOURCE, Connection, is_loopback
 from editor.text import human_bytes
@@ -101,8 +101,9 @@ async def _serve(options: WorkerOptions) -> None:
         {"distributed.worker.preload": [_MODULE], "distributed.worker.daemon": False, **_QUIET}
     )
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        operating_system.on_signal(number, loop, stop.set)
     stopping, was_up = asyncio.ensure_future(stop.wait()), False
     while not stop.is_set():
         try:

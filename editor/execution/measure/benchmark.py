@@ -21,7 +21,7 @@ import numpy as np
 
 from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_seconds, as_text
 from editor.devices.device import Device
-from editor.devices.discovery import available_devices, cpu_name
+from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
 from editor.execution.compiled_plan import CompiledPlan, RunTimes
 from editor.execution.executor import compile_placement, compile_whole
@@ -61,6 +61,7 @@ from editor.execution.measure.turns import (
     subgraph_figures,
     transfer_figures,
 )
+from editor.operating_system import cpu_name
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
@@ -371,7 +372,7 @@ class Benchmark:
                     finished.append(perf_counter())
                     if finished[-1] >= deadline or self.should_stop():
                         return
-            except Exception as error:  # noqa: BLE001  # it is raised below: in a thread nobody would hear of it
+            except Exception as error:  # noqa: BLE001  # it is raised below: a thread would lose it
                 failures.append(error)
 
         start = perf_counter()
@@ -557,7 +558,7 @@ class Benchmark:
     def _baseline(
         self, name: str, shown: str, device: Device, contender: Contender | None
     ) -> Baseline:
-        """What the unsplit model took on a device: by its name here, and as the plan calls it."""
+        """Returns the time of the unsplit model on a device: by its name here, and as the plan calls it."""
         problem = self.baseline_problems.get(name, "")
         if contender is None or problem or not contender.times:
             return Baseline(shown, device.description, None, None, None, problem or "not measured")
@@ -615,7 +616,7 @@ def _long_name(device: Device) -> str:
 
 
 def _shown(name: str, device: Device, own: Mapping[tuple[object, ...], str]) -> str:
-    """What a plan with these names of its own calls a device of the benchmark."""
+    """Returns the name of a device of the benchmark in a plan with these names of its own."""
     return own.get(device.settings) or (_long_name(device) if name in own.values() else name)
 
 

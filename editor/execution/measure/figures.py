@@ -478,7 +478,7 @@ class BenchmarkResult:
 def compared(
     ours: BenchmarkResult | Baseline, theirs: BenchmarkResult | Baseline, mode: str
 ) -> str:
-    """Who is faster, in mode throughput at finishing requests; e.g. "9 % slower"; "" without figures."""
+    """Says which is faster, in mode throughput at finishing requests; e.g. "9 % slower"; "" without figures."""
     many = mode == "throughput"
     if (
         many

@@ -8,7 +8,6 @@ those of the model, and what an allocator keeps: runtimes say how much that was 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import re
 import tempfile
@@ -20,14 +19,15 @@ import onnx
 import psutil
 from onnx import TensorProto, helper
 
+from editor import operating_system
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan
 from editor.execution.executor import compile_placement, compile_whole
 from editor.execution.inputs import random_inputs
-from editor.execution.jobs.recipe import Recipe
 from editor.execution.measure.figures import MemoryUse
 from editor.graph.loading import load_model
+from editor.placement.kept import Recipe
 from editor.placement.placement import Placement
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
@@ -154,23 +154,8 @@ def _run(compiled: CompiledPlan, inputs: dict[str, object]) -> None:
 def _settled_bytes() -> int:
     """Bytes of this process alone, without what its allocator could give back."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).malloc_trim(0)
-    return _own_bytes()
-
-
-def _own_bytes() -> int:
-    """Bytes that this process has written, as far as they are in memory: pages of libraries do not count, for whether others
-    have loaded them says nothing about the plan."""
-    try:
-        text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
-        return sum(
-            int(line.split()[1]) << 10
-            for line in text.splitlines()
-            if line.startswith("Private_Dirty:")
-        )
-    except OSError:  # another system than Linux
-        return int(psutil.Process().memory_full_info().uss)
+    operating_system.give_back_memory()
+    return operating_system.private_memory()
 
 
 def _mapped_bytes() -> int:
@@ -194,7 +179,7 @@ def _peaks(others: dict[str, Device]) -> Iterator[dict[str, int]]:
     peaks, done = {"": 0, **dict.fromkeys(others, 0)}, threading.Event()
 
     def look() -> None:
-        peaks[""] = max(peaks[""], _own_bytes())
+        peaks[""] = max(peaks[""], operating_system.private_memory())
         for name, device in others.items():
             peaks[name] = max(peaks[name], _bytes_on(device) or 0)
 

@@ -210,7 +210,7 @@ def run_in_turns(
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """What a device did in a split, in seconds of a run."""
+    """The work of a device in a split, in seconds of a run."""
 
     alone: Floats
     """[its subgraph] what the ops take in the unsplit model"""
@@ -271,7 +271,7 @@ def _moved(split: Split, mine: Bools) -> float:
 
 @dataclass(frozen=True)
 class SplitCost:
-    """What a device does in a split: factor * ops + overhead for each subgraph + its cold start + convert * bytes."""
+    """The time of a device in a split: factor * ops + overhead for each subgraph + its cold start + convert * bytes."""
 
     factor: float
     overhead: float

@@ -99,7 +99,7 @@ def drift(seconds: Sequence[float]) -> str:
 def cpu_jitter(looks: Sequence[float]) -> str:
     """Describe how much identical work varied in duration; "" if it did not, or was too little.
 
-    On a shared host, programs that nobody here can see use the other half of a processor: the same work then takes up to
+    On a shared host, programs that cannot be seen from here use the other half of a processor: the same work then takes up to
     twice as long, and with it all that waits for the processor, such as the kernels of a GPU.
 
     Args:
@@ -128,7 +128,7 @@ class MachineWatch:
         self._looks.append(min(_seconds_of_work() for _ in range(3)))
 
     def disturbances(self) -> list[str]:
-        """What disturbed the measurement, in words; empty on a quiet machine."""
+        """Describes what disturbed the measurement; empty on a quiet machine."""
         elapsed = max(perf_counter() - self._begun, 1e-9)
         others = (_busy_seconds() - self._busy - (_own_seconds() - self._own)) / elapsed
         allowed = max(_OTHERS_BUSY, _OTHERS_SHARE * (psutil.cpu_count() or 1))

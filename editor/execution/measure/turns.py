@@ -79,7 +79,7 @@ class KeptPlans:
 
 
 def key_of_plan(placement: Placement, options: CompileOptions, overridden: frozenset[str]) -> Key:
-    """What a plan is compiled from: model, subgraphs, devices and settings."""
+    """Returns what a plan is compiled from: model, subgraphs, devices and settings."""
     division = placement.division
     devices = {
         d.name: (d.settings if d.present else (), d.machine, d.wire_type) for d in placement.devices
@@ -94,7 +94,7 @@ def key_of_plan(placement: Placement, options: CompileOptions, overridden: froze
 def key_of_whole(
     graph: Graph, settings: Key, options: CompileOptions, overridden: frozenset[str]
 ) -> Key:
-    """What the unsplit model on a device is compiled from."""
+    """Returns what the unsplit model on a device is compiled from."""
     return (*_key_of_model(graph), settings, options, overridden)
 
 

@@ -8,7 +8,7 @@ Needs Python 3.8 or newer, numpy, and onnxruntime or openvino. Writes profile.js
 `python -m editor import PLAN profile.json`.
 
 Every result is kept in results-*.jsonl as soon as it is there: after a crash, or Ctrl+C, start it again, and it goes on where
-it was. A model that ended the process twice is left out. --again measures everything anew.
+it was. A model that ended the process twice is left out. --again measures everything again.
 """
 
 import argparse
@@ -234,7 +234,7 @@ class Results:
                 continue
         if entries and entries[0].get("settings") != settings:
             sys.exit(
-                f"error: {path.name} is of another kit or other settings; start with --again to measure anew"
+                f"error: {path.name} is of another kit or other settings; start with --again to measure all of it"
             )
         for entry in entries:
             if "begin" in entry:

@@ -47,7 +47,7 @@ def annotated():
             ]
             if users:
                 known[op.get_name()] = users[0]
-    for op in ops:  # results, and what nobody reads, go with their first producer
+    for op in ops:  # results, and values without a reader, go with their first producer
         if op.get_name() not in known:
             makers = [
                 known[i.get_source_output().get_node().get_name()]

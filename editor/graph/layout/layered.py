@@ -252,7 +252,7 @@ def _columns(
     above: bool,
     below: bool,
 ) -> Columns | None:
-    """The layers in columns, where one would be too long; those ``above`` and ``below`` are no columns of their own."""
+    """The layers in columns, where one would be too long; those ``above`` and ``below`` get no columns of their own."""
     half = np.r_[width / 2 + NODE_GAP / 2, np.full(len(x) - lanes.real, LANE_WIDTH / 2)]
     left, right = np.full(len(room), np.inf), np.full(len(room), -np.inf)
     np.minimum.at(left, lanes.layer, x - half)

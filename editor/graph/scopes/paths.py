@@ -14,7 +14,7 @@ from editor.graph.graph import Graph, TensorKind
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _LONGEST = 1 << 14
-"""Characters; nobody nests modules so deep, and a hostile file may claim it on every op."""
+"""Characters; real modules are not nested so deep, and a hostile file may claim it on every op."""
 
 
 def module_of(node: NodeProto) -> str:

@@ -25,7 +25,7 @@ _ASK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found."""
+    """The result of the solver."""
 
     label: Ints | None
     """[node] device; None where it found nothing"""

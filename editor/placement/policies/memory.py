@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
 from time import perf_counter
 
 import numpy as np
@@ -15,9 +14,7 @@ from editor.graph.graph import Bools, Graph, Ints
 from editor.graph.scopes.tree import scopes_of
 from editor.placement.costs import Costs, price
 from editor.placement.policies.expansion import Expansion
-from editor.placement.policies.neighbourhood import TOTAL, improve
 from editor.placement.policies.optimal import (
-    MAX_SEARCHED_OPS,
     candidates,
     device_of_all_ops,
     lower_bound,
@@ -53,7 +50,7 @@ class Excess:
 
     @classmethod
     def of(cls, task: Task, device: Ints, limits: Floats) -> Excess:
-        """What a placement needs beyond the limits; ``total`` is 0 where it fits."""
+        """Computes what a placement needs beyond the limits; ``total`` is 0 where it fits."""
         constraints = task.constraints
         needed = run_memory(
             constraints.graph,
@@ -152,14 +149,14 @@ def too_large(
 
 
 def _exact(size: float) -> str:
-    """For a limit that is to be set anew."""
+    """A size in bytes too, for a limit that is to be changed."""
     return f"{human_bytes(int(size))} ({int(size):,} bytes)"
 
 
 def _what_fills(
     closest: Excess, d: int, name: str, limit: float, ops: Bools, size: Floats
 ) -> list[str]:
-    """What a device holds at its peak: constants and tensors, and the largest of them."""
+    """Describes what a device holds at its peak: constants and tensors, and the largest of them."""
     memory = closest.needed.devices[d]
     lines = [
         f"{name} is over by {_exact(closest.over[d])}, the limit is {human_bytes(int(limit))}: "
@@ -180,8 +177,6 @@ def _what_fills(
 
 _MOST_REGIONS = 400
 """Whose gain is looked at; of more, those with the most work."""
-_FEW = 5
-"""Regions that use one tensor, of which each two are looked at together."""
 _PARTS = 16
 """Numbers of nodes that a region is tried with, from either end, where it does not fit as a whole."""
 _LEVELS = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
@@ -216,8 +211,7 @@ def filled_by_regions(
     label = Expansion(replace(problem, allowed=elsewhere), per_cut).solve(start)
     if not problem.fits(label) or not fits(label):
         return
-    regions = _regions(problem, ideal, full)
-    choices = [*regions, *_pairs(problem, regions, ideal)]
+    choices = _regions(problem, ideal, full)
     largest = np.array([tensors[nodes].max() for nodes in choices])
     for most in np.unique(np.quantile(largest, _LEVELS, method="inverted_cdf")).tolist():
         small = [nodes for nodes, size in zip(choices, largest, strict=True) if size <= most]
@@ -288,26 +282,6 @@ def filled_in_order(problem: Problem) -> Iterable[tuple[int, Ints]]:
             left[chosen] -= problem.size[node]
         else:
             yield number, label
-
-
-def _pairs(problem: Problem, regions: list[Ints], label: Ints) -> list[Ints]:
-    """Unions of two regions of a device that use the same tensor: together they transfer it once."""
-    region_of = np.full(len(problem), -1, np.int64)
-    for number, nodes in enumerate(regions):
-        region_of[nodes] = number
-    using: dict[int, set[int]] = {}
-    for tensor in range(len(problem.source)):
-        using[tensor] = {
-            int(region_of[n]) for n in (problem.source[tensor], *problem.readers[tensor])
-        } - {-1}
-    pairs = {
-        pair
-        for found in using.values()
-        if len(found) < _FEW
-        for pair in combinations(sorted(found), 2)
-    }
-    alike = [(a, b) for a, b in sorted(pairs) if label[regions[a][0]] == label[regions[b][0]]]
-    return [np.sort(np.concatenate([regions[a], regions[b]])) for a, b in alike[:_MOST_REGIONS]]
 
 
 def _moved(label: Ints, nodes: Ints, ideal: Ints) -> Ints:
@@ -405,15 +379,12 @@ def _moves(
 
 
 _STEPS = 12
-_ROOM_SHARES = (1.0, 0.85, 0.7, 0.5)
-"""Of a limit that weights may have, where one device is filled after the other; the rest is for tensors."""
 _TENSOR_SHARES = (1.0, 0.6, 0.3)
 """Of a full device's memory: ops beside more tensors leave it first. Which pays depends on what fills it."""
 _CLOSE = 1.02
 """Times the bound: good enough."""
 _GOOD_ENOUGH = 1.001
 """Times the bound: nothing is left to search."""
-_SEARCHES = 3
 _ROUNDS = 16
 """Of less room for weights, or fewer ops with large tensors, until the peak fits."""
 
@@ -421,8 +392,8 @@ _ROUNDS = 16
 def memory(task: Task) -> Assignment:
     """The cheapest of several candidate placements that fit.
 
-    Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other
-    candidates fill one device after the other in topological order, or are the stages of `pipeline`. Beside its
+    Weights on a full device cost a price per byte, raised until they fit (Lagrangian relaxation). Other candidates are the
+    stages of `pipeline`, and regions of placements without limits; then blocks move into room that is left. Besides its
     weights, a device must hold the tensors of the run, so the capacity for weights shrinks until the peak of both fits.
 
     Raises:
@@ -443,7 +414,6 @@ def memory(task: Task) -> Assignment:
     if constraints.pins and (best is None or best[0] > bound * _CLOSE) and not task.should_stop():
         best = _first(best, _around_pins(task, costs, size, limits, shrinkage))
     if best is not None:
-        best = _searched(task, whole, costs, limits, shrinkage, best, bound)
         if best[0] > bound * _GOOD_ENOUGH:
             best = moved_blocks(task, costs, limits, best, search_seconds(task.options))
         total, device = best
@@ -477,7 +447,6 @@ def _found(
     """
     best = _first(
         _stages(task, costs, limits),
-        *_runs_of_ops(task, costs, limits, shrinkage, size),
         *_by_regions(task, whole, ideals, costs, limits),
     )
     closest = None
@@ -585,62 +554,6 @@ def _improved(
     return best, closest
 
 
-def _searched(
-    task: Task,
-    problem: Problem,
-    costs: Costs,
-    limits: Floats,
-    shrinkage: Floats,
-    best: tuple[float, Ints],
-    bound: float,
-) -> tuple[float, Ints]:
-    """The placement, improved by large neighbourhood search with the room that its tensors leave for weights.
-
-    Args:
-        task: what is placed.
-        problem: with all memory for weights.
-        costs: of the task.
-        limits: [device] bytes.
-        shrinkage: [device] as ``weight_shrinkage`` returns it.
-        best: price and devices of a placement that fits.
-        bound: no placement costs less.
-    """
-    seconds = search_seconds(task.options)
-    if not 0 < len(problem) <= MAX_SEARCHED_OPS or not seconds:
-        return best
-    room, placed = (
-        _room_for_weights(Excess.of(task, best[1], limits), limits, shrinkage),
-        task.placed,
-    )
-    for _ in range(_SEARCHES):
-        if best[0] <= bound * _GOOD_ENOUGH or task.should_stop():
-            break
-        priced = replace(problem, capacity=room, enter=problem.enter + costs.most_per_subgraph / 2)
-        label = improve(
-            priced, best[1][placed], TOTAL, seconds / _SEARCHES, 0.0, task.should_stop
-        ).label
-        device = device_of_all_ops(task, placed, label)
-        excess, total = (
-            Excess.of(task, device, limits),
-            price(task.constraints.graph, costs, device, placed).total,
-        )
-        if not excess.total and total < best[0]:
-            best = total, device
-        elif not excess.total:
-            break
-        # Other ops hold other tensors; the best placement has room for its own in any case.
-        room = np.minimum(room, _room_for_weights(excess, limits, shrinkage))
-        if not replace(problem, capacity=room).fits(best[1][placed]):
-            break
-    return best
-
-
-def _room_for_weights(found: Excess, limits: Floats, shrinkage: Floats) -> Floats:
-    """[device] bytes of weights that fit beside the tensors of a placement."""
-    tensors = np.array([float(each.peak - each.constants) for each in found.needed.devices])
-    return np.asarray((limits - tensors) * shrinkage, np.float64)
-
-
 def _stages(task: Task, costs: Costs, limits: Floats) -> tuple[float, Ints] | None:
     """Price and devices of contiguous pipeline stages, where they fit."""
     constraints, placed = task.constraints, task.placed
@@ -660,27 +573,6 @@ def _first(*found: tuple[float, Ints] | None) -> tuple[float, Ints] | None:
         key=lambda each: (each[0], int(each[1].sum())),
         default=None,
     )
-
-
-def _runs_of_ops(
-    task: Task, costs: Costs, limits: Floats, shrinkage: Floats, size: Floats
-) -> Iterable[tuple[float, Ints]]:
-    """Price and devices where one device after the other is filled in topological order, with room for the tensors.
-
-    Weights are found to fit at once; how much room tensors need beside them, only a look at the run tells.
-    """
-    constraints, placed, graph = task.constraints, task.placed, task.constraints.graph
-    done: set[int] = set()
-    for share in _ROOM_SHARES:
-        room = np.where(np.isfinite(limits), limits * shrinkage * share, np.inf)
-        problem = Problem.of(graph, costs, constraints.allowed, placed, room, size)
-        for number, label in filled_in_order(problem):
-            if number in done:
-                continue
-            device = device_of_all_ops(task, placed, label)
-            if not Excess.of(task, device, limits).total:
-                done.add(number)
-                yield price(graph, costs, device, placed).total, device
 
 
 def _by_regions(
@@ -703,7 +595,7 @@ def _by_regions(
 
 
 def _nearest(task: Task, problem: Problem, costs: Costs, limits: Floats) -> Excess:
-    """Of the placements that the policy tries, the one that lacks the fewest bytes."""
+    """Returns the placement that lacks the fewest bytes, of those that the policy tries."""
     found = [
         Excess.of(task, device_of_all_ops(task, task.placed, label), limits)
         for label in candidates(problem, costs)

@@ -43,7 +43,7 @@ def pipeline(task: Task) -> Assignment:
 
 
 def stages(task: Task) -> Assignment | None:
-    """What `pipeline` gives; None where the constraints allow no contiguous stages."""
+    """Returns the placement of `pipeline`; None where the constraints allow no contiguous stages."""
     costs, placed, constraints = task.costs(), task.placed, task.constraints
     size = weight_bytes(constraints.graph, placed)
     limits = np.array(
@@ -228,7 +228,7 @@ def _blocks(problem: Problem, order: Ints) -> tuple[Problem, Ints]:
         share = np.cumsum(work + work.sum() / n) / (2 * work.sum())
         parts = np.minimum((share * _MAX_NODES).astype(np.int64), _MAX_NODES - 1)
         divided = _with_common_device(parts, problem.allowed[order])
-        # So many changes of device are no few stages, and would take the square of their number to look through.
+        # So many changes of device are not a few stages, and a search takes the square of their number.
         block[order] = (
             divided if divided[-1] < 2 * _MAX_NODES else np.unique(parts, return_inverse=True)[1]
         )

@@ -9,8 +9,7 @@ import numpy as np
 
 from editor.devices.device import Device
 from editor.devices.published import assumed_bytes
-from editor.graph.graph import Bools, Graph, Ints, distinct
-from editor.graph.types import UNKNOWN_BYTES
+from editor.graph.graph import UNKNOWN_BYTES, Bools, Graph, Ints, distinct
 from editor.text import human_bytes, pluralize
 
 

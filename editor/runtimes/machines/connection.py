@@ -1,4 +1,4 @@
-"""Calls to Dask servers (scheduler and workers) from threads that are no part of Dask.
+"""Calls to Dask servers (scheduler and workers) from threads outside Dask.
 
 The connections are those of Dask's own ``comm`` layer, TLS included. They live in one event loop in a thread of its own.
 """
@@ -191,7 +191,7 @@ def calls() -> Calls:
 
 
 class Failed(ExecutionError):
-    """What a machine reports. The message names the machine."""
+    """An error that a machine reports. The message names the machine."""
 
     def __init__(self, machine: str, what: str) -> None:
         super().__init__(what if machine in what else f"{machine}: {what}")
@@ -218,7 +218,7 @@ async def call(
         machine: its name, for messages.
         address: of its worker.
         op: the handler.
-        alive: ids of runs that somebody still waits for, which the pings tell.
+        alive: ids of runs that callers still wait for, which the pings tell.
         message: arguments of the handler.
 
     Raises:
@@ -227,7 +227,7 @@ async def call(
     """
     try:
         return await _call_once(pool, machine, address, op, alive, message)
-    except Lost as error:  # a late answer to an earlier call, such as one that nobody waits for; this one was not sent yet
+    except Lost as error:  # a late answer to an earlier call, such as one that was given up; this one was not sent yet
         if str(error.__cause__) != _GIVEN_UP:
             raise
         return await _call_once(pool, machine, address, op, alive, message)

@@ -19,7 +19,7 @@ _FRESH_SECONDS = 2.0
 """For so long an answer is reused."""
 _SCHEDULER_SECONDS = 3.0
 _MOVED_SECONDS = 0.5
-"""A run has failed, and somebody waits for its message."""
+"""A run has failed, and its caller waits for the message."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Directory:
         return known[2]
 
     def forget(self) -> None:
-        """The next question is asked anew: a machine has come or gone."""
+        """Asks the next question again: a machine has come or gone."""
         with self._lock:
             self._known = None
 

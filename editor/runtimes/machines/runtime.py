@@ -1,24 +1,139 @@
-"""Devices of other machines, under the names ``machine/device``.
+"""The runtime of devices on other machines, under the names ``machine/device``, and what is sent to them.
 
-They are asked, compiled for and run on their machine, by the worker there (``execution.machines``).
+The worker of a machine asks its devices, compiles for them and runs them (``execution.machines``). A model goes there as a
+skeleton without weights, and each weight once, by the hash of its content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from editor.devices.device import Device
 from editor.devices.discovery import AvailableDevice, Target, resolve
 from editor.errors import ExecutionError
+from editor.files import file_state
+from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
 from editor.runtimes.base import Capability, CompileOptions, Executable, MemorySpace, SubModel
-from editor.runtimes.defaults import RuntimeDefaults
+from editor.runtimes.loaded_model import RuntimeDefaults
 from editor.runtimes.machines.connection import call, calls, configured
 from editor.runtimes.machines.directory import directory
-from editor.runtimes.machines.shipping import pack
+
+MIN_BYTES = 8192
+"""Smaller tensors travel in the skeleton: runtimes are asked about ops with their small operands."""
+
+_hashes: dict[tuple[object, ...], str] = {}
+"""(file, its state, offset, length) -> SHA-256 of this part of a file of weights."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The data of one tensor."""
+
+    size: int
+    """bytes"""
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A model to send."""
+
+    skeleton: bytes
+    """The serialized model; the location of a weight is its SHA-256."""
+    weights: Mapping[str, Weight]
+    """SHA-256 -> data"""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """SHA-256 -> bytes."""
+        return {name: weight.size for name, weight in self.weights.items()}
+
+
+def pack(model: ModelProto, folder: Path) -> Parcel:
+    """Takes the weights out of a model.
+
+    Args:
+        model: stays as it is.
+        folder: its external data is relative to this folder.
+    """
+    skeleton = ModelProto()
+    skeleton.CopyFrom(model)
+    weights: dict[str, Weight] = {}
+    for tensor in skeleton.graph.initializer:
+        external = is_external(tensor)
+        if (external or tensor.ByteSize() > MIN_BYTES) and tensor.data_type != TensorProto.STRING:
+            name, weight = _external(tensor, folder) if external else _inside(tensor)
+            weights[name] = weight
+            _refer(tensor, name, weight.size)
+    for tensor in external_tensors(skeleton):  # in attributes and bodies
+        if entry_of(tensor, "location") not in weights:
+            load_tensor(tensor, folder)
+    return Parcel(skeleton.SerializeToString(), weights)
+
+
+def _refer(tensor: TensorProto, name: str, size: int) -> None:
+    for field in (
+        "raw_data",
+        "float_data",
+        "int32_data",
+        "int64_data",
+        "double_data",
+        "uint64_data",
+        "external_data",
+    ):
+        tensor.ClearField(field)  # type: ignore[arg-type]
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", name), ("offset", "0"), ("length", str(size))):
+        tensor.external_data.add(key=key, value=value)
+
+
+def _inside(tensor: TensorProto) -> tuple[str, Weight]:
+    data = tensor.raw_data or numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
+    return hashlib.sha256(data).hexdigest(), Weight(len(data), lambda: data)
+
+
+def _external(tensor: TensorProto, folder: Path) -> tuple[str, Weight]:
+    path, offset = folder / entry_of(tensor, "location"), int(entry_of(tensor, "offset") or 0)
+    length = int(entry_of(tensor, "length") or 0) or path.stat().st_size - offset
+
+    def read() -> bytes:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(length)
+        if len(data) != length:
+            raise ExecutionError(f"{path}: the weights of {tensor.name!r} are cut short")
+        return data
+
+    key = (path, file_state(path), offset, length)
+    if key not in _hashes:
+        _hashes[key] = hashlib.sha256(read()).hexdigest()
+    return _hashes[key], Weight(length, read)
+
+
+async def send_weights(pool: Any, machine: str, address: str, weights: Mapping[str, Weight]) -> int:
+    """Sends the weights that a machine does not have yet; returns the bytes sent.
+
+    Raises:
+        ExecutionError: they do not fit the worker's cache or memory.
+    """
+    from distributed.protocol import to_serialize
+
+    sizes = {name: weight.size for name, weight in weights.items()}
+    missing = (await call(pool, machine, address, "hetero_missing", sizes=sizes))["missing"]
+    for name in missing:
+        data = np.frombuffer(weights[name].read(), np.uint8)
+        await call(pool, machine, address, "hetero_weight", name=name, data=to_serialize(data))
+    return sum(sizes[name] for name in missing)
+
 
 NAME = "machines"
 

@@ -4,8 +4,8 @@ ONNX Runtime makes neither available in Python: a session takes a stream as a nu
 two GPUs. So the driver is called.
 
 A stream computes in the order in which work is queued. Where one run is in flight at a time, all sessions of a GPU queue
-their work on one stream, ``cuda_stream``, and go on without waiting for it; a copy to the GPU is queued there too. Whoever
-reads a value elsewhere waits first: ``synchronize``.
+their work on one stream, ``cuda_stream``, and go on without waiting for it; a copy to the GPU is queued there too. A
+reader of a value elsewhere waits first: ``synchronize``.
 """
 
 from __future__ import annotations

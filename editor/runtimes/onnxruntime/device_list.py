@@ -13,7 +13,8 @@ from pathlib import Path
 import onnxruntime as ort
 
 from editor.devices.device import Link
-from editor.devices.discovery import AvailableDevice, UnusableRuntime, cpu_name
+from editor.devices.discovery import AvailableDevice, UnusableRuntime
+from editor.operating_system import cpu_name
 from editor.runtimes.onnxruntime.cuda_streams import cuda_context, cuda_driver
 from editor.runtimes.onnxruntime.options import (
     BUILT_IN,

@@ -44,7 +44,7 @@ def target_of_name(name: str, provider: str) -> Target | None:
     if base == "npu":
         return _npu(unit) if not unit or unit.isdigit() else None
     exact = full_name(base)
-    if exact not in PROVIDER_NAMES:  # perhaps a plugin of a provider that nobody has heard of
+    if exact not in PROVIDER_NAMES:  # perhaps a plugin of an unknown provider
         exact = next(
             (
                 d.provider

@@ -1,15 +1,18 @@
-"""Makes session options, and reads errors."""
+"""Makes session options, reads errors, and evaluates small models."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnxruntime as ort
+from onnx import ModelProto
 
 from editor.runtimes.base import summarize_error
+from editor.runtimes.onnxruntime.providers import CPU
 
 BUILT_IN = frozenset(ort.get_available_providers())
 """Providers of the installed ONNX Runtime; after the registration of a library its own would be listed too."""
@@ -79,3 +82,40 @@ _NOISE = (
 def reason_of(error: BaseException) -> str:
     """First useful line of an error, shortened for display."""
     return f"ONNX Runtime: {summarize_error(error, _NOISE)}"
+
+
+def evaluate(
+    model: ModelProto, outputs: Sequence[str], folder: Path, feeds: Mapping[str, Any]
+) -> list[Any]:
+    """Outputs of a model, as numpy arrays; raises whatever ONNX Runtime raises."""
+    session = ort.InferenceSession(
+        model.SerializeToString(), session_options(folder), providers=[CPU]
+    )
+    return list(session.run(list(outputs), dict(feeds)))
+
+
+def run_once(model: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs of a small model by name; the graph runs as it is. Raises whatever ONNX Runtime raises."""
+    session = ort.InferenceSession(
+        model.SerializeToString(), session_options(optimize=False), providers=[CPU]
+    )
+    names = [output.name for output in model.graph.output]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def output_types(model: ModelProto, folder: Path) -> list[tuple[str, str, list[int | str | None]]]:
+    """(name, type as ONNX Runtime writes it, shape) of each output; raises whatever ONNX Runtime raises."""
+    session = ort.InferenceSession(
+        model.SerializeToString(), session_options(folder, optimize=False), providers=[CPU]
+    )
+    return [(output.name, output.type, output.shape) for output in session.get_outputs()]
+
+
+def check_setting(model: ModelProto, key: str, value: str) -> None:
+    """Creates a session with a configuration entry; raises whatever ONNX Runtime raises when it refuses."""
+    ort.InferenceSession(
+        model.SerializeToString(), session_options(entries={key: value}), providers=[CPU]
+    )
+
+
+VERSION: str = ort.__version__

@@ -21,6 +21,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
+from editor import operating_system
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError
 from editor.files import cache_folder, write_atomic
@@ -50,7 +51,7 @@ class PluginLibrary:
     module: str = ""
     """The package; "" for a local build."""
     path: str = ""
-    """Of a local build."""
+    """The file of a local build; "" for a package."""
 
     @property
     def stamp(self) -> tuple[object, ...]:
@@ -156,13 +157,13 @@ class PluginDevice:
     position: int
     """Among the devices of the provider that are not virtual."""
     kind: str
-    """Of hardware: ``CPU``, ``GPU`` or ``NPU``."""
+    """The kind of hardware: ``CPU``, ``GPU`` or ``NPU``."""
     vendor: str
     hardware: str
     version: str
-    """Of the provider."""
+    """The version of the provider."""
     memory_kind: str = "cpu"
-    """What ONNX Runtime calls the memory of its values."""
+    """The name that ONNX Runtime gives the memory of its values."""
     memory_index: int = 0
     settings: tuple[tuple[str, str], ...] = ()
     """Options without which a session on it cannot be created."""
@@ -170,7 +171,7 @@ class PluginDevice:
 
 @dataclass(frozen=True)
 class TriedLibrary:
-    """What came of a library."""
+    """The result of trying a library."""
 
     name: str
     path: str
@@ -262,7 +263,7 @@ def _try_device(device: Any, position: int, settings: Mapping[str, str]) -> Plug
 
 
 def _hardware(hardware: Any) -> str:
-    """What people call the hardware, or its numbers."""
+    """Names the hardware, or says its numbers."""
     named = str(dict(hardware.metadata).get("Description", ""))
     numbers = f"{hardware.type.name} {hardware.vendor_id:04x}:{hardware.device_id:04x}"
     return named or f"{hardware.vendor or 'unknown vendor'} {numbers}"
@@ -339,7 +340,7 @@ def ep_device(device: PluginDevice) -> Any:
 
 
 def tried_library(library: PluginLibrary) -> TriedLibrary:
-    """What came of one library."""
+    """Returns the result of trying one library."""
     return _results((library,))[0]
 
 
@@ -398,9 +399,7 @@ def _key(library: PluginLibrary) -> str:
     for folder in _DEVICE_FILES:
         with contextlib.suppress(OSError):
             files += sorted(Path(folder).iterdir())
-    boot = ""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    boot = operating_system.boot_id()
     return hashlib.sha256(
         repr((2, library.stamp, ort.__version__, settings, files, boot)).encode()
     ).hexdigest()

@@ -15,7 +15,7 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from editor.devices.device import Device
-from editor.graph.bodies import op_reads
+from editor.graph.attributes import op_reads
 from editor.graph.graph import Graph, Ints
 from editor.runtimes.base import KernelTime, SubModel, Value
 from editor.runtimes.onnxruntime.options import session_options, spinning

@@ -68,7 +68,7 @@ def full_name(name: str) -> str:
 
 
 def short_name(provider: str) -> str:
-    """What people call the hardware of a provider."""
+    """Names the hardware of a provider."""
     return PROVIDER_NAMES.get(provider, provider.removesuffix("ExecutionProvider"))
 
 

@@ -23,7 +23,7 @@ from editor.runtimes.base import (
     SubModel,
     Value,
 )
-from editor.runtimes.defaults import RuntimeDefaults
+from editor.runtimes.loaded_model import RuntimeDefaults
 from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER

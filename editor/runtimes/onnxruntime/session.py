@@ -322,7 +322,7 @@ def compile_session(submodel: SubModel, device: Device, options: CompileOptions)
         try:
             session = create_session(str(context), settings(), device, requests=options.requests)
             return Session(session, submodel.signature, device)
-        except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled anew
+        except Exception:  # noqa: BLE001  # damaged, or removed meanwhile: compiled again
             context.unlink(missing_ok=True)
     draft, writes = writing(context) if context is not None else (None, {})
     try:
@@ -391,8 +391,8 @@ class Session:
         ):  # also where it was never made, or the interpreter ends
             if self._queued:
                 make_current(self._space.index)
-                self._bind_new_outputs()  # what a run wrote to may be somebody else's, or gone
-                self.session._sess.run_with_iobinding(self._binding._iobinding, _RUN_OPTIONS)
+                self._bind_new_outputs()  # the memory that a run wrote to may be in other use, or gone
+                self.session.run_with_iobinding(self._binding, _RUN_OPTIONS)
                 synchronize(self._space.index)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
@@ -452,9 +452,7 @@ class Session:
             self._bind_input(name, value)
         if not self._space.is_host:
             return self._launch
-        return partial(
-            self.session._sess.run_with_iobinding, self._binding._iobinding, _RUN_OPTIONS
-        )
+        return partial(self.session.run_with_iobinding, self._binding, _RUN_OPTIONS)
 
     def _bind_input(self, name: str, value: Value) -> None:
         self._binding.bind_ortvalue_input(name, value)
@@ -465,7 +463,7 @@ class Session:
         with exclusive(self._space.kind):
             if self._on_shared_stream:
                 make_current(self._space.index)
-            self.session._sess.run_with_iobinding(self._binding._iobinding, self._options())
+            self.session.run_with_iobinding(self._binding, self._options())
 
     def rebind_input(self, name: str, value: Value) -> bool:
         """Rebinds one input; True when later runs see later writes into ``value``."""

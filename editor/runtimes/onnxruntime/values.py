@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 from onnx import helper
 
+from editor.errors import ExecutionError
 from editor.runtimes.base import MemorySpace, Value
 from editor.runtimes.onnxruntime.cuda_streams import queue_copy, synchronize
 from editor.runtimes.op_models import type_proto
@@ -227,10 +228,16 @@ def bind_output(binding: Any, name: str, space: MemorySpace) -> None:
     kind, vendor = _name_and_vendor(space)
     if vendor < 0:
         binding.bind_output(name, kind, space.index)
-    else:  # the public method takes no vendor
-        binding._iobinding.bind_output(
-            name, ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
-        )
+        return
+    # The public method takes no vendor, and the memory of a plugin's device has one.
+    try:
+        inner = binding._iobinding
+        device = ort.OrtDevice.make(kind, space.index, vendor)._get_c_device()
+    except AttributeError:
+        raise ExecutionError(
+            f"onnxruntime {ort.__version__} cannot bind outputs in the memory of {kind}; install 1.31"
+        ) from None
+    inner.bind_output(name, device)
 
 
 def _name_and_vendor(space: MemorySpace) -> tuple[str, int]:

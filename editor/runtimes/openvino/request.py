@@ -1,27 +1,37 @@
-"""Runs a sub-model as an infer request with preset tensors."""
+"""Imports a sub-model into OpenVINO, runs it as a request with preset tensors, and maps the times of layers back to ops."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from math import prod
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
+from editor.files import inside
+from editor.graph.external_data import external_tensors, load_external_data, locations_of
+from editor.graph.graph import Graph
 from editor.runtimes.base import (
     CompileOptions,
     Executable,
+    KernelTime,
     Signature,
     SubModel,
     Value,
     summarize_error,
 )
 from editor.runtimes.compile_cache import compile_folder, trim
-from editor.runtimes.openvino.model_import import core, read_model
+from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
 from editor.runtimes.values import (
     CODES,
     EXTENSIONS,
@@ -31,6 +41,170 @@ from editor.runtimes.values import (
     to_numpy,
     unpack,
 )
+
+_INLINE_BYTES = 1 << 30
+"""Weights up to this size may be put into a model in memory; a model in one piece is limited to 2 GiB."""
+
+
+@cache
+def core() -> Any:
+    """One ``openvino.Core`` for the process."""
+    return ov.Core()
+
+
+def read_model(submodel: SubModel) -> Any:
+    """Imports a sub-model.
+
+    External data is found only next to a file, and by no symbolic link: OpenVINO refuses what resolves to another
+    folder. So the data files get a second name, or where that cannot be (another file system), the submodel's weights
+    are put into the model.
+    """
+    locations = locations_of(submodel.model)
+    if not locations:
+        return core().read_model(submodel.model.SerializeToString())
+    folder = Path(tempfile.mkdtemp(prefix="hetero-openvino-"))
+    try:
+        sources = {
+            inside(folder, location): (submodel.folder / location).resolve()
+            for location in locations
+        }
+        if not all(_link(source, target) for target, source in sources.items()):
+            size = sum(prod(t.dims) * 8 for t in external_tensors(submodel.model))
+            if size <= _INLINE_BYTES:
+                model = ModelProto()
+                model.CopyFrom(submodel.model)
+                load_external_data(model, submodel.folder)
+                return core().read_model(model.SerializeToString())
+            for target, source in sources.items():
+                target.unlink(missing_ok=True)
+                shutil.copyfile(source, target)
+        (folder / "model.onnx").write_bytes(submodel.model.SerializeToString())
+        return core().read_model(folder / "model.onnx")
+    finally:  # OpenVINO keeps the data files mapped; their names may go
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(source: Path, target: Path) -> bool:
+    """A second name for a file; False where the file systems do not allow it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        return False
+    return True
+
+
+def onnx_node_of(model: Any, submodel: SubModel) -> dict[str, str]:
+    """Names that the importer made up, with the node of the sub-model that each belongs to.
+
+    One ONNX node may become several (a GRU: transposes, slices and a GRUSequence). The last of them keeps its name, with
+    that of the output where there are several, or is called after its tensor where that is an output of the model; the
+    others are found by following who reads them. Another import would make up other names.
+    """
+    nodes = submodel.model.graph.node
+    known = {
+        name: node.name
+        for node in nodes
+        for name in (*node.output, *(f"{node.name}_{made}" for made in node.output))
+    }
+    known |= {node.name: node.name for node in nodes}
+    node_of: dict[str, str] = {}
+    for op in reversed(model.get_ordered_ops()):
+        name = op.get_friendly_name()
+        if name in known:
+            node_of[name] = known[name]
+            continue
+        readers = (
+            target.get_node().get_friendly_name()
+            for out in op.outputs()
+            for target in out.get_target_inputs()
+        )
+        found = next((node_of[reader] for reader in readers if reader in node_of), None)
+        if found is not None:
+            node_of[name] = found
+    return {name: node for name, node in node_of.items() if name != node}
+
+
+def kernel_times(
+    graph: Graph,
+    submodel: SubModel,
+    device: Device,
+    inputs: Sequence[Value],
+    seconds: float,
+    threads: int,
+) -> list[KernelTime]:
+    """Median time of each kernel of a sub-model over the quietest runs."""
+    model = read_model(submodel)
+    made_up = onnx_node_of(model, submodel)  # before compiling, which may change the model
+    request = compile_model(submodel, device, CompileOptions(threads), {"PERF_COUNT": "YES"}, model)
+    request.run(inputs)
+    ops = _ops_of_kernels(graph, submodel, request, made_up)
+    runs: list[tuple[float, list[KernelTime]]] = []
+    begin = perf_counter()
+    while not enough_runs(len(runs), perf_counter() - begin, seconds):
+        start = perf_counter()
+        request.run(inputs)
+        spent = perf_counter() - start
+        runs.append(
+            (
+                spent,
+                [
+                    KernelTime(p.node_type, ops.get(p.node_name, ()), p.real_time.total_seconds())
+                    for p in request.request.profiling_info
+                ],
+            )
+        )
+    return median_of_quiet_runs(runs[1:])
+
+
+def _ops_of_kernels(
+    graph: Graph, submodel: SubModel, request: Any, made_up: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Ops of the model that each executed kernel computes, by the kernel's name."""
+    index = {f"op{i}": i for i in range(len(graph))}
+    mine = {int(node.name[2:]) for node in submodel.model.graph.node}
+    executed = {
+        p.node_name for p in request.request.profiling_info if p.status == p.Status.EXECUTED
+    }
+    # OpenVINO calls what computes an output of the model after the output's tensor.
+    node_of_tensor = {
+        tensor: node.name
+        for node in submodel.model.graph.node
+        for tensor in node.output
+        if tensor not in index
+    }
+    names: dict[str, list[str]] = {}
+    for op in request.compiled.get_runtime_model().get_ordered_ops():
+        if op.get_friendly_name() not in executed:
+            continue  # a constant or a no-op; its source may be in a kernel that does not list its name
+        info = op.get_rt_info()
+        listed = (
+            info["originalLayersNames"].astype(str).split(",")
+            if "originalLayersNames" in info
+            else []
+        )
+        given = [name.strip() for name in (*listed, op.get_friendly_name())]
+        names[op.get_friendly_name()] = [node_of_tensor.get(name, name) for name in given]
+    claimed = {name for listed in names.values() for name in listed if name in index}
+    anchors: dict[str, tuple[int, ...]] = {}
+    for (
+        kernel,
+        listed,
+    ) in names.items():  # "op5/WithoutBiases" is op 5, unless a kernel "op5" exists
+        whole = [name for name in listed if name in index] or [
+            base
+            for name in listed
+            if (base := name.partition("/")[0]) in index and base not in claimed
+        ]
+        whole = whole or [made_up[name] for name in listed if made_up.get(name) in index]
+        anchors[kernel] = tuple(dict.fromkeys(index[name] for name in whole))
+    # Names of ops that were fused into others are often gone.
+    regions = fused_regions(graph, list(anchors.values()))
+    return {
+        name: tuple(op for op in region if op in mine)
+        for name, region in zip(anchors, regions, strict=True)
+    }
+
 
 _NO_RULE = "No conversion rule found for operations:"
 

@@ -1,7 +1,4 @@
-"""OpenVINO with any device that it reports.
-
-The library is imported when it is first needed: names can be resolved without it.
-"""
+"""The runtime OpenVINO, and the properties that its devices take."""
 
 from __future__ import annotations
 
@@ -25,8 +22,55 @@ from editor.runtimes.base import (
     SubModel,
     Value,
 )
-from editor.runtimes.defaults import RuntimeDefaults
-from editor.runtimes.openvino.properties import PROPERTIES
+from editor.runtimes.loaded_model import RuntimeDefaults
+
+PROPERTIES = (
+    Property(
+        "INFERENCE_PRECISION_HINT",
+        "word",
+        "f32, f16, bf16 or dynamic: the type that float32 is computed in",
+    ),
+    Property("EXECUTION_MODE_HINT", "word", "PERFORMANCE or ACCURACY"),
+    Property("PERFORMANCE_HINT", "word", "LATENCY, THROUGHPUT or CUMULATIVE_THROUGHPUT"),
+    Property("PERFORMANCE_HINT_NUM_REQUESTS", "number", "runs in flight to plan for"),
+    Property("NUM_STREAMS", "word", "streams, or AUTO"),
+    Property("INFERENCE_NUM_THREADS", "number", "threads"),
+    Property("ENABLE_CPU_PINNING", "switch", "bind threads to processors"),
+    Property("ENABLE_CPU_RESERVATION", "switch", "reserve processors"),
+    Property("ENABLE_HYPER_THREADING", "switch", "use both threads of a core"),
+    Property("SCHEDULING_CORE_TYPE", "word", "ANY_CORE, PCORE_ONLY or ECORE_ONLY"),
+    Property("MODEL_DISTRIBUTION_POLICY", "word", "TENSOR_PARALLEL or PIPELINE_PARALLEL"),
+    Property("MODEL_PRIORITY", "word", "LOW, MEDIUM or HIGH"),
+    Property("PERF_COUNT", "switch", "measure layers"),
+    Property("CPU_DENORMALS_OPTIMIZATION", "switch", "treat denormal numbers as zero"),
+    Property(
+        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
+        "number",
+        "from which share of zeros weights are packed",
+    ),
+    Property("ENABLE_TENSOR_PARALLEL", "switch", "divide tensors over sockets"),
+    Property("TBB_PARTITIONER", "word", "STATIC or AUTO"),
+    Property(
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE", "number", "values that share a scale; 0 switches it off"
+    ),
+    Property("KV_CACHE_PRECISION", "word", "type of the cache"),
+    Property("KEY_CACHE_PRECISION", "word", "type of its keys"),
+    Property("VALUE_CACHE_PRECISION", "word", "type of its values"),
+    Property("KEY_CACHE_GROUP_SIZE", "number", "keys that share a scale"),
+    Property("VALUE_CACHE_GROUP_SIZE", "number", "values that share a scale"),
+    Property("ACTIVATIONS_SCALE_FACTOR", "number", "scale against overflow in float16"),
+    Property("DEVICE_ID", "word", "which device of the kind"),
+    Property("GPU_HOST_TASK_PRIORITY", "word", "LOW, MEDIUM or HIGH"),
+    Property("GPU_QUEUE_PRIORITY", "word", "LOW, MEDIUM or HIGH"),
+    Property("GPU_QUEUE_THROTTLE", "word", "LOW, MEDIUM or HIGH"),
+    Property("GPU_ENABLE_LOOP_UNROLLING", "switch", "unroll loops"),
+    Property("NPU_COMPILER_TYPE", "word", "DRIVER or PLUGIN"),
+    Property("NPU_TURBO", "switch", "highest clock"),
+    Property("NPU_TILES", "number", "tiles"),
+    Property("NPU_USE_NPUW", "switch", "use the NPU wrapper"),
+    Property("NPUW_DEVICES", "names", "devices of the NPU wrapper, in order"),
+)
+
 
 NAME = "openvino"
 _OTHER_NAMES = frozenset(
@@ -53,7 +97,7 @@ class OpenVino(RuntimeDefaults):
 
     def devices(self) -> Sequence[AvailableDevice]:
         """What OpenVINO reports."""
-        from editor.runtimes.openvino.model_import import core
+        from editor.runtimes.openvino.request import core
 
         version = importlib.metadata.version("openvino")
         return [
@@ -99,8 +143,7 @@ class OpenVino(RuntimeDefaults):
 
     def refusal(self, model: ModelProto, device: Device) -> str:
         """Asks ``query_model``."""
-        from editor.runtimes.openvino.model_import import core
-        from editor.runtimes.openvino.request import reason_of
+        from editor.runtimes.openvino.request import core, reason_of
 
         inputs = {value.name for value in model.graph.input}
         if any(_pads_with(node, inputs) for node in model.graph.node):
@@ -148,7 +191,7 @@ class OpenVino(RuntimeDefaults):
         threads: int,
     ) -> list[KernelTime]:
         """From the runtime's performance counters; see ``profiling``."""
-        from editor.runtimes.openvino.profiling import kernel_times
+        from editor.runtimes.openvino.request import kernel_times
 
         return kernel_times(graph, submodel, device, inputs, seconds, threads)
 
@@ -159,7 +202,7 @@ class OpenVino(RuntimeDefaults):
 
     def precision_note(self, device: Device) -> str:
         """CPUs that have it would compute in bf16, GPUs in f16."""
-        from editor.runtimes.openvino.model_import import core
+        from editor.runtimes.openvino.request import core
 
         if _PRECISION in device.properties:
             return ""
@@ -209,5 +252,5 @@ def compared_with_infinity(graph: Graph) -> list[str]:
 
 
 def openvino_device(device: Device) -> str:
-    """What OpenVINO calls a device, "" when it is not one of its own."""
+    """Returns the name that OpenVINO gives a device, "" when it is not one of its own."""
     return device.provider if device.runtime == NAME else ""
