@@ -16,14 +16,9 @@ from typing import Any
 
 from editor import limits, terminal
 from editor.errors import EditorError
-from editor.exports.formats import FORMATS, KIT_RUNTIMES
-from editor.placement.choices import (
-    CODEGEN_CHOICES,
-    COST_SOURCES,
-    OBJECTIVES,
-    POLICY_NAMES,
-    SUBGRAPH_RULES,
-)
+from editor.exports.formats import FORMATS, KIT_RUNTIMES, usage
+from editor.imports.formats import words
+from editor.placement.choices import AIMS, OPTIONS, POLICIES, SUBGRAPH_RULES
 from editor.sandbox import supervisor
 from editor.startup import protect_children
 from editor.text import parse_bytes
@@ -159,27 +154,17 @@ def _add_plan_commands(commands: Any) -> None:
         metavar="SPEC",
         help="a device table (YAML) or HETERO:A,B; default: the devices of this machine",
     )
-    partition.add_argument("--policy", default="priority", choices=POLICY_NAMES)
-    partition.add_argument(
-        "--search",
-        type=float,
-        metavar="SECONDS",
-        help="for the policy optimal: how long to search for a better placement; default: 0.5",
-    )
-    partition.add_argument(
-        "--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency"
-    )
-    partition.add_argument(
-        "--costs",
-        choices=COST_SOURCES,
-        help="for policies that weigh costs; measured needs a profile (see `profile`)",
-    )
-    partition.add_argument(
-        "--codegen",
-        choices=CODEGEN_CHOICES,
-        help="whether entries of one device and unit are chosen per "
-        "op (default) or once per subgraph, the fastest that runs all of it",
-    )
+    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    for name, option in OPTIONS.items():
+        users = [policy for policy, entry in POLICIES.items() if name in entry.options]
+        whose = "" if len(users) == len(POLICIES) else f"for {' and '.join(users)}: "
+        partition.add_argument(
+            f"--{name}",
+            type=option.parse,
+            choices=[*option.values] or None,
+            metavar=option.form,
+            help=whose + option.text,
+        )
     partition.add_argument(
         "--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config"
     )
@@ -196,7 +181,7 @@ def _add_plan_commands(commands: Any) -> None:
         help="times of "
         "a device from another machine, as `import` takes them; then --costs measured is the default",
     )
-    partition.add_argument("--subgraphs", default="minimal", choices=SUBGRAPH_RULES)
+    partition.add_argument("--subgraphs", default="minimal", choices=sorted(SUBGRAPH_RULES))
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
     partition.set_defaults(command="plan_commands.partition")
 
@@ -261,7 +246,7 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
         "--seconds", type=float, default=seconds, metavar="S", help=None if modes else "per device"
     )
     if modes:
-        parser.add_argument("--mode", default="latency", choices=["latency", "throughput"])
+        parser.add_argument("--mode", default="latency", choices=AIMS)
         parser.add_argument(
             "--requests", type=int, metavar="N", help="in flight, for throughput; default: 4"
         )
@@ -287,9 +272,9 @@ def _add_report_commands(commands: Any) -> None:
     export.add_argument(
         "--to",
         required=True,
-        choices=[*FORMATS, "plan"],
+        choices=[*FORMATS],
         metavar="FORMAT",
-        help=", ".join([*FORMATS, "plan"]),
+        help=", ".join(FORMATS),
     )
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument(
@@ -304,9 +289,7 @@ def _add_report_commands(commands: Any) -> None:
         default=[],
         metavar="NAME=VALUE",
         type=_setting,
-        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
-        "onnxruntime: assignment=names|annotations, budget=no; html, md, json: measured=FILE of "
-        "`bench --json`; html: compare=tools or PLAN,PLAN",
+        help=f"of the format: {usage()}",
     )
     export.set_defaults(command="plan_commands.export")
 
@@ -319,9 +302,7 @@ def _add_report_commands(commands: Any) -> None:
     bring.add_argument(
         "file",
         type=Path,
-        help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
-        "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
-        "profile, a CSV of op and microseconds, a kit's profile.json",
+        help=f"affinities: {words(times=False)}; times: {words(times=True)}",
     )
     bring.add_argument(
         "--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times"
@@ -387,7 +368,7 @@ def _add_watch_commands(commands: Any) -> None:
     )
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
-    watch.add_argument("--policy", default="priority", choices=POLICY_NAMES)
+    watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
     watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)

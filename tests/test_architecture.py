@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
 
 from conftest import ROOT
 
@@ -214,12 +216,24 @@ def test_the_public_names_are_complete_and_sorted() -> None:
 
 
 def test_names_to_choose_from_are_those_of_the_registries() -> None:
-    from editor.exports.formats import FORMATS
-    from editor.exports.registry import writer_of
-    from editor.placement.choices import POLICY_NAMES, SUBGRAPH_RULES
+    from editor.exports.formats import FORMATS, ExportForm
+    from editor.placement.choices import (
+        OPTIONS,
+        POLICIES,
+        SUBGRAPH_RULES,
+        PolicyName,
+        SubgraphRuleName,
+    )
     from editor.placement.policies.registry import policy_of
     from editor.placement.subgraphs.grouping import grouping_of
 
-    assert all(callable(policy_of(name)) for name in POLICY_NAMES)
+    assert all(callable(policy_of(name)) for name in POLICIES)
     assert all(callable(grouping_of(name)) for name in SUBGRAPH_RULES)
-    assert all(callable(writer_of(form)) for form in FORMATS)
+    homes = [home for form in FORMATS.values() for home in (form.writer, form.notes) if home]
+    assert all(callable(resolve_name(home)) for home in homes)
+    assert {name for entry in POLICIES.values() for name in entry.options} == set(OPTIONS)
+    assert [set(get_args(one)) for one in (ExportForm, PolicyName, SubgraphRuleName)] == [
+        set(FORMATS),
+        set(POLICIES),
+        set(SUBGRAPH_RULES),
+    ]

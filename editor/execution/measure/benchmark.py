@@ -61,6 +61,7 @@ from editor.execution.measure.turns import (
     subgraph_figures,
     transfer_figures,
 )
+from editor.placement.choices import AIMS
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
@@ -106,10 +107,8 @@ class Benchmark:
         should_stop: ShouldStop | None = None,
         kept: KeptPlans | None = None,
     ) -> None:
-        if as_text(mode, "the mode of a benchmark") not in ("latency", "throughput"):
-            raise EditorError(
-                f"unknown benchmark mode {mode!r}; choose one of: latency, throughput"
-            )
+        if as_text(mode, "the mode of a benchmark") not in AIMS:
+            raise EditorError(f"unknown benchmark mode {mode!r}; choose one of: {', '.join(AIMS)}")
         seconds = as_seconds(seconds, "benchmark seconds", MOST_SECONDS)
         requests = as_count(requests, "requests in flight", 1, MOST_REQUESTS)
         threads = as_count(threads, "threads", 0, MOST_THREADS)

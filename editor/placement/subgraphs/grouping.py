@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -58,6 +58,5 @@ def grouping_of(name: str) -> Grouping:
     if name not in SUBGRAPH_RULES:
         rules = ", ".join(SUBGRAPH_RULES)
         raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {rules}")
-    module, _, function = SUBGRAPH_RULES[name].partition(":")
-    rule: Grouping = getattr(import_module(f"editor.placement.subgraphs.{module}"), function)
+    rule: Grouping = resolve_name(SUBGRAPH_RULES[name].home)
     return rule
