@@ -32,6 +32,7 @@ LAYERS = (
 SHARED = frozenset(
     {
         "arguments",
+        "environment",
         "errors",
         "files",
         "kinds",

@@ -71,7 +71,7 @@ FORMATS: dict[str, ImportFormat] = {
         times=True,
     ),
     "counters text": ImportFormat(
-        "its text of -pc",
+        "what benchmark_app -pc prints",
         _COUNTERS,
         f"{_IN}openvino_counters:read_text_lines",
         sniff=f"{_IN}openvino_counters:is_counters_text",
@@ -93,25 +93,25 @@ FORMATS: dict[str, ImportFormat] = {
         asked=True,
     ),
     "plan": ImportFormat(
-        "a plan",
+        "a plan of this model or of one alike",
         MAPPINGS,
         f"{_IN}affinity_files:read_plan",
         {"format": "hetero-editor/plan"},
     ),
     "sidecar": ImportFormat(
-        "affinities of an export for OpenVINO",
+        "the affinities of an export for OpenVINO",
         MAPPINGS,
         f"{_IN}affinity_files:read_sidecar",
         {"affinities": ""},
     ),
     "TVM": ImportFormat(
-        "of one for TVM",
+        "the placement of an export for TVM",
         MAPPINGS,
         f"{_IN}affinity_files:read_tvm",
         {"format": "hetero-editor/tvm"},
     ),
     "session": ImportFormat(
-        "of one for ONNX Runtime",
+        "the settings of an export for ONNX Runtime",
         MAPPINGS,
         f"{_IN}affinity_files:read_session",
         {"format": "hetero-editor/onnxruntime"},
@@ -123,13 +123,13 @@ FORMATS: dict[str, ImportFormat] = {
         {"nodeToPartition": ""},
     ),
     "device table": ImportFormat(
-        "its device table",
+        "Glow's device table",
         MAPPINGS,
         f"{_IN}affinity_files:read_table",
         sniff=f"{_IN}affinity_files:is_table",
     ),
     "mapping": ImportFormat(
-        "op and device as a mapping",
+        "a mapping of ops to devices",
         MAPPINGS,
         f"{_IN}affinity_files:read_mapping",
     ),
@@ -140,7 +140,7 @@ FORMATS: dict[str, ImportFormat] = {
         f"{_IN}affinity_files:read_dot",
     ),
     "onnx": ImportFormat(
-        "a model with device configurations or annotations",
+        "a model with ONNX device configurations, or annotations for ONNX Runtime",
         (".onnx",),
         f"{_IN}affinity_files:read_onnx",
     ),
