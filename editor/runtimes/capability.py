@@ -22,8 +22,9 @@ from editor.graph.external_data import load_external_data
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
-from editor.runtimes.base import Capability, Runtime
+from editor.runtimes.base import Capability
 from editor.runtimes.op_models import MAX_IR_VERSION, Group, ProbeModels, ask
+from editor.runtimes.protocols import Runtime
 from editor.runtimes.trial import Fragment, OpCheck, judge
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.version import VERSION

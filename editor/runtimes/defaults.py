@@ -12,15 +12,14 @@ from editor.devices.discovery import Target, UnusableRuntime
 from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
-    API_VERSION,
     Capability,
     KernelTime,
     MemoryOverhead,
     MemorySpace,
-    Runtime,
     SubModel,
     Value,
 )
+from editor.runtimes.protocols import API_VERSION, Runtime
 from editor.runtimes.values import to_numpy
 
 

@@ -14,8 +14,9 @@ from onnx import ModelProto
 from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.graph.external_data import load_external_data
-from editor.runtimes.base import CompileOptions, Executable, SubModel, Value, summarize_error
+from editor.runtimes.base import CompileOptions, SubModel, Value, summarize_error
 from editor.runtimes.defaults import RuntimeDefaults
+from editor.runtimes.protocols import Executable
 from editor.runtimes.values import to_numpy
 
 Run = Callable[[list[Any]], Sequence[Value]]

@@ -17,8 +17,9 @@ from onnx import GraphProto, ModelProto, helper
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import CompileOptions, Runtime, SubModel
+from editor.runtimes.base import CompileOptions, SubModel
 from editor.runtimes.op_models import is_random, trial_inputs, wrong_output
+from editor.runtimes.protocols import Runtime
 from editor.runtimes.values import to_numpy
 
 _FIRST_BATCH, _LARGEST_BATCH = 4, 24

@@ -14,11 +14,12 @@ from editor.devices.discovery import AvailableDevice, Target, resolve
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
-from editor.runtimes.base import Capability, CompileOptions, Executable, MemorySpace, SubModel
+from editor.runtimes.base import Capability, CompileOptions, MemorySpace, SubModel
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.machines.connection import call, calls, configured
 from editor.runtimes.machines.directory import directory
 from editor.runtimes.machines.shipping import pack
+from editor.runtimes.protocols import Executable
 
 NAME = "machines"
 

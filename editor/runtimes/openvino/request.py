@@ -12,16 +12,10 @@ from onnx import TensorProto
 
 from editor.devices.device import Device
 from editor.errors import ExecutionError
-from editor.runtimes.base import (
-    CompileOptions,
-    Executable,
-    Signature,
-    SubModel,
-    Value,
-    summarize_error,
-)
+from editor.runtimes.base import CompileOptions, Signature, SubModel, Value, summarize_error
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.openvino.model_import import core, read_model
+from editor.runtimes.protocols import Executable
 from editor.runtimes.values import (
     CODES,
     EXTENSIONS,

@@ -18,7 +18,6 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import (
     Capability,
     CompileOptions,
-    Executable,
     KernelTime,
     MemoryOverhead,
     MemorySpace,
@@ -27,6 +26,7 @@ from editor.runtimes.base import (
 )
 from editor.runtimes.defaults import RuntimeDefaults
 from editor.runtimes.openvino.properties import PROPERTIES
+from editor.runtimes.protocols import Executable
 
 NAME = "openvino"
 _OTHER_NAMES = frozenset(
