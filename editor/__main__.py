@@ -6,7 +6,6 @@ Only the parser is here, and nothing that takes time to import: each command's f
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from editor.imports.formats import words
 from editor.placement.choices import AIMS, OPTIONS, POLICIES, SUBGRAPH_RULES
 from editor.sandbox import supervisor
 from editor.startup import protect_children
-from editor.text import parse_bytes
+from editor.text import parse_bytes, parse_seconds
 from editor.version import VERSION
 
 Command = Callable[[argparse.Namespace], int]
@@ -417,41 +416,33 @@ def _add_worker_command(commands: Any) -> None:
     worker.set_defaults(command="measure_commands.worker")
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    key, equals, label = text.rpartition("=")
-    if not equals or not key or not label:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=DEVICE")
-    return key, label
+def _checked(parse: Callable[[str], Any], form: str) -> Callable[[str], Any]:
+    """What makes a value of an argument; the message says which form it must have."""
+
+    def read(text: str) -> Any:
+        value = parse(text)
+        if value is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
+        return value
+
+    return read
 
 
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
+def _pair(parts: tuple[str, str, str]) -> tuple[str, str] | None:
+    name, equals, value = parts
+    return (name, value) if name and equals and value else None
 
 
-def _bytes(text: str) -> int:
-    size = parse_bytes(text)
-    if size is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of bytes; write 1MB, 500kB or 1000000"
-        )
-    return size
+def _sized(text: str) -> tuple[str, int] | None:
+    name, _, value = text.rpartition("=")
+    return (name, int(value)) if name and value.isdigit() else None
 
 
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?", text.strip())
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 12ms or 0.012")
-    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3}.get(match[2] or "s", 1.0)
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, equals, value = text.rpartition("=")
-    if not equals or not name or not value.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
-    return name, int(value)
+_assignment = _checked(lambda text: _pair(text.rpartition("=")), "KEY=DEVICE")
+_setting = _checked(lambda text: _pair(text.partition("=")), "NAME=VALUE")
+_size = _checked(_sized, "NAME=NUMBER")
+_bytes = _checked(parse_bytes, "a number of bytes; write 1MB, 500kB or 1000000")
+_seconds = _checked(parse_seconds, "a time; write 12ms or 0.012")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ LIMITS = {
             "Memory that this may add, such as `8GiB`; `--limit-memory` sets it too.",
             "half of the machine, at most 1.5 GiB and 32 times the size of the file",
         ),
-        ("ops", "Most ops of a model, and layers of a profile.", "1000000"),
-        ("expanded_ops", "Most ops after the expansion of local functions.", "200000"),
+        ("ops", "Most ops of a model, and layers of a profile.", "1,000,000"),
+        ("expanded_ops", "Most ops after the expansion of local functions.", "200,000"),
         ("nesting", "Most bodies of `If`, `Loop` and `Scan` inside each other.", "16"),
         ("rank", "Most dimensions of a tensor.", "256"),
     )

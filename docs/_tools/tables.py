@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 
 from editor.devices.keys import KEYS, schema  # noqa: E402
-from editor.environment import VARIABLES  # noqa: E402
+from editor.environment import LIMITS, VARIABLES  # noqa: E402
 from editor.exports.formats import FORMATS as EXPORTS  # noqa: E402
 from editor.imports.formats import FORMATS as IMPORTS  # noqa: E402
 from editor.placement.choices import OPTIONS, POLICIES  # noqa: E402
@@ -64,6 +64,10 @@ def sections() -> dict[str, str]:
                 )
                 for name, option in OPTIONS.items()
             ),
+        ),
+        "limits": table(
+            "environment variable,limit,default",
+            ((f"`{one.name}`", one.text, one.default) for one in LIMITS.values()),
         ),
         "variables": "\n".join(
             f"## {one.name}\n\n{one.text}{f' Default: {one.default}.' if one.default else ''}\n" for one in VARIABLES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from editor.arguments import did_you_mean, shown
 from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import DeviceTableError, EditorError
@@ -345,12 +345,12 @@ def _one(item: Any) -> Supported:
         return Supported(_op(item))
     if not isinstance(item, dict) or not isinstance(item.get("op"), str):
         raise DeviceTableError(
-            f"supported: an entry is an op type or {{op, where, reason}}, not {_short(item)}"
+            f"supported: an entry is an op type or {{op, where, reason}}, not {shown(item)}"
         )
     for key in item:
         if key not in ENTRY_KEYS:
             raise DeviceTableError(
-                f"supported: {item['op']}: unknown key {_short(key)}; the keys are {', '.join(ENTRY_KEYS)}"
+                f"supported: {item['op']}: unknown key {shown(key)}; the keys are {', '.join(ENTRY_KEYS)}"
             )
     name, where, reason = _op(item["op"]), item.get("where"), item.get("reason", "")
     if not isinstance(where, str | None) or not isinstance(reason, str):
@@ -364,7 +364,7 @@ def _op(text: str) -> str:
     name = text.strip()
     if "::" not in name and op_name(name) is None:
         raise DeviceTableError(
-            f"supported: unknown op {_short(name)} (ONNX, Glow and Relay names are known; "
+            f"supported: unknown op {shown(name)} (ONNX, Glow and Relay names are known; "
             "write domain::Type for a custom op)"
         )
     return name
@@ -381,14 +381,9 @@ def _condition(name: str, text: str | None) -> Expression | None:
     known = (*FIELDS, *sorted(_attributes(name)))
     for word in words:
         if word not in known and word.lower() not in ("true", "false"):
-            close = difflib.get_close_matches(word, known, 1)
-            hint = (
-                f"; did you mean {close[0]!r}?"
-                if close
-                else f"; the fields are {', '.join(FIELDS)}"
-            )
+            hint = did_you_mean(word, known, f"; the fields are {', '.join(FIELDS)}")
             raise DeviceTableError(
-                f"supported: {name}: {_short(word)} is neither a field nor an attribute of {name}{hint}"
+                f"supported: {name}: {shown(word)} is neither a field nor an attribute of {name}{hint}"
             )
     return expression
 
@@ -410,7 +405,7 @@ def parse_dtypes(value: Any) -> tuple[str, ...]:
         raise DeviceTableError("dtypes must be a list of element types such as [int8, uint8]")
     for name in names:
         if not isinstance(name, str) or not bits_of(name):
-            raise DeviceTableError(f"dtypes: unknown element type {_short(name)}{_close(name)}")
+            raise DeviceTableError(f"dtypes: unknown element type {shown(name)}{_close(name)}")
     return tuple(names)
 
 
@@ -429,8 +424,7 @@ def _close(name: Any) -> str:
         "bool",
         "int4",
     )
-    close = difflib.get_close_matches(str(name), known, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)} ..."
+    return did_you_mean(name, known, f"; known are {', '.join(known)} ...")
 
 
 def parse_source(text: str) -> str | None:
@@ -449,10 +443,6 @@ def parse_date(text: str) -> str | None:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
         return None
-
-
-def _short(value: Any) -> str:
-    return repr(value)[:60]
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -474,10 +464,8 @@ def preset(name: str) -> dict[str, Any]:
     """
     known = preset_names()
     if not _NAME.fullmatch(name) or name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
         raise DeviceTableError(
-            f"unknown preset {name[:60]!r}{hint} (there are {', '.join(known) or 'none'})"
+            f"unknown preset {name[:60]!r}{did_you_mean(name, known)} (there are {', '.join(known) or 'none'})"
         )
     path = resource_dir("examples") / "devices" / "presets" / f"{name}.yaml"
     try:

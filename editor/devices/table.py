@@ -9,7 +9,6 @@ Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"ke
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from editor.arguments import did_you_mean
 from editor.devices.device import Device
 from editor.devices.discovery import (
     Target,
@@ -200,10 +200,7 @@ class _Entry:
         self.entry, self.where, self.preset = entry, where, dict[str, Any]()
         for key in entry:
             if key not in KEYS:
-                close = difflib.get_close_matches(str(key), KEYS, 1)
-                self.fail(
-                    f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-                )
+                self.fail(f"unknown key {key!r}{did_you_mean(key, KEYS)}")
         self.preset = self._preset()
         self.parameters = self._parameters()
 
@@ -282,14 +279,10 @@ class _Entry:
                 self.fail(
                     f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table"
                 )
-            close = difflib.get_close_matches(backend, known, 1, 0.5)
-            what = f"unknown device or runtime {backend!r}"
+            others = f"; known: {', '.join(known)}{_unusable()}"
             self.fail(
-                f"{what}; did you mean {close[0]!r}? "
-                if close
-                else f"{what}; known: {', '.join(known)}{_unusable()}"
+                f"unknown device or runtime {backend!r}{did_you_mean(backend, known, others, 0.5)}"
             )
-            raise AssertionError  # fail() always raises
         return target
 
     def _properties(self, given: Mapping[object, object], target: Target) -> dict[str, str]:
@@ -316,11 +309,7 @@ class _Entry:
             self.fail('parameters must hold `"key" : "value"` lines')
         for key in block:
             if key not in KEYS and key not in _IGNORED_PARAMETERS:
-                close = difflib.get_close_matches(str(key), KEYS, 1)
-                self.fail(
-                    f"unknown parameter {key!r}"
-                    + (f"; did you mean {close[0]!r}?" if close else "")
-                )
+                self.fail(f"unknown parameter {key!r}{did_you_mean(key, KEYS)}")
         return block
 
     def _preset(self) -> dict[str, Any]:

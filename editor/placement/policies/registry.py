@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
-from editor.arguments import shown
+from editor.arguments import did_you_mean, shown
 from editor.errors import EditorError
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.policies.task import Assignment, Task
@@ -57,11 +56,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Raises ``EditorError`` for an option that no policy has, and for a value that it cannot have."""
     for name, value in options.items():
         if name not in OPTIONS:
-            close = difflib.get_close_matches(str(name), OPTIONS, 1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
-            )
-            raise EditorError(f"unknown policy option {name!r}; {hint}")
+            hint = did_you_mean(name, OPTIONS, f"; choose one of: {', '.join(OPTIONS)}")
+            raise EditorError(f"unknown policy option {name!r}{hint}")
         values = OPTIONS[name].values
         if values and not (isinstance(value, str) and value in values):
             raise EditorError(
