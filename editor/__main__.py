@@ -135,16 +135,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add(commands: Any, name: str, function: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    parser.set_defaults(command=function)
+    return parser
+
+
 def _add_plan_commands(commands: Any) -> None:
-    devices = commands.add_parser("devices", help="what this machine really has")
+    devices = _add(commands, "devices", "plan_commands.devices", "what this machine really has")
     devices.add_argument("--json", action="store_true", help="machine-readable")
     devices.add_argument(
         "--links", action="store_true", help="measure the links between the machines, for costs"
     )
-    devices.set_defaults(command="plan_commands.devices")
 
-    partition = commands.add_parser(
-        "partition", help="divide a model and write plan, DOT files and log"
+    partition = _add(
+        commands,
+        "partition",
+        "plan_commands.partition",
+        "divide a model and write plan, DOT files and log",
     )
     partition.add_argument("model", help="an .onnx file")
     partition.add_argument(
@@ -182,10 +190,12 @@ def _add_plan_commands(commands: Any) -> None:
     )
     partition.add_argument("--subgraphs", default="minimal", choices=sorted(SUBGRAPH_RULES))
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
-    partition.set_defaults(command="plan_commands.partition")
 
-    sizes = commands.add_parser(
-        "sizes", help="a plan's decisions at several sizes of the inputs, side by side"
+    sizes = _add(
+        commands,
+        "sizes",
+        "plan_commands.sizes",
+        "a plan's decisions at several sizes of the inputs, side by side",
     )
     sizes.add_argument("plan", type=Path)
     sizes.add_argument(
@@ -197,18 +207,19 @@ def _add_plan_commands(commands: Any) -> None:
         ),
     )
     sizes.add_argument("--json", type=Path, metavar="F")
-    sizes.set_defaults(command="plan_commands.sizes")
 
-    run = commands.add_parser("run", help="run a plan once")
+    run = _add(commands, "run", "plan_commands.run", "run a plan once")
     run.add_argument("plan", type=Path)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     run.add_argument("--outputs", type=Path, metavar="F.npz")
-    run.set_defaults(command="plan_commands.run")
 
 
 def _add_measure_commands(commands: Any) -> None:
-    bench = commands.add_parser(
-        "bench", help="measure plans against each other and against the unsplit model"
+    bench = _add(
+        commands,
+        "bench",
+        "measure_commands.bench",
+        "measure plans against each other and against the unsplit model",
     )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
@@ -222,22 +233,27 @@ def _add_measure_commands(commands: Any) -> None:
         "--calibrate", action="store_true", help="correct the profiles of the devices by this run"
     )
     _add_measure_options(bench, seconds=2.0, modes=True)
-    bench.set_defaults(command="measure_commands.bench")
 
-    profile = commands.add_parser(
-        "profile", help="measure what each op takes on each real device of a plan"
+    profile = _add(
+        commands,
+        "profile",
+        "measure_commands.profile",
+        "measure what each op takes on each real device of a plan",
     )
     profile.add_argument("plan", type=Path)
     _add_measure_options(profile, seconds=2.0, modes=False)
-    profile.set_defaults(command="measure_commands.profile")
 
-    tune = commands.add_parser("tune", help="try the best few plans for real and write the fastest")
+    tune = _add(
+        commands,
+        "tune",
+        "measure_commands.tune",
+        "try the best few plans for real and write the fastest",
+    )
     tune.add_argument("plan", type=Path)
     tune.add_argument(
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
     _add_measure_options(tune, seconds=4.0, modes=True)
-    tune.set_defaults(command="measure_commands.tune")
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
@@ -255,18 +271,20 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
 
 
 def _add_adapter_commands(commands: Any) -> None:
-    adapter = commands.add_parser(
-        "adapter-test", help="check a runtime of another package, see docs/adapters.md"
+    adapter = _add(
+        commands,
+        "adapter-test",
+        "measure_commands.adapter_test",
+        "check a runtime of another package, see docs/adapters.md",
     )
     adapter.add_argument("name", help="of the runtime, as in backendName")
     adapter.add_argument(
         "--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all"
     )
-    adapter.set_defaults(command="measure_commands.adapter_test")
 
 
 def _add_report_commands(commands: Any) -> None:
-    export = commands.add_parser("export", help="write a plan for another tool")
+    export = _add(commands, "export", "plan_commands.export", "write a plan for another tool")
     export.add_argument("plan", type=Path)
     export.add_argument(
         "--to",
@@ -290,11 +308,12 @@ def _add_report_commands(commands: Any) -> None:
         type=_setting,
         help=f"of the format: {usage()}",
     )
-    export.set_defaults(command="plan_commands.export")
 
-    bring = commands.add_parser(
+    bring = _add(
+        commands,
         "import",
-        help="import another tool's device assignments as pins, or measured times "
+        "plan_commands.import_file",
+        "import another tool's device assignments as pins, or measured times "
         "as the profile of a device",
     )
     bring.add_argument("plan", type=Path)
@@ -319,10 +338,12 @@ def _add_report_commands(commands: Any) -> None:
         metavar="NAME",
         help="the machine that was measured, for what figures state",
     )
-    bring.set_defaults(command="plan_commands.import_file")
 
-    kit = commands.add_parser(
-        "kit", help="write a folder that measures a device's ops on another machine"
+    kit = _add(
+        commands,
+        "kit",
+        "plan_commands.kit",
+        "write a folder that measures a device's ops on another machine",
     )
     kit.add_argument("plan", type=Path)
     kit.add_argument("--out", required=True, metavar="DIR", type=Path)
@@ -332,16 +353,14 @@ def _add_report_commands(commands: Any) -> None:
     kit.add_argument(
         "--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there"
     )
-    kit.set_defaults(command="plan_commands.kit")
 
-    why = commands.add_parser("why", help="explain why an op is where it is")
+    why = _add(commands, "why", "plan_commands.why", "explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
-    why.set_defaults(command="plan_commands.why")
 
 
 def _add_watch_commands(commands: Any) -> None:
-    check = commands.add_parser("check", help="fail when a plan got worse: for CI")
+    check = _add(commands, "check", "watch_commands.check", "fail when a plan got worse: for CI")
     check.add_argument("plan", type=Path)
     check.add_argument(
         "--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan"
@@ -360,10 +379,12 @@ def _add_watch_commands(commands: Any) -> None:
         "--within-memory", action="store_true", help="no device may need more memory than it has"
     )
     check.add_argument("--json", action="store_true", help="machine-readable")
-    check.set_defaults(command="watch_commands.check")
 
-    watch = commands.add_parser(
-        "watch", help="partition again whenever the model file changes, keeping pins by key"
+    watch = _add(
+        commands,
+        "watch",
+        "watch_commands.watch",
+        "partition again whenever the model file changes, keeping pins by key",
     )
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
@@ -374,12 +395,14 @@ def _add_watch_commands(commands: Any) -> None:
     watch.add_argument(
         "--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never"
     )
-    watch.set_defaults(command="watch_commands.watch")
 
 
 def _add_worker_command(commands: Any) -> None:
-    worker = commands.add_parser(
-        "worker", help="offer this machine's devices to editors, at a Dask scheduler"
+    worker = _add(
+        commands,
+        "worker",
+        "measure_commands.worker",
+        "offer this machine's devices to editors, at a Dask scheduler",
     )
     worker.add_argument("scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler")
     worker.add_argument(
@@ -413,7 +436,6 @@ def _add_worker_command(commands: Any) -> None:
         help="to listen on; default: what reaches the scheduler",
     )
     limits.add_tls_options(worker)
-    worker.set_defaults(command="measure_commands.worker")
 
 
 def _checked(parse: Callable[[str], Any], form: str) -> Callable[[str], Any]:

@@ -32,6 +32,16 @@ def did_you_mean(
     return f"; did you mean {close[0]!r}?" if close else otherwise
 
 
+def check_one_of(
+    value: object, known: Iterable[str], what: str, error: type[EditorError] = EditorError
+) -> None:
+    """Raises ``error`` with the values to choose from where it is none of them; ``what`` begins the message."""
+    names = [*known]
+    if not isinstance(value, str) or value not in names:
+        choice = f"choose one of: {', '.join(names)}" if names else "it has none"
+        raise error(f"{what} {shown(value)}; {choice}")
+
+
 def as_text(value: object, what: str, error: type[EditorError] = EditorError) -> str:
     """The text; raises ``error`` where it is none."""
     if not isinstance(value, str):

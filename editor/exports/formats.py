@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from editor.arguments import check_one_of
 from editor.errors import ExportError
 
 ExportForm = Literal[
@@ -184,16 +185,10 @@ def check(form: str, options: Mapping[str, str]) -> Format:
     Raises:
         ExportError: the format, an option or the value of an option is unknown; the message lists those that there are.
     """
-    found = FORMATS.get(form)
-    if found is None:
-        raise ExportError(f"unknown export format {form!r}; choose one of: {', '.join(FORMATS)}")
-    known = {option.name: option for option in found.options}
+    check_one_of(form, FORMATS, "unknown export format", ExportError)
+    known = {option.name: option for option in FORMATS[form].options}
     for name, value in options.items():
-        if name not in known:
-            choice = f"choose one of: {', '.join(known)}" if known else "it has none"
-            raise ExportError(f"{form} has no option {name!r}; {choice}")
-        if known[name].values and value not in known[name].values:
-            raise ExportError(
-                f"{form}: {name} cannot be {value!r}; choose one of: {', '.join(known[name].values)}"
-            )
-    return found
+        check_one_of(name, known, f"{form} has no option", ExportError)
+        if known[name].values:
+            check_one_of(value, known[name].values, f"{form}: {name} cannot be", ExportError)
+    return FORMATS[form]

@@ -7,7 +7,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
-from editor.arguments import did_you_mean, shown
+from editor.arguments import check_one_of, did_you_mean
 from editor.errors import EditorError
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.policies.task import Assignment, Task
@@ -22,8 +22,7 @@ def policy_of(name: str) -> Policy:
     Raises:
         EditorError: no policy has this name.
     """
-    if name not in POLICIES:
-        raise EditorError(f"unknown policy {name!r}; choose one of: {', '.join(POLICIES)}")
+    check_one_of(name, POLICIES, "unknown policy")
     policy: Policy = resolve_name(POLICIES[name].home)
     return policy
 
@@ -59,7 +58,5 @@ def check_options(options: Mapping[str, Any]) -> None:
             hint = did_you_mean(name, OPTIONS, f"; choose one of: {', '.join(OPTIONS)}")
             raise EditorError(f"unknown policy option {name!r}{hint}")
         values = OPTIONS[name].values
-        if values and not (isinstance(value, str) and value in values):
-            raise EditorError(
-                f"policy option {name}: it cannot be {shown(value)}; choose one of: {', '.join(values)}"
-            )
+        if values:
+            check_one_of(value, values, f"policy option {name}: it cannot be")

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 
 import numpy as np
 
-from editor.errors import EditorError
+from editor.arguments import check_one_of
 from editor.graph.graph import Graph, Ints
 from editor.placement.choices import SUBGRAPH_RULES
 
@@ -55,8 +55,6 @@ def grouping_of(name: str) -> Grouping:
     Raises:
         EditorError: no rule has this name.
     """
-    if name not in SUBGRAPH_RULES:
-        rules = ", ".join(SUBGRAPH_RULES)
-        raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {rules}")
+    check_one_of(name, SUBGRAPH_RULES, "unknown way to form subgraphs")
     rule: Grouping = resolve_name(SUBGRAPH_RULES[name].home)
     return rule
