@@ -91,9 +91,14 @@ class Key:
         return parsed
 
 
+def listed(value: Any) -> tuple[str, ...]:
+    """The names in a list, or in a text with commas."""
+    parts = value if isinstance(value, list) else str(value or "").split(",")
+    return tuple(str(part).strip() for part in parts if str(part).strip())
+
+
 def _ops(key: str, value: Any) -> tuple[str, ...]:
-    parts = value if isinstance(value, list) else str(value).split(",")
-    names = tuple(str(part).strip() for part in parts if str(part).strip())
+    names = listed(value)
     for name in names:
         custom = "::" in name or "." in name.partition("::")[0]
         if op_name(name) is None and not custom:

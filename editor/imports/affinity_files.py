@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.keys import listed
 from editor.devices.vocabulary import op_name
 from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
@@ -128,9 +129,7 @@ def _allowed_by_entry(
     types = frozenset(graph.op_types)
     lists: dict[str, tuple[str, ...]] = {}
     for key in _LISTS:
-        value = entry.get(key, parameters.get(key)) or ""
-        parts = value if isinstance(value, list) else str(value).split(",")
-        lists[key] = tuple(str(part).strip() for part in parts if str(part).strip())
+        lists[key] = listed(entry.get(key, parameters.get(key)))
         problems += [
             f"{name!r}: {key}: unknown op {op!r}"
             for op in lists[key]

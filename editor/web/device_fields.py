@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from editor.devices.device import Device
-from editor.devices.keys import LINK, form_fields
+from editor.devices.keys import LINK, form_fields, listed
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 
@@ -78,12 +78,7 @@ def _check_unit(key: str, text: str) -> None:
 
 def listed_ops(entry: Entry, key: str) -> list[str]:
     """Types of the ops in one of a device's lists."""
-    listed = entry.get(key) or ""
-    return [
-        str(p).strip()
-        for p in (listed if isinstance(listed, list) else str(listed).split(","))
-        if str(p).strip()
-    ]
+    return [*listed(entry.get(key))]
 
 
 def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
