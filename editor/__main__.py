@@ -6,7 +6,6 @@ Only the parser is here, and nothing that takes time to import: each command's f
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,17 +15,12 @@ from typing import Any
 
 from editor import limits, terminal
 from editor.errors import EditorError
-from editor.exports.formats import FORMATS, KIT_RUNTIMES
-from editor.placement.choices import (
-    CODEGEN_CHOICES,
-    COST_SOURCES,
-    OBJECTIVES,
-    POLICY_NAMES,
-    SUBGRAPH_RULES,
-)
+from editor.exports.formats import FORMATS, KIT_RUNTIMES, usage
+from editor.imports.formats import words
+from editor.placement.choices import AIMS, OPTIONS, POLICIES, SUBGRAPH_RULES
 from editor.sandbox.watch import fork
 from editor.startup import protect_children
-from editor.text import parse_bytes
+from editor.text import parse_bytes, parse_seconds
 from editor.version import VERSION
 
 Command = Callable[[argparse.Namespace], int]
@@ -139,16 +133,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add(commands: Any, name: str, function: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text)
+    parser.set_defaults(command=function)
+    return parser
+
+
 def _add_plan_commands(commands: Any) -> None:
-    devices = commands.add_parser("devices", help="what this machine really has")
+    devices = _add(commands, "devices", "plan_commands.devices", "what this machine really has")
     devices.add_argument("--json", action="store_true", help="machine-readable")
     devices.add_argument(
         "--links", action="store_true", help="measure the links between the machines, for costs"
     )
-    devices.set_defaults(command="plan_commands.devices")
 
-    partition = commands.add_parser(
-        "partition", help="divide a model and write plan, DOT files and log"
+    partition = _add(
+        commands,
+        "partition",
+        "plan_commands.partition",
+        "divide a model and write plan, DOT files and log",
     )
     partition.add_argument("model", help="an .onnx file")
     partition.add_argument(
@@ -157,27 +159,17 @@ def _add_plan_commands(commands: Any) -> None:
         metavar="SPEC",
         help="a device table (YAML) or HETERO:A,B; default: the devices of this machine",
     )
-    partition.add_argument("--policy", default="priority", choices=POLICY_NAMES)
-    partition.add_argument(
-        "--search",
-        type=float,
-        metavar="SECONDS",
-        help="for the policy optimal: how long to search for a better placement; default: 0.5",
-    )
-    partition.add_argument(
-        "--objective", choices=OBJECTIVES, help="for the policy optimal; default: latency"
-    )
-    partition.add_argument(
-        "--costs",
-        choices=COST_SOURCES,
-        help="for policies that weigh costs; measured needs a profile (see `profile`)",
-    )
-    partition.add_argument(
-        "--codegen",
-        choices=CODEGEN_CHOICES,
-        help="whether entries of one device and unit are chosen per "
-        "op (default) or once per subgraph, the fastest that runs all of it",
-    )
+    partition.add_argument("--policy", default="priority", choices=sorted(POLICIES))
+    for name, option in OPTIONS.items():
+        users = [policy for policy, entry in POLICIES.items() if name in entry.options]
+        whose = "" if len(users) == len(POLICIES) else f"for {' and '.join(users)}: "
+        partition.add_argument(
+            f"--{name}",
+            type=option.parse,
+            choices=[*option.values] or None,
+            metavar=option.form,
+            help=whose + option.text,
+        )
     partition.add_argument(
         "--rules", metavar="F", help="a YAML or JSON file of rules, or Glow's partition config"
     )
@@ -194,12 +186,14 @@ def _add_plan_commands(commands: Any) -> None:
         help="times of "
         "a device from another machine, as `import` takes them; then --costs measured is the default",
     )
-    partition.add_argument("--subgraphs", default="minimal", choices=SUBGRAPH_RULES)
+    partition.add_argument("--subgraphs", default="minimal", choices=sorted(SUBGRAPH_RULES))
     partition.add_argument("--out", required=True, metavar="DIR", type=Path)
-    partition.set_defaults(command="plan_commands.partition")
 
-    sizes = commands.add_parser(
-        "sizes", help="a plan's decisions at several sizes of the inputs, side by side"
+    sizes = _add(
+        commands,
+        "sizes",
+        "plan_commands.sizes",
+        "a plan's decisions at several sizes of the inputs, side by side",
     )
     sizes.add_argument("plan", type=Path)
     sizes.add_argument(
@@ -211,18 +205,19 @@ def _add_plan_commands(commands: Any) -> None:
         ),
     )
     sizes.add_argument("--json", type=Path, metavar="F")
-    sizes.set_defaults(command="plan_commands.sizes")
 
-    run = commands.add_parser("run", help="run a plan once")
+    run = _add(commands, "run", "plan_commands.run", "run a plan once")
     run.add_argument("plan", type=Path)
     run.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
     run.add_argument("--outputs", type=Path, metavar="F.npz")
-    run.set_defaults(command="plan_commands.run")
 
 
 def _add_measure_commands(commands: Any) -> None:
-    bench = commands.add_parser(
-        "bench", help="measure plans against each other and against the unsplit model"
+    bench = _add(
+        commands,
+        "bench",
+        "measure_commands.bench",
+        "measure plans against each other and against the unsplit model",
     )
     bench.add_argument("plans", nargs="+", type=Path, metavar="PLAN")
     bench.add_argument("--inputs", type=Path, metavar="F.npz", help="default: seeded random values")
@@ -236,22 +231,27 @@ def _add_measure_commands(commands: Any) -> None:
         "--calibrate", action="store_true", help="correct the profiles of the devices by this run"
     )
     _add_measure_options(bench, seconds=2.0, modes=True)
-    bench.set_defaults(command="measure_commands.bench")
 
-    profile = commands.add_parser(
-        "profile", help="measure what each op takes on each real device of a plan"
+    profile = _add(
+        commands,
+        "profile",
+        "measure_commands.profile",
+        "measure what each op takes on each real device of a plan",
     )
     profile.add_argument("plan", type=Path)
     _add_measure_options(profile, seconds=2.0, modes=False)
-    profile.set_defaults(command="measure_commands.profile")
 
-    tune = commands.add_parser("tune", help="try the best few plans for real and write the fastest")
+    tune = _add(
+        commands,
+        "tune",
+        "measure_commands.tune",
+        "try the best few plans for real and write the fastest",
+    )
     tune.add_argument("plan", type=Path)
     tune.add_argument(
         "--out", required=True, metavar="PLAN", type=Path, help="where to write the fastest plan"
     )
     _add_measure_options(tune, seconds=4.0, modes=True)
-    tune.set_defaults(command="measure_commands.tune")
 
 
 def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
@@ -259,7 +259,7 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
         "--seconds", type=float, default=seconds, metavar="S", help=None if modes else "per device"
     )
     if modes:
-        parser.add_argument("--mode", default="latency", choices=["latency", "throughput"])
+        parser.add_argument("--mode", default="latency", choices=AIMS)
         parser.add_argument(
             "--requests", type=int, metavar="N", help="in flight, for throughput; default: 4"
         )
@@ -269,25 +269,27 @@ def _add_measure_options(parser: Any, seconds: float, modes: bool) -> None:
 
 
 def _add_adapter_commands(commands: Any) -> None:
-    adapter = commands.add_parser(
-        "adapter-test", help="check a runtime of another package, see docs/adapters.md"
+    adapter = _add(
+        commands,
+        "adapter-test",
+        "measure_commands.adapter_test",
+        "check a runtime of another package, see docs/adapters.md",
     )
     adapter.add_argument("name", help="of the runtime, as in backendName")
     adapter.add_argument(
         "--cases", type=int, metavar="N", help="most backend cases of ONNX to run; default: all"
     )
-    adapter.set_defaults(command="measure_commands.adapter_test")
 
 
 def _add_report_commands(commands: Any) -> None:
-    export = commands.add_parser("export", help="write a plan for another tool")
+    export = _add(commands, "export", "plan_commands.export", "write a plan for another tool")
     export.add_argument("plan", type=Path)
     export.add_argument(
         "--to",
         required=True,
-        choices=[*FORMATS, "plan"],
+        choices=[*FORMATS],
         metavar="FORMAT",
-        help=", ".join([*FORMATS, "plan"]),
+        help=", ".join(FORMATS),
     )
     export.add_argument("--out", required=True, metavar="DIR", type=Path)
     export.add_argument(
@@ -302,24 +304,21 @@ def _add_report_commands(commands: Any) -> None:
         default=[],
         metavar="NAME=VALUE",
         type=_setting,
-        help="of the format: dot: colour_by=affinity|device|unit|codegen, dag=no; log: sidecar=no; "
-        "onnxruntime: assignment=names|annotations, budget=no; html, md, json: measured=FILE of "
-        "`bench --json`; html: compare=tools or PLAN,PLAN",
+        help=f"of the format: {usage()}",
     )
-    export.set_defaults(command="plan_commands.export")
 
-    bring = commands.add_parser(
+    bring = _add(
+        commands,
         "import",
-        help="import another tool's device assignments as pins, or measured times "
+        "plan_commands.import_file",
+        "import another tool's device assignments as pins, or measured times "
         "as the profile of a device",
     )
     bring.add_argument("plan", type=Path)
     bring.add_argument(
         "file",
         type=Path,
-        help="affinities: a plan, .dot, .json, .csv, Glow partition config or device table, "
-        "or annotated .onnx; times: ONNX Runtime's profile, benchmark_app's counters or -pc text, trtexec's "
-        "profile, a CSV of op and microseconds, a kit's profile.json",
+        help=f"affinities: {words(times=False)}; times: {words(times=True)}",
     )
     bring.add_argument(
         "--out", metavar="PLAN", type=Path, help="the plan to write; not needed for times"
@@ -337,10 +336,12 @@ def _add_report_commands(commands: Any) -> None:
         metavar="NAME",
         help="the machine that was measured, for what figures state",
     )
-    bring.set_defaults(command="plan_commands.import_file")
 
-    kit = commands.add_parser(
-        "kit", help="write a folder that measures a device's ops on another machine"
+    kit = _add(
+        commands,
+        "kit",
+        "plan_commands.kit",
+        "write a folder that measures a device's ops on another machine",
     )
     kit.add_argument("plan", type=Path)
     kit.add_argument("--out", required=True, metavar="DIR", type=Path)
@@ -350,16 +351,14 @@ def _add_report_commands(commands: Any) -> None:
     kit.add_argument(
         "--runtime", default="", choices=KIT_RUNTIMES, help="default: what is found there"
     )
-    kit.set_defaults(command="plan_commands.kit")
 
-    why = commands.add_parser("why", help="explain why an op is where it is")
+    why = _add(commands, "why", "plan_commands.why", "explain why an op is where it is")
     why.add_argument("plan", type=Path)
     why.add_argument("key", help="the op's key: the name of its first output")
-    why.set_defaults(command="plan_commands.why")
 
 
 def _add_watch_commands(commands: Any) -> None:
-    check = commands.add_parser("check", help="fail when a plan got worse: for CI")
+    check = _add(commands, "check", "watch_commands.check", "fail when a plan got worse: for CI")
     check.add_argument("plan", type=Path)
     check.add_argument(
         "--against", type=Path, metavar="PLAN", help="no more subgraphs or bytes than this plan"
@@ -378,21 +377,22 @@ def _add_watch_commands(commands: Any) -> None:
         "--within-memory", action="store_true", help="no device may need more memory than it has"
     )
     check.add_argument("--json", action="store_true", help="machine-readable")
-    check.set_defaults(command="watch_commands.check")
 
-    watch = commands.add_parser(
-        "watch", help="partition again whenever the model file changes, keeping pins by key"
+    watch = _add(
+        commands,
+        "watch",
+        "watch_commands.watch",
+        "partition again whenever the model file changes, keeping pins by key",
     )
     watch.add_argument("model")
     watch.add_argument("--devices", default="HETERO", metavar="SPEC")
-    watch.add_argument("--policy", default="priority", choices=POLICY_NAMES)
+    watch.add_argument("--policy", default="priority", choices=sorted(POLICIES))
     watch.add_argument("--define", action="append", default=[], metavar="N=V", type=_size)
     watch.add_argument("--pin", action="append", default=[], metavar="KEY=DEVICE", type=_assignment)
     watch.add_argument("--out", required=True, metavar="DIR", type=Path)
     watch.add_argument(
         "--times", type=int, default=0, metavar="N", help="stop after N partitions; 0: never"
     )
-    watch.set_defaults(command="watch_commands.watch")
 
 
 def _add_workspace_command(commands: Any) -> None:
@@ -410,8 +410,11 @@ def _add_workspace_command(commands: Any) -> None:
 
 
 def _add_worker_command(commands: Any) -> None:
-    worker = commands.add_parser(
-        "worker", help="offer this machine's devices to editors, at a Dask scheduler"
+    worker = _add(
+        commands,
+        "worker",
+        "measure_commands.worker",
+        "offer this machine's devices to editors, at a Dask scheduler",
     )
     worker.add_argument("scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler")
     worker.add_argument(
@@ -445,44 +448,35 @@ def _add_worker_command(commands: Any) -> None:
         help="to listen on; default: what reaches the scheduler",
     )
     limits.add_tls_options(worker)
-    worker.set_defaults(command="measure_commands.worker")
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    key, equals, label = text.rpartition("=")
-    if not equals or not key or not label:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=DEVICE")
-    return key, label
+def _checked(parse: Callable[[str], Any], form: str) -> Callable[[str], Any]:
+    """What makes a value of an argument; the message says which form it must have."""
+
+    def read(text: str) -> Any:
+        value = parse(text)
+        if value is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
+        return value
+
+    return read
 
 
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
+def _pair(parts: tuple[str, str, str]) -> tuple[str, str] | None:
+    name, equals, value = parts
+    return (name, value) if name and equals and value else None
 
 
-def _bytes(text: str) -> int:
-    size = parse_bytes(text)
-    if size is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of bytes; write 1MB, 500kB or 1000000"
-        )
-    return size
+def _sized(text: str) -> tuple[str, int] | None:
+    name, _, value = text.rpartition("=")
+    return (name, int(value)) if name and value.isdigit() else None
 
 
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?", text.strip())
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 12ms or 0.012")
-    return float(match[1]) * {"us": 1e-6, "µs": 1e-6, "ms": 1e-3}.get(match[2] or "s", 1.0)
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, equals, value = text.rpartition("=")
-    if not equals or not name or not value.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
-    return name, int(value)
+_assignment = _checked(lambda text: _pair(text.rpartition("=")), "KEY=DEVICE")
+_setting = _checked(lambda text: _pair(text.partition("=")), "NAME=VALUE")
+_size = _checked(_sized, "NAME=NUMBER")
+_bytes = _checked(parse_bytes, "a number of bytes; write 1MB, 500kB or 1000000")
+_seconds = _checked(parse_seconds, "a time; write 12ms or 0.012")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,24 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001  # a whole number of thousands of digits, or a faulty class
         text = type(value).__name__
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
+) -> str:
+    """The end of a message about an unknown name: the known one that is closest, or ``otherwise``."""
+    close = difflib.get_close_matches(str(name), [*known], 1, cutoff)
+    return f"; did you mean {close[0]!r}?" if close else otherwise
+
+
+def check_one_of(
+    value: object, known: Iterable[str], what: str, error: type[EditorError] = EditorError
+) -> None:
+    """Raises ``error`` with the values to choose from where it is none of them; ``what`` begins the message."""
+    names = [*known]
+    if not isinstance(value, str) or value not in names:
+        choice = f"choose one of: {', '.join(names)}" if names else "it has none"
+        raise error(f"{what} {shown(value)}; {choice}")
 
 
 def as_text(value: object, what: str, error: type[EditorError] = EditorError) -> str:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
-from editor import operating_system
+from editor import environment, operating_system
 from editor.errors import EditorError, LimitError
 from editor.text import parse_bytes
 
-PREFIX = "HETERO_LIMIT_"
-TRUST_VARIABLE = "HETERO_EDITOR_TRUST"
-"""Environment variable: "1" passes every property of a device table on. ``--trust`` sets it, for child processes too."""
 _BASE_BYTES = 3 << 29
 _BYTES_PER_BYTE = 32
 """Default memory limit: 1.5 GiB plus 32 bytes per byte of the model file.
@@ -31,7 +28,7 @@ two looks at the process.
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of what a model may need. Every field has an environment variable: ``HETERO_LIMIT_SECONDS`` and so on."""
+    """The limits of what a model may need. Every field has an environment variable, in ``environment.LIMITS``."""
 
     seconds: float = 30.0
     """To read a model and to ask the devices about it, together."""
@@ -56,8 +53,12 @@ def current() -> Limits:
     Raises:
         EditorError: an environment variable is not a number above 0.
     """
-    values = {field.name: os.environ.get(PREFIX + field.name.upper()) for field in fields(Limits)}
-    return Limits(**{name: _number(name, text) for name, text in values.items() if text})  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        name: _number(name, variable.value)
+        for name, variable in environment.LIMITS.items()
+        if variable.value
+    }
+    return Limits(**given)
 
 
 _WHAT = {"memory": "size", "seconds": "number of seconds"}
@@ -77,7 +78,7 @@ def _number(name: str, text: str) -> float | int:
         option = f"--limit-{name} or " if name in _WHAT else ""
         what = _WHAT.get(name, "whole number")
         raise EditorError(
-            f"{option}{PREFIX}{name.upper()}: {text[:40]!r} is not a {what} above 0; write {example}"
+            f"{option}{environment.LIMITS[name].name}: {text[:40]!r} is not a {what} above 0; write {example}"
         )
     return number
 
@@ -98,7 +99,7 @@ def exceeded(what: str, name: str, example: str) -> LimitError:
     """
     option = f"--limit-{name} {example} or the environment variable " if name in _WHAT else ""
     return LimitError(
-        f"{what}. If you trust the file, raise the limit with {option}{PREFIX}{name.upper()}={example}"
+        f"{what}. If you trust the file, raise the limit with {option}{environment.LIMITS[name].name}={example}"
     )
 
 
@@ -194,7 +195,7 @@ def size_in_bytes(name: str, text: str) -> int:
 
 def is_trusted() -> bool:
     """Whether the person trusts strangers' device tables and plans with every property."""
-    return os.environ.get(TRUST_VARIABLE) == "1"
+    return environment.TRUST.value == "1"
 
 
 def from_options(options: Mapping[str, object]) -> None:
@@ -204,8 +205,8 @@ def from_options(options: Mapping[str, object]) -> None:
         EditorError: one is not a number above 0.
     """
     if options.get("trust"):
-        os.environ[TRUST_VARIABLE] = "1"
+        environment.TRUST.set("1")
     for name in ("seconds", "memory"):
         if options.get(f"limit_{name}"):
-            os.environ[PREFIX + name.upper()] = str(options[f"limit_{name}"])
+            environment.LIMITS[name].set(str(options[f"limit_{name}"]))
     current()

@@ -53,6 +53,7 @@ SLOW: frozenset[str] = frozenset(
         "test_cli.py::test_usage_errors_have_status_two",
         "test_faults.py::test_damaged_files_are_messages_on_the_command_line",
         "test_faults.py::test_finished_jobs_leave_no_thread",
+        "test_one_definition.py",
         "web/test_callback_gate.py",
         "web/test_security.py::test_the_page_opens_with_the_printed_address_only",
         "web/test_shutdown.py",

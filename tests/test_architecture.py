@@ -7,7 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
 
 from conftest import ROOT
 
@@ -30,6 +33,7 @@ LAYERS = (
 SHARED = frozenset(
     {
         "arguments",
+        "environment",
         "errors",
         "files",
         "kinds",
@@ -186,26 +190,48 @@ def test_the_public_api_exports_what_it_returns_and_raises() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.EditorError)
     } <= set(editor.__all__)
-    returned = set()
-    for name in editor.__all__:
-        value = getattr(editor, name)
-        methods = (
-            [m for m in vars(value).values() if callable(m)] if isinstance(value, type) else [value]
-        )
-        returned |= {
-            word
-            for m in methods
-            if not getattr(m, "__name__", "_").startswith("_")
-            for word in re.findall(
-                r"\b[A-Z]\w+", str(getattr(m, "__annotations__", {}).get("return", ""))
-            )
-        }
-    known = {"None", "Any", "Path", "Mapping", "Sequence", "Iterator", "Self", "True", "False"}
-    assert {word for word in returned - known if not hasattr(editor, word)} <= INSIDE
+    words = {
+        word
+        for name in editor.__all__
+        for annotation in annotations_of(getattr(editor, name))
+        for word in re.findall(r"\b[A-Z]\w+", re.sub(r"Literal\[[^]]*\]", "", str(annotation)))
+    }
+    assert {word for word in words - OF_PYTHON if not hasattr(editor, word)} <= INSIDE
 
 
-INSIDE = {"Recipe", "Attributes", "Bools", "Ints", "Rows", "Shape", "Floats", "Basis", "Spread"}
-"""Arrays and plain values, by other names."""
+def annotations_of(value: object) -> Iterator[object]:
+    """Types of what a public function takes and returns; of a class, those of its fields and its public methods."""
+    if not isinstance(value, type):
+        yield from getattr(value, "__annotations__", {}).values()
+        return
+    if is_dataclass(value):
+        yield from (field.type for field in fields(value) if not field.name.startswith("_"))
+    for name, member in vars(value).items():
+        if not name.startswith("_"):
+            function = getattr(member, "fget", None) or getattr(member, "func", member)
+            function = getattr(function, "__func__", function)
+            yield from getattr(function, "__annotations__", {}).values()
+
+
+OF_PYTHON = {
+    *(
+        "None",
+        "Any",
+        "Path",
+        "Mapping",
+        "Sequence",
+        "Iterator",
+        "Callable",
+        "Collection",
+        "PathLike",
+    ),
+    *("Self", "True", "False", "NDArray", "Literal"),
+}
+INSIDE = {
+    *("Attributes", "Bools", "Ints", "Rows", "Shape", "Floats"),
+    *("Deadline", "Expression", "OpFields", "OpName", "Placement"),
+}
+"""Arrays and plain values by other names, and what nobody has to name."""
 
 
 def test_the_public_names_are_complete_and_sorted() -> None:
@@ -215,15 +241,27 @@ def test_the_public_names_are_complete_and_sorted() -> None:
 
 
 def test_names_to_choose_from_are_those_of_the_registries() -> None:
-    from editor.exports.formats import FORMATS
-    from editor.exports.registry import writer_of
-    from editor.placement.choices import POLICY_NAMES, SUBGRAPH_RULES
+    from editor.exports.formats import FORMATS, ExportForm
+    from editor.placement.choices import (
+        OPTIONS,
+        POLICIES,
+        SUBGRAPH_RULES,
+        PolicyName,
+        SubgraphRuleName,
+    )
     from editor.placement.policies.registry import policy_of
     from editor.placement.subgraphs.grouping import grouping_of
 
-    assert all(callable(policy_of(name)) for name in POLICY_NAMES)
+    assert all(callable(policy_of(name)) for name in POLICIES)
     assert all(callable(grouping_of(name)) for name in SUBGRAPH_RULES)
-    assert all(callable(writer_of(form)) for form in FORMATS)
+    homes = [home for form in FORMATS.values() for home in (form.writer, form.notes) if home]
+    assert all(callable(resolve_name(home)) for home in homes)
+    assert {name for entry in POLICIES.values() for name in entry.options} == set(OPTIONS)
+    assert [set(get_args(one)) for one in (ExportForm, PolicyName, SubgraphRuleName)] == [
+        set(FORMATS),
+        set(POLICIES),
+        set(SUBGRAPH_RULES),
+    ]
 
 
 def test_one_module_uses_what_only_linux_has() -> None:

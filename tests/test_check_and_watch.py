@@ -77,7 +77,7 @@ def test_check_import_and_watch_on_the_command_line(
     )
     assert late.returncode == 1 and json.loads(late.stdout)["worse"] == ["latency"]
     assert json.loads(late.stdout)["kind"] == "estimate"
-    for limit, status in (("100s", 0), ("0.001ms", 1)):
+    for limit, status in (("100s", 0), ("1e2", 0), ("0.001ms", 1), (".001 ms", 1)):
         told = run("check", str(tmp_path / "bad.json"), "--max-latency", limit)
         assert told.returncode == status and ("TOO LONG" in told.stdout) == bool(status)
         assert "(estimate from shapes, limit" in told.stdout

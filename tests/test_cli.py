@@ -142,7 +142,7 @@ def test_two_plans_in_one_benchmark(tmp_path: Path) -> None:
         ),
         (
             ["partition", MODELS / "mobilenetv2.onnx", "--costs", "estimate"],
-            "--costs is for policies that weigh costs",
+            "--costs is for --policy optimal or memory or pipeline; the policy is priority",
         ),
     ],
 )

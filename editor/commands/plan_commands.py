@@ -19,11 +19,13 @@ from editor.devices.published import preset_names
 from editor.errors import EditorError, ExportError, PlanError
 from editor.execution.machines.remote_profile import measure_wires
 from editor.exports.dot import render
+from editor.exports.formats import check
 from editor.files import json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
 from editor.imports.device_figures import ProfileReport
 from editor.imports.profile_files import times_in
+from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.costs import estimate
 from editor.placement.device_profile import basis_of, costs_of, load_profile
 from editor.placement.fallbacks import Fallback, chosen_elsewhere, fallbacks
@@ -194,9 +196,7 @@ def kit(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """Writes a plan for another tool."""
     plan = editor.load_plan(options.plan)
-    for name, _ in options.option:
-        if not name.isidentifier() or name in ("form", "out_dir", "placement", "stamp"):
-            raise ExportError(f"{options.to} has no option {name!r}")
+    check(options.to, dict(options.option))
     for path in plan.export(options.to, options.out, **dict(options.option)):
         print(f"wrote {path}")
         if path.suffix == ".dot":
@@ -290,11 +290,7 @@ def partition(options: argparse.Namespace) -> int:
         rules=rules,
         subgraphs=options.subgraphs,
         capabilities=capabilities,
-        policy_options={
-            k: getattr(options, k)
-            for k in ("objective", "costs", "codegen", "search")
-            if getattr(options, k) is not None
-        },
+        policy_options={k: getattr(options, k) for k in OPTIONS if getattr(options, k) is not None},
     )
     paths = [
         plan.save(options.out / "plan.json"),
@@ -313,12 +309,16 @@ def partition(options: argparse.Namespace) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Raises ``EditorError`` for an option that the policy does not look at: it would be ignored without a word."""
-    if options.objective and options.policy != "optimal":
-        raise EditorError(f"--objective is for --policy optimal; the policy is {options.policy}")
-    if options.costs and not options.profile and options.policy in ("priority", "rules"):
-        raise EditorError(
-            f"--costs is for policies that weigh costs (optimal, memory, pipeline), not for {options.policy}"
-        )
+    for name in OPTIONS:
+        for_figures = name == "costs" and options.profile
+        if (
+            getattr(options, name) is None
+            or for_figures
+            or name in POLICIES[options.policy].options
+        ):
+            continue
+        users = " or ".join(policy for policy, entry in POLICIES.items() if name in entry.options)
+        raise EditorError(f"--{name} is for --policy {users}; the policy is {options.policy}")
 
 
 def _pictures(paths: Iterable[Path]) -> list[Path]:

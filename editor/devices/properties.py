@@ -6,13 +6,14 @@ that names a file or a folder, holds an address in memory or loads code, unless 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from editor.limits import TRUST_VARIABLE, is_trusted
+from editor.arguments import did_you_mean
+from editor.environment import TRUST
+from editor.limits import is_trusted
 
 Kind = Literal["switch", "number", "word", "names", "text"]
 _FORMS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
@@ -46,10 +47,9 @@ def property_problem(name: str, value: str, known: Sequence[Property], owner: st
     if is_trusted():
         return ""
     stated = next((p for p in known if p.name == name), None)
-    way_out = f"if you trust where it comes from, pass --trust or set {TRUST_VARIABLE}=1"
+    way_out = f"if you trust where it comes from, pass --trust or set {TRUST.name}=1"
     if stated is None:
-        close = difflib.get_close_matches(name, [p.name for p in known], 1, 0.8)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, [p.name for p in known], cutoff=0.8)
         return (
             f"the property {name[:80]!r} is not among those that {owner} takes from device tables, which may name no files "
             f"and load no code{hint} ({way_out})"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from editor.arguments import did_you_mean, shown
 from editor.devices.expressions import Expression, UnknownValueError
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import DeviceTableError, EditorError
@@ -317,34 +317,17 @@ def assumed_bytes(graph: Graph, assumes: str) -> Ints:
     return sizes
 
 
-KEYS = ("supported", "dtypes", "static", "assumes", "source", "published", "preset")
 _MAX_OPS = 2000
-_ENTRY_KEYS = ("op", "where", "reason")
+ENTRY_KEYS = ("op", "where", "reason")
+"""Keys of an entry of ``supported``."""
 
 
-def published_of(entry: Mapping[str, Any]) -> Published:
-    """The published limits that an entry states.
+def parse_supported(value: Any) -> tuple[Supported, ...]:
+    """The ops that an entry lists.
 
     Raises:
-        DeviceTableError: a key has a wrong value; without file and line.
+        DeviceTableError: one is unknown, or its condition is wrong; without file and line.
     """
-    static = entry.get("static", False)
-    if not isinstance(static, bool):
-        raise DeviceTableError(f"static must be true or false, not {static!r}")
-    return Published(
-        _supported(entry.get("supported")),
-        _dtypes(entry.get("dtypes")),
-        static,
-        _assumes(entry.get("assumes")),
-        _source(entry.get("source")),
-        _date(entry.get("published")),
-        str(entry.get("preset") or ""),
-    )
-
-
-def _supported(value: Any) -> tuple[Supported, ...]:
-    if value is None:
-        return ()
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     if not isinstance(value, list) or not value:
@@ -361,12 +344,12 @@ def _one(item: Any) -> Supported:
         return Supported(_op(item))
     if not isinstance(item, dict) or not isinstance(item.get("op"), str):
         raise DeviceTableError(
-            f"supported: an entry is an op type or {{op, where, reason}}, not {_short(item)}"
+            f"supported: an entry is an op type or {{op, where, reason}}, not {shown(item)}"
         )
     for key in item:
-        if key not in _ENTRY_KEYS:
+        if key not in ENTRY_KEYS:
             raise DeviceTableError(
-                f"supported: {item['op']}: unknown key {_short(key)}; the keys are {', '.join(_ENTRY_KEYS)}"
+                f"supported: {item['op']}: unknown key {shown(key)}; the keys are {', '.join(ENTRY_KEYS)}"
             )
     name, where, reason = _op(item["op"]), item.get("where"), item.get("reason", "")
     if not isinstance(where, str | None) or not isinstance(reason, str):
@@ -380,7 +363,7 @@ def _op(text: str) -> str:
     name = text.strip()
     if "::" not in name and op_name(name) is None:
         raise DeviceTableError(
-            f"supported: unknown op {_short(name)} (ONNX, Glow and Relay names are known; "
+            f"supported: unknown op {shown(name)} (ONNX, Glow and Relay names are known; "
             "write domain::Type for a custom op)"
         )
     return name
@@ -397,14 +380,9 @@ def _condition(name: str, text: str | None) -> Expression | None:
     known = (*FIELDS, *sorted(_attributes(name)))
     for word in words:
         if word not in known and word.lower() not in ("true", "false"):
-            close = difflib.get_close_matches(word, known, 1)
-            hint = (
-                f"; did you mean {close[0]!r}?"
-                if close
-                else f"; the fields are {', '.join(FIELDS)}"
-            )
+            hint = did_you_mean(word, known, f"; the fields are {', '.join(FIELDS)}")
             raise DeviceTableError(
-                f"supported: {name}: {_short(word)} is neither a field nor an attribute of {name}{hint}"
+                f"supported: {name}: {shown(word)} is neither a field nor an attribute of {name}{hint}"
             )
     return expression
 
@@ -419,15 +397,14 @@ def _attributes(name: str) -> frozenset[str]:
     )
 
 
-def _dtypes(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
+def parse_dtypes(value: Any) -> tuple[str, ...]:
+    """The element types that an entry lists; raises ``DeviceTableError`` as ``parse_supported``."""
     names = [n.strip() for n in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, list) or not names:
         raise DeviceTableError("dtypes must be a list of element types such as [int8, uint8]")
     for name in names:
         if not isinstance(name, str) or not bits_of(name):
-            raise DeviceTableError(f"dtypes: unknown element type {_short(name)}{_close(name)}")
+            raise DeviceTableError(f"dtypes: unknown element type {shown(name)}{_close(name)}")
     return tuple(names)
 
 
@@ -446,49 +423,25 @@ def _close(name: Any) -> str:
         "bool",
         "int4",
     )
-    close = difflib.get_close_matches(str(name), known, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)} ..."
+    return did_you_mean(name, known, f"; known are {', '.join(known)} ...")
 
 
-def _assumes(value: Any) -> str:
-    if value is None:
-        return ""
-    if value not in ASSUMABLE:
-        raise DeviceTableError(
-            f"assumes must be one of {', '.join(ASSUMABLE)}, not {_short(value)}"
-        )
-    return str(value)
-
-
-def _source(value: Any) -> str:
-    if value is None:
-        return ""
+def parse_source(text: str) -> str | None:
+    """The URL; None where it is none."""
     try:
-        parts = urlsplit(value if isinstance(value, str) else "")
+        parts = urlsplit(text)
     except ValueError:
-        parts = urlsplit("")
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.netloc
-        or any(c.isspace() for c in str(value))
-    ):
-        raise DeviceTableError(f"source must be the URL of the document, not {_short(value)}")
-    return str(value)
+        return None
+    is_url = parts.scheme in ("http", "https") and parts.netloc
+    return text if is_url and not any(c.isspace() for c in text) else None
 
 
-def _date(value: Any) -> str:
-    if value is None:
-        return ""
+def parse_date(text: str) -> str | None:
+    """The date; None where it is none."""
     try:
-        return datetime.date.fromisoformat(str(value)).isoformat()
+        return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise DeviceTableError(
-            f"published must be a date such as 2025-03-31, not {_short(value)}"
-        ) from None
-
-
-def _short(value: Any) -> str:
-    return repr(value)[:60]
+        return None
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -510,10 +463,8 @@ def preset(name: str) -> dict[str, Any]:
     """
     known = preset_names()
     if not _NAME.fullmatch(name) or name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
         raise DeviceTableError(
-            f"unknown preset {name[:60]!r}{hint} (there are {', '.join(known) or 'none'})"
+            f"unknown preset {name[:60]!r}{did_you_mean(name, known)} (there are {', '.join(known) or 'none'})"
         )
     path = resource_dir("examples") / "devices" / "presets" / f"{name}.yaml"
     try:

@@ -9,15 +9,15 @@ Glow's file is a YAML list whose ``parameters`` value is itself a block of ``"ke
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
-from editor.devices.device import WIRE_TYPES, Device, Link
+from editor.arguments import did_you_mean
+from editor.devices.device import Device
 from editor.devices.discovery import (
     Target,
     known_names,
@@ -27,41 +27,15 @@ from editor.devices.discovery import (
     resolve_library,
     unusable_runtimes,
 )
+from editor.devices.keys import KEYS
 from editor.devices.properties import property_problem
-from editor.devices.published import KEYS as _PUBLISHED_KEYS
-from editor.devices.published import Published, preset, preset_names, published_of
-from editor.devices.vocabulary import op_name
+from editor.devices.published import Published, preset, preset_names
 from editor.errors import DeviceTableError
-from editor.text import parse_bytes, parse_bytes_per_second, parse_seconds, parse_work_per_second
 from editor.yaml_text import YamlError, load_yaml
 
 MAX_DEVICES = 64
-_MAX_DIGITS = 24
-"""Of a number in a table."""
 MAX_FILE_BYTES = 1 << 20
 """Of a device table."""
-_KEYS = (
-    "name",
-    "backendName",
-    "runtime",
-    "provider",
-    "library",
-    "parameters",
-    "device",
-    "unit",
-    "codegen",
-    "properties",
-    "memory",
-    "peakCompute",
-    "peakDramBw",
-    "link",
-    "wireType",
-    "nonSupportedNodes",
-    "supportedNodes",
-    "deviceID",
-    "deviceMemory",
-    *_PUBLISHED_KEYS,
-)
 # Parameters of Glow that do not affect placement.
 _IGNORED_PARAMETERS = (
     "peakSramBw",
@@ -225,11 +199,8 @@ class _Entry:
     def __init__(self, entry: dict[str, Any], where: str) -> None:
         self.entry, self.where, self.preset = entry, where, dict[str, Any]()
         for key in entry:
-            if key not in _KEYS:
-                close = difflib.get_close_matches(str(key), _KEYS, 1)
-                self.fail(
-                    f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-                )
+            if key not in KEYS:
+                self.fail(f"unknown key {key!r}{did_you_mean(key, KEYS)}")
         self.preset = self._preset()
         self.parameters = self._parameters()
 
@@ -243,57 +214,63 @@ class _Entry:
             (keys[key] for keys in (self.entry, self.parameters, self.preset) if key in keys), None
         )
 
-    def text(self, key: str, default: str = "") -> str:
-        """The value of a key as text."""
+    def read(self, key: str) -> Any:
+        """The parsed value of a key; None when absent or empty."""
         value = self.value(key)
-        if value is None:
-            return default
-        if isinstance(value, dict | list):
-            self.fail(f"{key} must be plain text, not {type(value).__name__}")
-        return str(value).strip()
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        try:
+            return KEYS[key].read(value)
+        except DeviceTableError as error:
+            self.fail(str(error))
 
     def device(self, position: int) -> Device:
         """Checks and builds the device."""
-        backend = self.text("backendName") or self.text("runtime") or self.text("name")
-        name = self.text("name") or backend
+        read = {key: self.read(key) for key in KEYS}
+        backend = read["backendName"] or read["runtime"] or read["name"] or ""
+        name = read["name"] or backend
         if not name:
             self.fail("the device has no name")
-        target = self._target(name, backend)
-        unit = self.text("unit") or (
-            str(self._logical_id()) if self._logical_id() else target.unit or "0"
-        )
-        properties = self.value("properties") or {}
-        if not isinstance(properties, dict):
-            self.fail("properties must be a mapping of option: value")
+        target = self._target(read["library"], read["provider"] or "", backend)
+        logical_id: int | None = read["deviceID"]
+        unit = read["unit"] or (str(logical_id) if logical_id else target.unit or "0")
+        properties = self._properties(read["properties"] or {}, target)
         return Device(
             name=name,
             backend=backend,
             runtime=target.runtime,
             provider=target.provider,
             present=target.present,
-            device=self.text("device", target.device),
+            device=read["device"] or target.device,
             unit=unit,
-            codegen=self.text("codegen", target.runtime or backend.lower()),
+            codegen=read["codegen"] or target.runtime or backend.lower(),
             title=target.title,
             slowdown=target.slowdown,
             machine=target.machine,
-            supported=self._op_names("supportedNodes"),
-            non_supported=self._op_names("nonSupportedNodes"),
-            properties=self._properties(properties, target),
-            memory=self._size() or target.memory,
-            peak_compute=self._rate("peakCompute", parse_work_per_second, "1e13 or 10 TFLOPS"),
-            peak_dram_bw=self._rate("peakDramBw", parse_bytes_per_second, "4e11 or 400 GB/s"),
-            link=self._link() or target.link,
-            wire_type=self._wire_type(),
-            logical_id=self._logical_id(),
-            published=self._published(),
+            supported=read["supportedNodes"] or (),
+            non_supported=read["nonSupportedNodes"] or (),
+            properties=properties,
+            memory=read["memory"] or read["deviceMemory"] or target.memory,
+            peak_compute=read["peakCompute"],
+            peak_dram_bw=read["peakDramBw"],
+            link=read["link"] or target.link,
+            wire_type=read["wireType"] or "",
+            logical_id=logical_id,
+            published=Published(
+                read["supported"] or (),
+                read["dtypes"] or (),
+                bool(read["static"]),
+                read["assumes"] or "",
+                read["source"] or "",
+                read["published"] or "",
+                read["preset"] or "",
+            ),
             entry=self.entry,
-            index=str(properties.get("device_id", unit)) if target.unit_selects else "",
+            index=properties.get("device_id", unit) if target.unit_selects else "",
             reason=target.reason,
         )
 
-    def _target(self, name: str, backend: str) -> Target:
-        library, provider = self.text("library"), self.text("provider")
+    def _target(self, library: str | None, provider: str, backend: str) -> Target:
         target = resolve_library(library, provider) if library else resolve(backend, provider)
         if target is None:
             known = known_names()
@@ -302,14 +279,10 @@ class _Entry:
                 self.fail(
                     f"{backend!r} is a preset of a device: write NPU({name}), or preset: {name} in a table"
                 )
-            close = difflib.get_close_matches(backend, known, 1, 0.5)
-            what = f"unknown device or runtime {backend!r}"
+            others = f"; known: {', '.join(known)}{_unusable()}"
             self.fail(
-                f"{what}; did you mean {close[0]!r}? "
-                if close
-                else f"{what}; known: {', '.join(known)}{_unusable()}"
+                f"unknown device or runtime {backend!r}{did_you_mean(backend, known, others, 0.5)}"
             )
-            raise AssertionError  # fail() always raises
         return target
 
     def _properties(self, given: Mapping[object, object], target: Target) -> dict[str, str]:
@@ -326,23 +299,17 @@ class _Entry:
 
     def _parameters(self) -> dict[str, str]:
         block = self.entry.get("parameters")
-        if block is None:
-            return {}
         if isinstance(block, str):
             try:
-                block = load_yaml(block)[1] or {}
+                block = load_yaml(block)[1]
             except YamlError as error:
                 self.fail(f'parameters: not `"key" : "value"` lines ({error})')
+        block = block or {}
         if not isinstance(block, dict):
             self.fail('parameters must hold `"key" : "value"` lines')
-            return {}
         for key in block:
-            if key not in _KEYS and key not in _IGNORED_PARAMETERS:
-                close = difflib.get_close_matches(str(key), _KEYS, 1)
-                self.fail(
-                    f"unknown parameter {key!r}"
-                    + (f"; did you mean {close[0]!r}?" if close else "")
-                )
+            if key not in KEYS and key not in _IGNORED_PARAMETERS:
+                self.fail(f"unknown parameter {key!r}{did_you_mean(key, KEYS)}")
         return block
 
     def _preset(self) -> dict[str, Any]:
@@ -360,82 +327,6 @@ class _Entry:
                 k: v for k, v in keys.items() if k not in ("backendName", "runtime", "provider")
             }
         return keys
-
-    def _published(self) -> Published:
-        try:
-            return published_of(
-                {key: self.value(key) for key in _PUBLISHED_KEYS if self.value(key) is not None}
-            )
-        except DeviceTableError as error:
-            self.fail(str(error))
-            raise
-
-    def _op_names(self, key: str) -> tuple[str, ...]:
-        value = self.value(key)
-        parts = value if isinstance(value, list) else self.text(key).split(",")
-        names = tuple(str(p).strip() for p in parts if str(p).strip())
-        for name in names:
-            custom = "::" in name or "." in name.partition("::")[0]
-            if op_name(name) is None and not custom:
-                self.fail(
-                    f"{key}: unknown op {name!r} (ONNX, Glow and Relay names are known; "
-                    "write domain::Type for a custom op)"
-                )
-        return names
-
-    def _logical_id(self) -> int | None:
-        text = self.text("deviceID")
-        if text and not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-            self.fail(f"deviceID must be a whole number, not {text[:40]!r}")
-        return int(text) if text else None
-
-    def _size(self) -> int | None:
-        text = self.text("memory") or self.text("deviceMemory")
-        if not text:
-            return None
-        size = parse_bytes(text)
-        if not size:
-            self.fail(
-                f"memory must be a size above 0 such as 8GiB or 500MB, not {text[:40]!r}; without one there is no limit"
-            )
-        return size
-
-    def _rate(self, key: str, parse: Callable[[str], float | None], example: str) -> float | None:
-        text = self.text(key)
-        if not text:
-            return None
-        number = parse(text)
-        if number is None:
-            self.fail(f"{key} must be a number above 0 such as {example}, not {text[:40]!r}")
-        return number
-
-    def _link(self) -> Link | None:
-        link = self.value("link")
-        if link is None:
-            return None
-        if not isinstance(link, dict) or not link or not set(link) <= {"bandwidth", "latency"}:
-            self.fail(
-                f"link must be a mapping such as {{bandwidth: 12e9, latency: 1e-5}} (bytes/s, seconds), not {link!r:.60}"
-            )
-        bandwidth, latency = (
-            None if link.get(key) is None else parse(str(link[key]).strip())
-            for key, parse in (("bandwidth", parse_bytes_per_second), ("latency", parse_seconds))
-        )
-        if bandwidth is None and link.get("bandwidth") is not None:
-            self.fail(
-                f"link: bandwidth must be bytes/s above 0 such as 12e9 or 12 GB/s, not {link['bandwidth']!r:.40}"
-            )
-        if latency is None and link.get("latency") is not None:
-            self.fail(
-                f"link: latency must be seconds such as 1e-5 or 10us, not {link['latency']!r:.40}"
-            )
-        return Link(bandwidth, latency)
-
-    def _wire_type(self) -> str:
-        wanted = self.text("wireType")
-        if wanted and wanted not in WIRE_TYPES:
-            self.fail(f"wireType must be {' or '.join(WIRE_TYPES)}, not {wanted[:40]!r}")
-        return wanted
 
 
 def _unusable() -> str:

@@ -18,15 +18,9 @@ from editor.errors import ExecutionError
 from editor.execution.cut import Cutter
 from editor.execution.inputs import check_inputs, expected_arrays, overridden_initializers
 from editor.graph.graph import Graph
-from editor.runtimes.base import (
-    AsynchronousExecutable,
-    BoundExecutable,
-    Executable,
-    MemorySpace,
-    SubModel,
-    Value,
-    run_to_end,
-)
+from editor.runtimes.base import MemorySpace, SubModel, Value
+from editor.runtimes.profiling import run_to_end
+from editor.runtimes.protocols import AsynchronousExecutable, BoundExecutable, Executable
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import host_view, is_array, nbytes, to_numpy
 

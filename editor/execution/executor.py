@@ -23,10 +23,7 @@ from editor.graph.external_data import weights_problem
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
 from editor.placement.subgraphs.division import Subgraph
-from editor.runtimes.base import (
-    CompileOptions,
-    SubModel,
-)
+from editor.runtimes.base import CompileOptions, SubModel
 from editor.runtimes.registry import runtime_of, stand_in
 
 _MOST_RUNS = 4

@@ -1,24 +1,194 @@
-"""Names of the export formats and their writers."""
+"""The registry of export formats: what each is for, its options, and what writes it.
+
+The command line, the page, the docs and Python read it. It names functions instead of importing them, so that `--help`
+loads no implementation. A new format is a module and an entry here.
+"""
 
 from __future__ import annotations
 
-WRITERS = {
-    "dot": "dot:write_dot",
-    "log": "glow:write_partition_log",
-    "openvino": "openvino:write_openvino",
-    "onnxruntime": "onnxruntime:write_onnxruntime",
-    "onnx": "onnxruntime:write_multidevice",
-    "glow": "glow:write_glow",
-    "tvm": "tvm:write_tvm",
-    "split": "split:write_split",
-    "csv": "report:write_csv",
-    "json": "report:write_json",
-    "html": "report:write_html",
-    "md": "report:write_markdown",
-}
-"""Format -> "module:function" in this package; modules are imported on demand."""
-FORMATS = tuple(WRITERS)
-WITH_WEIGHTS = ("openvino", "onnxruntime", "onnx", "tvm")
-"""Formats that copy the model with the files of its weights, whole."""
-KIT_RUNTIMES = ("onnxruntime", "openvino")
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from editor.arguments import check_one_of
+from editor.errors import ExportError
+
+ExportForm = Literal[
+    "html", "md", "csv", "json", "plan", "dot", "openvino", "onnxruntime", "onnx", "glow", "log", "tvm", "split"
+]  # fmt: skip
+KitRuntime = Literal["onnxruntime", "openvino"]
+KIT_RUNTIMES: tuple[KitRuntime, ...] = get_args(KitRuntime)
 """Runtimes that a kit can measure with."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a format."""
+
+    name: str
+    text: str
+    """Says what it does."""
+    values: tuple[str, ...] = ()
+    """What it may be, the default first; empty: any text."""
+    form: str = "FILE"
+    """What stands for its value in the help, where it may be any text."""
+
+    @property
+    def usage(self) -> str:
+        """As in ``dag=yes|no``."""
+        return f"{self.name}={'|'.join(self.values) or self.form}"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that plans are written in."""
+
+    text: str
+    """Says what it is for."""
+    writer: str
+    """``module:function``, which takes the placement, the folder, ``stamp`` and the options; "" where `Plan` has it."""
+    label: str = ""
+    """What the page's menu calls it; "" where the menu has its files one by one."""
+    group: str = "For other tools"
+    """Column of the page's menu."""
+    download: str = ""
+    """The one file that the page's menu offers; "" for all of them."""
+    options: tuple[Option, ...] = ()
+    notes: str = ""
+    """``module:function``: what the files do not keep of the devices that a plan uses."""
+    weights: bool = False
+    """Whether the model is copied with the files of its weights, whole."""
+
+
+_REPORT = "Plan and report"
+_MEASURED = Option("measured", "what `bench PLAN --json FILE` wrote of this plan")
+FORMATS: dict[str, Format] = {
+    "plan": Format("`plan.json`", "", "Plan, JSON", _REPORT, download="plan.json"),
+    "html": Format(
+        "a report that opens from disk",
+        "editor.exports.report:write_html",
+        "HTML report",
+        _REPORT,
+        options=(
+            Option(
+                "compare",
+                "`tools` for what OpenVINO, Glow and ONNX Runtime would do, or paths of up to three other plans of the model",
+                form="tools or PLAN,PLAN",
+            ),
+            _MEASURED,
+        ),
+    ),
+    "md": Format(
+        "a report as text",
+        "editor.exports.report:write_markdown",
+        "Report, Markdown",
+        _REPORT,
+        options=(_MEASURED,),
+    ),
+    "csv": Format(
+        "a table of ops for spreadsheets", "editor.exports.report:write_csv", "Ops, CSV", _REPORT
+    ),
+    "json": Format(
+        "a report for programs",
+        "editor.exports.report:write_json",
+        "Report, JSON",
+        _REPORT,
+        options=(_MEASURED,),
+    ),
+    "dot": Format(
+        "Graphviz; `--render svg,png,pdf` draws it too",
+        "editor.exports.dot:write_dot",
+        options=(
+            Option(
+                "colour_by",
+                "what the colours of ops stand for",
+                ("affinity", "device", "unit", "codegen"),
+            ),
+            Option("dag", "`no` leaves out the graph of subgraphs", ("yes", "no")),
+        ),
+    ),
+    "openvino": Format(
+        "model, affinities, and a script that applies them and compiles `HETERO:`",
+        "editor.exports.openvino:write_openvino",
+        "OpenVINO: model, affinities, script",
+        notes="editor.exports.openvino:notes",
+        weights=True,
+    ),
+    "onnxruntime": Format(
+        "model, session settings, and a script that checks where ONNX Runtime placed each op",
+        "editor.exports.onnxruntime:write_onnxruntime",
+        "ONNX Runtime: annotated model, settings",
+        options=(
+            Option(
+                "assignment",
+                "how ops are named: by marks in the model, or by their names",
+                ("annotations", "names"),
+            ),
+            Option(
+                "budget", "`no` leaves out the memory budget of the CUDA provider", ("yes", "no")
+            ),
+        ),
+        notes="editor.exports.onnxruntime:session_notes",
+        weights=True,
+    ),
+    "onnx": Format(
+        "the ONNX standard's own device configurations (IR version 11)",
+        "editor.exports.onnxruntime:write_multidevice",
+        "ONNX device configurations",
+        weights=True,
+    ),
+    "glow": Format(
+        "device table, partition config, `partition.log`",
+        "editor.exports.glow:write_glow",
+        "Glow: device table, partition config",
+    ),
+    "log": Format(
+        "`partition.log` in Glow's layout",
+        "editor.exports.glow:write_partition_log",
+        "Glow: partition log",
+        download="partition.log",
+        options=(
+            Option(
+                "sidecar", "`no` leaves out the file that says where it comes from", ("yes", "no")
+            ),
+        ),
+    ),
+    "tvm": Format(
+        "model, placement, and a script for TVM Relax",
+        "editor.exports.tvm:write_tvm",
+        "TVM: annotation, script",
+        notes="editor.exports.tvm:tvm_notes",
+        weights=True,
+    ),
+    "split": Format(
+        "one model per subgraph and a runner that needs numpy and ONNX Runtime",
+        "editor.exports.split:write_split",
+        "One model per subgraph, runner",
+        notes="editor.exports.onnxruntime:provider_notes",
+    ),
+}
+WITH_WEIGHTS = tuple(name for name, form in FORMATS.items() if form.weights)
+
+
+def usage() -> str:
+    """The options of all formats, for the help of the command line."""
+    return "; ".join(
+        f"{name}: {', '.join(option.usage for option in form.options)}"
+        for name, form in FORMATS.items()
+        if form.options
+    )
+
+
+def check(form: str, options: Mapping[str, str]) -> Format:
+    """The format of this name.
+
+    Raises:
+        ExportError: the format, an option or the value of an option is unknown; the message lists those that there are.
+    """
+    check_one_of(form, FORMATS, "unknown export format", ExportError)
+    known = {option.name: option for option in FORMATS[form].options}
+    for name, value in options.items():
+        check_one_of(name, known, f"{form} has no option", ExportError)
+        if known[name].values:
+            check_one_of(value, known[name].values, f"{form}: {name} cannot be", ExportError)
+    return FORMATS[form]

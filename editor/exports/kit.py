@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from editor.arguments import check_one_of
 from editor.devices.device import Device
 from editor.errors import ExecutionError, ExportError, ModelError
 from editor.execution.cut import Cutter, cut, missing_types
@@ -405,10 +406,8 @@ def write_kit(
     Raises:
         ExportError: it is not clear which device is meant, the device can run no op, or the folder cannot be written.
     """
-    if runtime and runtime not in KIT_RUNTIMES:
-        raise ExportError(
-            f"unknown runtime {runtime!r}; a kit measures with one of: {', '.join(KIT_RUNTIMES)}"
-        )
+    if runtime:
+        check_one_of(runtime, KIT_RUNTIMES, "unknown runtime", ExportError)
     graph, target = placement.graph, kit_device(placement.devices, device)
     whole = _all_on(placement, target)
     groups, pieces = groups_of(whole, target), pieces_of(whole, target)

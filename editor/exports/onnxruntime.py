@@ -13,11 +13,11 @@ from onnx import ModelProto, TensorProto, helper
 from editor.devices.device import Device
 from editor.errors import ExportError
 from editor.exports.model_copy import ONNX_RUNTIME_IR, open_copy, script_of, write_model
-from editor.exports.registry import export_notes
+from editor.exports.openvino import GENERIC
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.onnxruntime.options import VERSION, check_setting
-from editor.runtimes.onnxruntime.providers import CPU, CUDA, provider_of
+from editor.runtimes.onnxruntime.providers import CPU, CUDA, SELECTS_BY_UNIT, provider_of
 
 _FORBIDDEN = frozenset(",;()")
 _SEPARATOR = 2
@@ -191,6 +191,33 @@ def providers_of(placement: Placement) -> list[str]:
     return [*(provider for provider in dict.fromkeys(providers) if provider not in ("", CPU)), CPU]
 
 
+def provider_notes(used: Sequence[Device]) -> list[str]:
+    """A note where devices have no provider, so that their ops run on the CPU."""
+    other = [d.name for d in used if not provider_of(d)]
+    text = f"these files are run by ONNX Runtime: it runs the ops of {' and '.join(other)} on {CPU}"
+    return [text] if other else []
+
+
+def session_notes(used: Sequence[Device]) -> list[str]:
+    """What one session does not keep of a plan: devices that ONNX Runtime does not know, or has one of."""
+    texts = [
+        f"ONNX Runtime knows no device {d.backend} ({d.name}): where these files are used, its ops run on another device"
+        for d in used
+        if not d.runtime and (d.backend.upper() not in GENERIC or not provider_of(d))
+    ]
+    texts += provider_notes([d for d in used if d.runtime])
+    names: dict[str, list[str]] = {}
+    for device in used:
+        if provider_of(device) in SELECTS_BY_UNIT:
+            names.setdefault(provider_of(device), []).append(device.name)
+    return texts + [
+        f"a session of ONNX Runtime has {name} for one device: {' and '.join(same)} are one for it, and its script cannot "
+        "tell them apart; `split` has a session for each"
+        for name, same in names.items()
+        if len(same) > 1
+    ]
+
+
 def write_onnxruntime(
     placement: Placement,
     out_dir: Path,
@@ -211,11 +238,9 @@ def write_onnxruntime(
             devices has a memory limit.
 
     Raises:
-        ExportError: an option is unknown, the names do not allow ``names``, or the installed ONNX Runtime refuses
+        ExportError: the names do not allow ``names``, or the installed ONNX Runtime refuses
             the settings.
     """
-    if assignment not in ("annotations", "names"):
-        raise ExportError(f"unknown assignment {assignment!r}; choose one of: annotations, names")
     graph, stem = placement.graph, safe_stem(placement.graph.name)
     model = open_copy(graph)
     model.ir_version = min(model.ir_version, ONNX_RUNTIME_IR)
@@ -250,7 +275,7 @@ def write_onnxruntime(
         "sizes": dict(sorted(graph.define.items())),
         "devices": {mark[d.name]: {"name": d.name, "target": onnxruntime_target(d)} for d in used},
         "not_here": [mark[d.name] for d in used if d.runtime and not provider_of(d)],
-        "notes": export_notes(placement, "onnxruntime"),
+        "notes": session_notes(used),
         "memory_budget_bytes": {d.name: d.memory for d in limited},
     }
     return [

@@ -5,6 +5,7 @@ OpenVINO drops ``rt_info["affinity"]`` when it saves an IR, so the affinities ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from editor.devices.device import Device
@@ -12,6 +13,10 @@ from editor.exports.model_copy import fold, open_copy, script_of, write_model
 from editor.files import json_text, safe_stem, write_atomic
 from editor.placement.placement import Placement
 from editor.runtimes.openvino.runtime import openvino_device
+from editor.runtimes.registry import runtime_of
+
+GENERIC = frozenset({"CPU", "GPU", "NPU", "OPENCL"})
+"""Backends that stand for whatever device of the kind a tool finds."""
 
 
 def openvino_name(device: Device) -> str:
@@ -23,6 +28,26 @@ def openvino_name(device: Device) -> str:
         if device.device == "GPU" and device.unit not in ("", "0")
         else device.device
     )
+
+
+def notes(used: Sequence[Device]) -> list[str]:
+    """What the script does not keep of a plan: devices that OpenVINO does not know or has as one, and a precision."""
+    texts = [
+        f"OpenVINO knows no device {d.backend} ({d.name}): the script stops there until another device is named for its ops"
+        for d in used
+        if not d.runtime and d.backend.upper() not in GENERIC
+    ]
+    names: dict[str, list[str]] = {}
+    for device in used:
+        names.setdefault(openvino_name(device), []).append(device.name)
+    texts += [
+        f"OpenVINO runs {' and '.join(same)} both as its {name}: between them, the script does not split"
+        for name, same in names.items()
+        if len(same) > 1
+    ]
+    here = [d for d in used if d.present and not d.machine]
+    precisions = [note for d in here if (note := runtime_of(d.runtime).precision_note(d))]
+    return texts + [f"the script leaves the precision to the tool. {n}" for n in precisions[:1]]
 
 
 def write_openvino(placement: Placement, out_dir: Path, stamp: str = "") -> list[Path]:

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
+from editor.devices.keys import listed
 from editor.devices.vocabulary import op_name
 from editor.errors import ModelError, PlanError
 from editor.files import file_state, parse_json, read_text
 from editor.graph.graph import Bools, Graph
 from editor.graph.model_file import read_model
 from editor.graph.plain_models import PLAIN_BYTES
+from editor.imports.formats import words
 from editor.imports.profile_files import delimiter_of
+from editor.imports.registry import read
 from editor.placement.constraints import allowed_by_lists
 from editor.runtimes.base import Capability
 from editor.sandbox.watch import READING
@@ -126,9 +129,7 @@ def _allowed_by_entry(
     types = frozenset(graph.op_types)
     lists: dict[str, tuple[str, ...]] = {}
     for key in _LISTS:
-        value = entry.get(key, parameters.get(key)) or ""
-        parts = value if isinstance(value, list) else str(value).split(",")
-        lists[key] = tuple(str(part).strip() for part in parts if str(part).strip())
+        lists[key] = listed(entry.get(key, parameters.get(key)))
         problems += [
             f"{name!r}: {key}: unknown op {op!r}"
             for op in lists[key]
@@ -169,60 +170,42 @@ class ImportedAffinities:
 
 
 def read_affinities(path: Path) -> ImportedAffinities:
-    """Reads a plan, OpenVINO's or our DOT dump, JSON, CSV, Glow's partition config or device table, or an annotated
-    ONNX model.
+    """Reads a file of affinities in any format of the registry.
 
     Raises:
         PlanError: the file cannot be read, or has another format.
     """
-    if path.suffix == ".onnx":
-        small = (file_state(path) or (0, 0))[1] <= PLAIN_BYTES
-        return run(_from_onnx, path, what=READING, path=path, harmless=small)
-    text = read_text(path, PlanError)
-    if path.suffix == ".dot":
-        return _from_dot(path, text)
-    if path.suffix in (".csv", ".tsv"):
-        return _from_csv(path, text)
-    if path.suffix in (".json", ".yaml", ".yml"):
-        return _from_mapping(path, text)
-    raise PlanError(f"{path}: affinities can come from .json, .csv, .dot, .yaml and .onnx files")
+    imported: ImportedAffinities | None = read(path, times=False)
+    if imported is None:
+        raise PlanError(f"{path}: affinities can come from {words(times=False)}")
+    return imported
 
 
-def _from_mapping(path: Path, text: str) -> ImportedAffinities:
-    try:
-        data: Any = parse_json(text) if path.suffix == ".json" else load_yaml(text)[1]
-    except ValueError as error:  # a YamlError is one
-        raise PlanError(f"{path}: not valid {path.suffix[1:].upper()} ({error})") from error
-    if isinstance(data, list):
-        return _from_table(path, data)
+def read_plan(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """The affinities of a plan, with the path of its model where that is there."""
+    about = data.get("model")
+    model = about.get("path") if isinstance(about, dict) else None
+    there = isinstance(model, str) and file_state(path.parent / model) is not None
+    where = str((path.parent / str(model)).resolve()) if there else None
+    return _checked("plan", data.get("affinities"), path, where)
+
+
+def read_sidecar(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """``plan_affinities`` has the plan's device names; OpenVINO may have one name for two devices."""
+    return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
+
+
+def read_tvm(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """The devices of ops in an export for TVM."""
+    return _checked("TVM annotation", data.get("ops"), path)
+
+
+def read_mapping(path: Path, data: Any) -> ImportedAffinities:
+    """Op -> device, where no other format has the file."""
     if not isinstance(data, dict):
         raise PlanError(
             f"{path}: affinities must be a mapping of ops to devices, or a device table"
         )
-    if data.get("format") == "hetero-editor/plan":
-        about = data.get("model")
-        model = about.get("path") if isinstance(about, dict) else None
-        where = (
-            path.parent / model
-            if isinstance(model, str) and file_state(path.parent / model) is not None
-            else None
-        )
-        return _checked(
-            "plan",
-            data.get("affinities"),
-            path,
-            str(where.resolve()) if where is not None else None,
-        )
-    if (
-        "affinities" in data
-    ):  # `plan_affinities` has the plan's device names; OpenVINO may have one name for two devices
-        return _checked("OpenVINO sidecar", data.get("plan_affinities") or data["affinities"], path)
-    if str(data.get("format", "")).startswith("hetero-editor/tvm"):
-        return _checked("TVM annotation", data.get("ops"), path)
-    if data.get("format") == "hetero-editor/onnxruntime":
-        return _from_session(path, data)
-    if "nodeToPartition" in data:
-        return _from_partitions(path, data)
     if str(data.get("format", "")).startswith("hetero-editor/"):
         raise PlanError(
             f"{path}: this file ({data['format']}) has no devices of ops; import the plan or the CSV of ops"
@@ -235,7 +218,8 @@ def _from_mapping(path: Path, text: str) -> ImportedAffinities:
     return checked
 
 
-def _from_partitions(path: Path, data: dict[str, Any]) -> ImportedAffinities:
+def read_partitions(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """The backends of the partitions of ops."""
     backends, numbers = data.get("backendNames") or [], data["nodeToPartition"] or {}
     if not isinstance(backends, list) or not isinstance(numbers, dict):
         raise PlanError(
@@ -250,7 +234,8 @@ def _from_partitions(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     return ImportedAffinities("Glow partition config", nodes, tuple(problems))
 
 
-def _from_session(path: Path, data: dict[str, Any]) -> ImportedAffinities:
+def read_session(path: Path, data: Mapping[str, Any]) -> ImportedAffinities:
+    """The devices of ops by their names in an export for ONNX Runtime."""
     nodes, devices = data.get("nodes"), data.get("devices")
     if not isinstance(nodes, dict) or not isinstance(devices, dict):
         raise PlanError(
@@ -261,7 +246,13 @@ def _from_session(path: Path, data: dict[str, Any]) -> ImportedAffinities:
     return _checked("ONNX Runtime assignment by names", affinities, path)
 
 
-def _from_table(path: Path, entries: list[Any]) -> ImportedAffinities:
+def is_table(_path: Path, data: Any) -> bool:
+    """Whether it is a list, as of devices."""
+    return isinstance(data, list)
+
+
+def read_table(path: Path, entries: list[Any]) -> ImportedAffinities:
+    """The entries of a device table; which ops they get follows from a model."""
     if not entries:
         raise PlanError(
             f"{path}: the device table has no devices; Glow's partition config says more than a table can"
@@ -295,7 +286,8 @@ def _checked(kind: str, data: Any, path: Path, model: str | None = None) -> Impo
     return ImportedAffinities(kind, good, problems, model)
 
 
-def _from_csv(path: Path, text: str) -> ImportedAffinities:
+def read_csv(path: Path, text: str) -> ImportedAffinities:
+    """A table of op and device."""
     lines = [
         (n, line)
         for n, line in enumerate(text.splitlines(), 1)
@@ -328,7 +320,8 @@ def _from_csv(path: Path, text: str) -> ImportedAffinities:
     return ImportedAffinities("CSV", affinities, tuple(problems))
 
 
-def _from_dot(path: Path, text: str) -> ImportedAffinities:
+def read_dot(path: Path, text: str) -> ImportedAffinities:
+    """The devices of nodes in a DOT file of the editor or of OpenVINO."""
     own_nodes = {}
     for line in text.splitlines():
         match = _EDITOR_NODE.match(line)
@@ -374,6 +367,12 @@ def _of_openvino(kind: str, nodes: Mapping[str, str]) -> ImportedAffinities:
 
 def _plain(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
+
+
+def read_onnx(path: Path, _content: None) -> ImportedAffinities:
+    """The devices that a model states for its ops; a large one is read in a process of its own."""
+    small = (file_state(path) or (0, 0))[1] <= PLAIN_BYTES
+    return run(_from_onnx, path, what=READING, path=path, harmless=small)
 
 
 def _from_onnx(path: Path) -> ImportedAffinities:

@@ -29,11 +29,6 @@ _DRIFT = 0.1
 _LINKS = ("in_latency", "in_seconds_per_byte", "out_latency", "out_seconds_per_byte")
 
 
-def is_kit_profile(data: Any) -> bool:
-    """Whether parsed JSON is such a file."""
-    return isinstance(data, dict) and data.get("format") == FORMAT
-
-
 def read_kit_profile(path: Path, data: dict[str, Any]) -> LayerTimes:
     """What a kit measured.
 

@@ -34,7 +34,7 @@ _LEAST_SHARE = 0.5
 """Of a run that its layers must add up to, before the rest counts as overhead of the run."""
 
 
-def is_trace(data: Any) -> bool:
+def is_trace(_path: Path, data: Any) -> bool:
     """Whether parsed JSON looks like such a profile."""
     return isinstance(data, list) and any(
         isinstance(e, dict) and e.get("cat") in ("Session", "Node") for e in data[:64]

@@ -32,17 +32,12 @@ _REAL_TIMES = {"realTime (ms):": 1e-3, "realTime:": 1e-6}
 _INFO = re.compile(r"\[ ?INFO ?\]\s{0,8}")
 
 
-def is_counters_csv(text: str) -> bool:
+def is_counters_csv(_path: Path, text: str) -> bool:
     """Whether a text is such a table."""
     return any(line.startswith(HEADER) for line in text[:4096].splitlines())
 
 
-def is_counters_json(data: Any) -> bool:
-    """Whether parsed JSON is such a report."""
-    return isinstance(data, dict) and ("detailed_performance" in data or "avg_performance" in data)
-
-
-def is_counters_text(text: str) -> bool:
+def is_counters_text(_path: Path, text: str) -> bool:
     """Whether a text has lines of ``-pc``."""
     return "layerType:" in text and any(mark in text for mark in _REAL_TIMES)
 

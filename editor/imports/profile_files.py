@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from editor.errors import PlanError
-from editor.files import parse_json, read_text
-from editor.imports import kit_profile, onnxruntime_trace, openvino_counters
+from editor.imports.formats import words
 from editor.imports.matching import Layer, LayerTimes, check_layers, layer_name, seconds_of
+from editor.imports.registry import read
 from editor.text import from_spreadsheet_cell, shortened
 
 
-def is_profile(data: Any) -> bool:
+def is_profile(_path: Path, data: Any) -> bool:
     """Whether parsed JSON looks like such a profile."""
     return isinstance(data, list) and any(
         isinstance(e, dict) and "averageMs" in e for e in data[:8]
@@ -59,20 +59,27 @@ _TIMES = {
 }
 
 
-def is_timing_table(path: Path, text: str, asked: bool) -> bool:
+def is_timing_table(path: Path, text: str) -> bool:
     """Whether a table has a column of times: by its header, else by a second column of numbers.
 
-    Without a header, small whole numbers may be labels of devices instead: they are times where the caller ``asked`` for times.
+    Without a header, small whole numbers may be labels of devices instead.
     """
-    rows = list(_rows(path, "\n".join(line for line in text[:65_536].splitlines()[:8])))
-    if not rows:
-        return False
-    header = [cell.strip().lower() for cell in rows[0][1]]
-    if set(header) & set(_TIMES):
-        return True
-    second = [row[1].strip() if len(row) > 1 else "" for _, row in rows]
+    header, second = _looked_at(path, text)
     labels = all(cell.isdigit() and len(cell) <= _LABEL_DIGITS for cell in second)
-    return all(_is_number(_with_point(cell)) for cell in second) and (asked or not labels)
+    return bool(set(header) & set(_TIMES)) or (not labels and has_numbers(path, text))
+
+
+def has_numbers(path: Path, text: str) -> bool:
+    """Whether the second column of a table has numbers only."""
+    _, second = _looked_at(path, text)
+    return bool(second) and all(_is_number(_with_point(cell)) for cell in second)
+
+
+def _looked_at(path: Path, text: str) -> tuple[list[str], list[str]]:
+    """The first row of a table in lower case, and the second column of its first rows."""
+    rows = [row for _, row in _rows(path, "\n".join(text[:65_536].splitlines()[:8]))]
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    return header, [row[1].strip() if len(row) > 1 else "" for row in rows]
 
 
 def read_table(path: Path, text: str) -> LayerTimes:
@@ -166,12 +173,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-FORMATS = (
-    "ONNX Runtime's profile (.json), benchmark_app's counters (.csv, .json, or the text of -pc as .txt), trtexec's "
-    "--exportProfile (.json), the profile.json of a kit, or a table of op and microseconds (.csv)"
-)
-
-
 def read_times(path: Path) -> LayerTimes:
     """The times of layers in a file.
 
@@ -181,7 +182,9 @@ def read_times(path: Path) -> LayerTimes:
     """
     times = times_in(path, asked=True)
     if times is None:
-        raise PlanError(f"{path}: no times of layers in this file; it should be {FORMATS}")
+        raise PlanError(
+            f"{path}: no times of layers in this file; it should be {words(times=True)}"
+        )
     return times
 
 
@@ -195,32 +198,5 @@ def times_in(path: Path, asked: bool = False) -> LayerTimes | None:
     Raises:
         PlanError, LimitError: as ``read_times``.
     """
-    suffix = path.suffix.lower()
-    if suffix not in (".json", ".csv", ".tsv", ".txt", ".log"):
-        return None
-    text = read_text(path, PlanError)
-    if suffix == ".json":
-        return _from_json(path, text)
-    if openvino_counters.is_counters_csv(text):
-        return openvino_counters.read_csv(path, text)
-    if openvino_counters.is_counters_text(text):
-        return openvino_counters.read_text_lines(path, text)
-    if suffix in (".csv", ".tsv") and is_timing_table(path, text, asked):
-        return read_table(path, text)
-    return None
-
-
-def _from_json(path: Path, text: str) -> LayerTimes | None:
-    try:
-        data: Any = parse_json(text)
-    except ValueError as error:
-        raise PlanError(f"{path}: not valid JSON ({error})") from error
-    if onnxruntime_trace.is_trace(data):
-        return onnxruntime_trace.read_trace(path, data)
-    if is_profile(data):
-        return read_profile(path, data)
-    if kit_profile.is_kit_profile(data):
-        return kit_profile.read_kit_profile(path, data)
-    if openvino_counters.is_counters_json(data):
-        return openvino_counters.read_json(path, data)
-    return None
+    times: LayerTimes | None = read(path, times=True, asked=asked)
+    return times

@@ -6,63 +6,126 @@ The command line, the page, the docs and the solver read it. It names functions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+PolicyName = Literal["priority", "rules", "optimal", "memory", "pipeline"]
+SubgraphRuleName = Literal["minimal", "connected", "levels"]
+Aim = Literal["latency", "throughput"]
+"""The least time of one run, or the most runs in a time: of a placement, and of a benchmark."""
+AIMS: tuple[Aim, ...] = get_args(Aim)
+_EVERY = ("codegen",)
+"""Options of every policy."""
 
 
 @dataclass(frozen=True)
 class PolicyEntry:
     """A policy of the automatic mode."""
 
-    name: str
     home: str
-    """``module:function`` below ``editor.placement.policies``; the function maps a ``Task`` to an ``Assignment``."""
+    """``module:function``; the function maps a ``Task`` to an ``Assignment``."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Objective, or "" for a policy without one -> label in the page."""
-    by_costs: bool = False
-    """Whether it decides by costs, so that a profile changes its decisions."""
+    own_options: tuple[str, ...] = ()
+    """Options that it looks at beside those of every policy."""
 
     @property
-    def choices(self) -> dict[str, str]:
-        """Value in the page (``optimal:latency``) -> label."""
-        return {
-            f"{self.name}:{key}" if key else self.name: label for key, label in self.labels.items()
-        }
+    def by_costs(self) -> bool:
+        """Whether it decides by costs, so that a profile changes its decisions."""
+        return "costs" in self.own_options
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options that it looks at."""
+        return self.own_options + _EVERY
 
 
-POLICIES = (
-    PolicyEntry("priority", "task:priority", {"": "Priority: first capable device"}),
-    # Rules apply under every policy; `rules` places the remaining ops by `priority`.
-    PolicyEntry("rules", "task:priority"),
-    PolicyEntry(
-        "optimal",
-        "optimal:optimal",
-        {"latency": "Optimal: least latency", "throughput": "Optimal: throughput"},
-        by_costs=True,
+POLICIES: dict[str, PolicyEntry] = {
+    "priority": PolicyEntry(
+        "editor.placement.policies.task:priority",
+        {"": "Priority: first capable device"},
+        ("first",),
     ),
-    PolicyEntry("memory", "memory:memory", {"": "Optimal within memory"}, by_costs=True),
-    PolicyEntry("pipeline", "pipeline:pipeline", {"": "Pipeline: one stage each"}, by_costs=True),
-)
-POLICY_NAMES = tuple(sorted(entry.name for entry in POLICIES))
-COST_POLICIES = frozenset(entry.name for entry in POLICIES if entry.by_costs)
-OBJECTIVES = ("latency", "throughput")
-"""Objectives of policy ``optimal``."""
-COST_SOURCES = ("estimate", "measured")
-CODEGEN_CHOICES = ("op", "subgraph")
-"""Whether the codegen of a device and unit is chosen per op or per subgraph."""
-OPTIONS: Mapping[str, str] = {
-    "objective": "what `optimal` minimises: latency or throughput",
-    "costs": "estimate, or measured: by a profile",
-    "codegen": "op, or subgraph: one code generator for each subgraph",
-    "first": "the device that `priority` prefers",
-    "search": "seconds that `optimal` and `memory` may search; default: 0.5",
+    # Rules apply under every policy; `rules` places the remaining ops by `priority`.
+    "rules": PolicyEntry("editor.placement.policies.task:priority", own_options=("first",)),
+    "optimal": PolicyEntry(
+        "editor.placement.policies.optimal:optimal",
+        {"latency": "Optimal: least latency", "throughput": "Optimal: throughput"},
+        ("objective", "costs", "search"),
+    ),
+    "memory": PolicyEntry(
+        "editor.placement.policies.memory:memory",
+        {"": "Optimal within memory"},
+        ("costs", "search"),
+    ),
+    "pipeline": PolicyEntry(
+        "editor.placement.policies.pipeline:pipeline", {"": "Pipeline: one stage each"}, ("costs",)
+    ),
 }
-"""Options of all policies, with what they do; a policy ignores those of the others, so they survive a change of policy."""
-SUBGRAPH_RULES: Mapping[str, str] = {
-    "connected": "connected:connected",
-    "levels": "grouping:levels",
-    "minimal": "minimal:minimal",
+COST_POLICIES = frozenset(name for name, entry in POLICIES.items() if entry.by_costs)
+
+
+def policy_choices() -> dict[str, str]:
+    """Value in the page (``optimal:latency``) -> label."""
+    return {
+        f"{name}:{objective}" if objective else name: label
+        for name, entry in POLICIES.items()
+        for objective, label in entry.labels.items()
+    }
+
+
+@dataclass(frozen=True)
+class OptionEntry:
+    """An option of policies. One that a policy does not look at is kept for those that do."""
+
+    text: str
+    """Says what it does."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Each value, the default first -> its label in the page; empty: any."""
+    parse: Callable[[str], object] = str
+    """Makes a value of what the command line was given."""
+    form: str | None = None
+    """What stands for the value in the help."""
+
+
+OPTIONS: dict[str, OptionEntry] = {
+    "objective": OptionEntry(
+        "what is minimised: the time of one run, or the load of the busiest device; default: latency",
+        {aim: aim.capitalize() for aim in AIMS},
+    ),
+    "costs": OptionEntry(
+        "where times come from; measured needs a profile (see `profile`)",
+        {"estimate": "Estimated from shapes", "measured": "From a profile"},
+    ),
+    "codegen": OptionEntry(
+        "whether entries of one device and unit are chosen per op (default) or once per subgraph, "
+        "the fastest that runs all of it",
+        {"op": "Chosen op by op", "subgraph": "Fastest per subgraph"},
+    ),
+    "first": OptionEntry("the device that is tried before the others", form="DEVICE"),
+    "search": OptionEntry(
+        "how long to search for a better placement; default: 0.5", parse=float, form="SECONDS"
+    ),
 }
-"""Rule that forms subgraphs -> ``module:function`` below ``editor.placement.subgraphs``."""
+
+
+@dataclass(frozen=True)
+class SubgraphRule:
+    """A rule that forms subgraphs."""
+
+    home: str
+    """``module:function``"""
+    label: str
+    """In the page."""
+
+
+SUBGRAPH_RULES: dict[str, SubgraphRule] = {
+    "minimal": SubgraphRule("editor.placement.subgraphs.minimal:minimal", "Minimal: fewest"),
+    "connected": SubgraphRule(
+        "editor.placement.subgraphs.connected:connected", "Connected (OpenVINO)"
+    ),
+    "levels": SubgraphRule("editor.placement.subgraphs.grouping:levels", "Levels (Glow)"),
+}
 PRESENT = "this plan"
 """Name of the present plan among others that it is compared with."""

@@ -6,13 +6,12 @@ removes devices from a row.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from editor.arguments import as_text
+from editor.arguments import as_text, did_you_mean
 from editor.devices.device import Device
 from editor.devices.vocabulary import OpName, op_name
 from editor.errors import PinError, UnsupportedOpError
@@ -169,10 +168,7 @@ def _op_of(graph: Graph, key: str) -> int:
         raise PinError(
             f"{key!r} is an op's name; pins use its key, the name of its first output: {named[0]!r}"
         )
-    close = difflib.get_close_matches(key, graph.op_keys, 1)
-    hint = (
-        f"; did you mean {close[0]!r}?" if close else " (a key is the name of an op's first output)"
-    )
+    hint = did_you_mean(key, graph.op_keys, " (a key is the name of an op's first output)")
     raise PinError(f"no op with the key {key!r}{hint}")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from editor.devices.device import Device
-from editor.errors import EditorError, NoProfileError
+from editor.errors import NoProfileError
 from editor.files import cache_folder, json_text, write_atomic
 from editor.graph.graph import Graph
 from editor.graph.proposed_sizes import sizes_text
@@ -222,8 +222,6 @@ def costs_of(graph: Graph, devices: Sequence[Device], source: str) -> Costs:
     """
     if source == "estimate":
         return with_wires(graph, devices, estimate(graph, devices))
-    if source != "measured":
-        raise EditorError(f"unknown source of costs {source!r}; choose one of: estimate, measured")
     profiles = [load_profile(graph, d) for d in devices]
     missing = [
         d.name for d, p in zip(devices, profiles, strict=True) if p is None and not d.planned

@@ -15,9 +15,8 @@ import numpy as np
 
 from editor.arguments import as_text
 from editor.devices.device import Device
-from editor.errors import EditorError, PinError, UnboundSymbolError
+from editor.errors import PinError, UnboundSymbolError
 from editor.graph.graph import Graph, Ints
-from editor.placement.choices import CODEGEN_CHOICES
 from editor.placement.constraints import Constraints, constrain
 from editor.placement.costs import Costs, Price, price, processors
 from editor.placement.device_profile import costs_of
@@ -429,12 +428,7 @@ def solve(
         should_stop,
     )
     assignment = assign(settings.policy, task)
-    codegen = settings.policy_options.get("codegen", "op")
-    if codegen not in CODEGEN_CHOICES:
-        raise EditorError(
-            f"unknown policy option codegen: {codegen!r}; choose one of: {', '.join(CODEGEN_CHOICES)}"
-        )
-    if codegen == "subgraph":
+    if settings.policy_options.get("codegen") == "subgraph":
         assignment = choose_codegens(task, grouping, assignment)
     groups = grouping(graph, assignment.device, np.flatnonzero(constraints.placed))
     placement = Placement(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from editor.arguments import as_text
+from editor.arguments import as_text, check_one_of
 from editor.devices.device import Device
 from editor.devices.vocabulary import op_name
 from editor.errors import PinError
@@ -292,9 +292,8 @@ def _parse_rule(data: Any, where: str) -> Rule:
         raise PinError(
             f"{where}: a rule is a mapping such as {{type: Conv, to: GPU}}, not {data!r}"
         )
-    unknown = [k for k in data if k not in _KEYS]
-    if unknown:
-        raise PinError(f"{where}: unknown key {unknown[0]!r}; choose one of: {', '.join(_KEYS)}")
+    for key in data:
+        check_one_of(key, _KEYS, f"{where}: unknown key", PinError)
     nested = [k for k, v in data.items() if v is not None and not isinstance(v, str | int | float)]
     if nested:
         raise PinError(

@@ -29,7 +29,7 @@ from editor.graph.external_data import load_external_data
 from editor.graph.flops import op_bytes, op_flops
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_again
-from editor.runtimes.base import Capability, CompileOptions, Runtime, SubModel
+from editor.runtimes.base import Capability, CompileOptions, SubModel
 from editor.runtimes.op_models import (
     MAX_IR_VERSION,
     Group,
@@ -39,6 +39,7 @@ from editor.runtimes.op_models import (
     trial_inputs,
     wrong_output,
 )
+from editor.runtimes.protocols import Runtime
 from editor.runtimes.values import to_numpy
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.version import VERSION

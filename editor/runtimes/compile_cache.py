@@ -6,16 +6,14 @@ limit; what was not used for the longest time goes first.
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from editor import limits
+from editor.environment import COMPILE_CACHE
 from editor.errors import EditorError, ExportError
 from editor.files import cache_folder, private_folder
 
-VARIABLE = "HETERO_EDITOR_COMPILE_CACHE"
-"""Environment variable: the size of the folder, such as ``8GiB``; 0 keeps nothing."""
 _DEFAULT = 2 << 30
 _TRIM_SECONDS = 30.0
 """Between two looks at the folder: a plan of many subgraphs compiles them in one go."""
@@ -28,12 +26,12 @@ def limit() -> int:
     Raises:
         EditorError: the environment variable is not a size.
     """
-    text = os.environ.get(VARIABLE, "")
+    text = COMPILE_CACHE.value
     if not text:
         return _DEFAULT
     size = 0.0 if text.strip() == "0" else limits.size_of(text)
     if not size >= 0:
-        raise EditorError(f"{VARIABLE}={text[:40]!r}: must be a size such as 8GiB, or 0")
+        raise EditorError(f"{COMPILE_CACHE.name}={text[:40]!r}: must be a size such as 8GiB, or 0")
     return int(size)
 
 

@@ -15,18 +15,16 @@ from editor.errors import ExecutionError
 from editor.graph.external_data import load_external_data
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
-    API_VERSION,
     Capability,
     CompileOptions,
-    Executable,
     KernelTime,
     MemoryOverhead,
     MemorySpace,
-    Runtime,
     SubModel,
     Value,
     summarize_error,
 )
+from editor.runtimes.protocols import API_VERSION, Executable, Runtime
 from editor.runtimes.values import to_numpy
 
 

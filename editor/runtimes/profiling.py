@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from editor.graph.graph import Graph
-from editor.runtimes.base import KernelTime
+from editor.runtimes.base import KernelTime, Value
+from editor.runtimes.protocols import AsynchronousExecutable, Executable
 
 MIN_RUNS, MAX_RUNS = 8, 200
 QUIET_SHARE = 0.4
@@ -78,3 +79,11 @@ def fused_regions(
                     stack.append(op)
         regions.append(tuple(sorted(region, key=lambda op: int(rank[op]))))
     return regions
+
+
+def run_to_end(executable: Executable, inputs: Sequence[Value]) -> list[Value]:
+    """Runs, and returns when the device has finished; for measurements."""
+    results = executable.run(inputs)
+    if isinstance(executable, AsynchronousExecutable):
+        executable.wait()
+    return results

@@ -18,7 +18,8 @@ from editor.devices.table import load_devices
 from editor.errors import ExecutionError
 from editor.graph.graph import Graph
 from editor.graph.plain_models import has_plain_ops
-from editor.runtimes.base import API_VERSION, Capability, Runtime
+from editor.runtimes.base import Capability
+from editor.runtimes.protocols import API_VERSION, Runtime
 from editor.sandbox.worker import run
 from editor.startup import installed_folders
 

@@ -7,45 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from editor.devices.device import Device
+from editor.devices.keys import LINK, form_fields, listed
 from editor.devices.table import load_devices
 from editor.errors import EditorError
 
 Entry = Mapping[str, Any]
 """As in a YAML table"""
 
-OP_LISTS = ("supportedNodes", "nonSupportedNodes")
-"""Ops that a device takes and no others, and ops that it must not take."""
-FIELDS = (
-    "name",
-    "backendName",
-    "preset",
-    "assumes",
-    "memory",
-    "peakCompute",
-    "peakDramBw",
-    "bandwidth",
-    "latency",
-    "properties",
-    "wireType",
-    *OP_LISTS,
-)
+FIELDS = tuple(form_fields())
 """Keys of all fields; bandwidth and latency are those of the link."""
 
-_BARE = {
-    "memory": (1e6, "16 MB"),
-    "peakCompute": (1e6, "4 TFLOPS"),
-    "peakDramBw": (1e6, "900 GB/s"),
-    "bandwidth": (1e6, "12 GB/s"),
-}
-"""Key -> the number below which one without a unit is surely meant in another unit, and how that is written."""
-
+_PARTS = frozenset(part.name for part in LINK)
 RUNS_ON = frozenset({"backendName", "preset", "runtime", "provider"})
 """Keys that say where a device runs; without them its name does."""
 
 
 def text_of(entry: Mapping[str, Any], key: str) -> str:
     """An entry's value as the form shows it."""
-    if key in ("bandwidth", "latency"):
+    if key in _PARTS:
         link = entry.get("link")
         return str(link.get(key, "")) if isinstance(link, Mapping) else ""
     if key == "properties":
@@ -66,7 +45,7 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
     """
     _check_unit(key, str(value or "").strip())
     made = dict(entry)
-    if key in ("bandwidth", "latency"):
+    if key in _PARTS:
         link = {**(made.get("link") or {}), key: value}
         made["link"] = {k: v for k, v in link.items() if str(v).strip()}
         key, value = "link", made["link"]
@@ -88,24 +67,18 @@ def changed_entry(entry: Mapping[str, Any], key: str, value: Any) -> dict[str, A
 
 def _check_unit(key: str, text: str) -> None:
     """Raises ``EditorError`` for a number without a unit that nobody means in bytes, in operations or in seconds."""
-    if not re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII) or not float(text):
+    form = form_fields().get(key)
+    if form is None or not form.unit or not re.fullmatch(r"\d+(\.\d*)?", text, re.ASCII):
         return
-    if key == "latency" and float(text) >= 1:
-        raise EditorError(f"{text} would be {text} s: write the unit, e.g. {text} us")
-    least, example = _BARE.get(key, (0.0, ""))
-    if float(text) < least:
-        unit = {"memory": "bytes", "peakCompute": "operations/s"}.get(key, "bytes/s")
-        raise EditorError(f"{text} would be {text} {unit}: write the unit, e.g. {example}")
+    if form.doubted(float(text)):
+        raise EditorError(
+            f"{text} would be {text} {form.unit}: write the unit, e.g. {text} {form.meant}"
+        )
 
 
 def listed_ops(entry: Entry, key: str) -> list[str]:
     """Types of the ops in one of a device's lists."""
-    listed = entry.get(key) or ""
-    return [
-        str(p).strip()
-        for p in (listed if isinstance(listed, list) else str(listed).split(","))
-        if str(p).strip()
-    ]
+    return [*listed(entry.get(key))]
 
 
 def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
@@ -138,10 +111,8 @@ def with_device(entries: Sequence[Entry], text: str) -> list[dict[str, Any]]:
 
 def shown(device: Device) -> dict[str, str | list[str] | None]:
     """What each field shows, by its key; None where it is empty. Where a device runs may follow from its preset."""
-    texts = {key: text_of(device.entry, key) or None for key in FIELDS}
-    return {
-        **texts,
-        "name": device.name,
-        "backendName": device.backend,
-        **{key: listed_ops(device.entry, key) or None for key in OP_LISTS},
+    texts = {
+        key: (listed_ops if form.kind == "ops" else text_of)(device.entry, key) or None
+        for key, form in form_fields().items()
     }
+    return {**texts, "name": device.name, "backendName": device.backend}

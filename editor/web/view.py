@@ -13,6 +13,7 @@ from editor.exports.dot import DEVICE_COLOURS, device_colour, subgraph_colours, 
 from editor.files import modified
 from editor.graph.flops import Floats, op_bytes
 from editor.kinds import Basis
+from editor.placement.choices import policy_choices
 from editor.placement.chosen_costs import chosen_costs, source_of_figures
 from editor.placement.costs import Costs
 from editor.placement.device_profile import basis_of, best_source, costs_of, profile_path
@@ -120,7 +121,8 @@ def step_of(document: Document, basis: Basis) -> str:
 def policy_value(settings: Settings) -> str:
     """A policy with its objective as one value of the page's list."""
     objective = settings.policy_options.get("objective", "latency")
-    return f"optimal:{objective}" if settings.policy == "optimal" else settings.policy
+    value = f"{settings.policy}:{objective}"
+    return value if value in policy_choices() else settings.policy
 
 
 def costs_value(document: Document) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from editor.arguments import (
     MOST_REQUESTS,
@@ -26,12 +26,14 @@ from editor.arguments import (
 from editor.devices.device import Device
 from editor.devices.table import Spec, load_devices
 from editor.errors import EditorError, ExportError, NoProfileError, PinError, PlanError
+from editor.exports.formats import ExportForm, KitRuntime, check
 from editor.exports.registry import export as export_placement
 from editor.files import write_atomic
 from editor.graph.graph import Graph
 from editor.graph.loading import load_model
 from editor.graph.model_file import check_same
 from editor.graph.proposed_sizes import proposed_sizes, sizes_text
+from editor.placement.choices import Aim, PolicyName, SubgraphRuleName
 from editor.placement.device_profile import costs_of, save_profile
 from editor.placement.kept import moved_ops, with_affinity
 from editor.placement.placement import Explanation, Placement, Settings, solve
@@ -284,7 +286,7 @@ class Plan:
     def benchmark(
         self,
         seconds: float = 2.0,
-        mode: str = "latency",
+        mode: Aim = "latency",
         requests: int = 4,
         threads: int = 0,
         inputs: Mapping[str, Value] | None = None,
@@ -296,39 +298,42 @@ class Plan:
             {self.graph.name: self.placement}, seconds, mode, requests, threads, inputs
         ).run()[0]
 
-    def export(self, form: str, out_dir: str | Path, **options: str) -> list[Path]:
+    def export(
+        self, form: ExportForm, out_dir: str | Path, **options: str | os.PathLike[str]
+    ) -> list[Path]:
         """Writes the plan in a format; returns the paths.
 
         Args:
-            form: ``dot``, ``log``, ``openvino``, ``onnxruntime``, ``onnx``, ``glow``, ``tvm``, ``split``, ``csv``,
-                ``json``, ``html``, ``md`` or ``plan``.
+            form: the format.
             out_dir: the folder.
-            options: of the format; ``dot`` takes ``colour_by`` (``affinity``, ``device``, ``unit``, ``codegen``) and
-                ``dag`` ("no"), ``log`` ``sidecar`` ("no"), ``onnxruntime`` ``assignment`` (``annotations``, ``names``)
-                and ``budget`` ("no"), ``html`` ``compare``: ``tools`` for what OpenVINO, Glow and ONNX Runtime would
-                do, or paths of up to three other plans of the model, separated by commas; ``html``, ``md`` and ``json``
-                take ``measured``: the JSON that `bench PLAN --json FILE` wrote of this plan.
+            options: of the format; ``editor.exports.formats`` has all of them, and what they may be.
+
+        Raises:
+            ExportError: the format, an option or its value is unknown, or the folder cannot be written.
         """
         folder = as_path(out_dir, "the folder of an export", ExportError)
-        plain = {
-            name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        given = {
+            name: as_text(
+                os.fspath(value) if isinstance(value, os.PathLike) else value,
+                f"the option {name} of an export",
+                ExportError,
+            )
             for name, value in options.items()
         }
-        options = {
-            name: as_text(value, f"the option {name} of an export", ExportError)
-            for name, value in plain.items()
-        }
-        if as_text(form, "the format of an export", ExportError) == "html" and "compare" in options:
-            layouts = {"this plan": self.placement, **self._others(options["compare"])}
+        check(as_text(form, "the format of an export", ExportError), given)
+        if form == "plan":
+            return [self.save(folder / "plan.json")]
+        if "compare" in given:
             from editor.exports.report import write_comparison
 
-            measured = {"this plan": options["measured"]} if "measured" in options else {}
+            layouts = {"this plan": self.placement, **self._others(given["compare"])}
+            measured = {"this plan": given["measured"]} if "measured" in given else {}
             return write_comparison(layouts, folder, self.stamp, measured)
-        if form == "plan" and not options:
-            return [self.save(folder / "plan.json")]
-        return export_placement(self.placement, form, folder, self.stamp, **options)
+        return export_placement(self.placement, form, folder, self.stamp, **given)
 
-    def write_kit(self, out_dir: str | Path, device: str = "", runtime: str = "") -> list[Path]:
+    def write_kit(
+        self, out_dir: str | Path, device: str = "", runtime: KitRuntime | Literal[""] = ""
+    ) -> list[Path]:
         """Writes a folder that measures the ops of a device on a machine without the editor; returns the paths.
 
         ``run.py`` in it writes ``profile.json``, which ``import_profile`` reads.
@@ -336,7 +341,7 @@ class Plan:
         Args:
             out_dir: the folder.
             device: name of the device; "" for the only planned one.
-            runtime: ``onnxruntime`` or ``openvino``; "" for the one that the other machine has.
+            runtime: what measures there; "" for the one that the other machine has.
 
         Raises:
             ExportError: the device or the runtime is unknown, the device can run no op, or the folder cannot be written.
@@ -445,10 +450,10 @@ class Plan:
 def partition(
     graph: Graph | str | Path,
     devices: Spec | Sequence[Device],
-    policy: str = "priority",
+    policy: PolicyName = "priority",
     pins: Mapping[str, str] | None = None,
     rules: Any = (),
-    subgraphs: str = "minimal",
+    subgraphs: SubgraphRuleName = "minimal",
     *,
     policy_options: Mapping[str, Any] | None = None,
     forced: frozenset[str] = frozenset(),

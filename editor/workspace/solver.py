@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from editor.devices.device import Device
+from editor.devices.keys import form_fields
 from editor.devices.table import load_devices
 from editor.errors import NoProfileError
 from editor.files import modified
@@ -24,16 +25,6 @@ TEXT = "devices_text"
 
 _SHORT = 24
 """Letters of a value that the history names."""
-_WORDS = {
-    "nonSupportedNodes": "excluded ops",
-    "supportedNodes": "takes only",
-    "backendName": "runs on",
-    "peakCompute": "peak compute",
-    "peakDramBw": "DRAM",
-    "properties": "property",
-    "wireType": "type on wires",
-}
-"""Keys of a device table as the page calls them."""
 
 
 def identity(device: Device) -> str:
@@ -69,8 +60,10 @@ def _changed_keys(before: Device, after: Device) -> str:
     """Which keys of a device's entry are different, with their new values."""
     old, new = _flat(before.entry), _flat(after.entry)
     keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
+    forms = form_fields()
     return ", ".join(
-        f"{_WORDS.get(k, k)} {_shortened(new[k]) if k in new else 'none'}" for k in keys
+        f"{forms[k].words if k in forms else k} {_shortened(new[k]) if k in new else 'none'}"
+        for k in keys
     )
 
 

@@ -13,7 +13,7 @@ from conftest import EXAMPLES, run, write_dag
 import editor
 from editor.devices.discovery import sources
 from editor.devices.properties import Property, property_problem
-from editor.limits import TRUST_VARIABLE
+from editor.environment import TRUST
 
 MODEL = EXAMPLES / "models" / "mobilenetv2.onnx"
 HARMFUL = [
@@ -117,7 +117,7 @@ def test_every_property_that_a_runtime_states_says_what_it_does_and_names_no_fil
 
 def test_a_trusted_table_passes_all_properties(monkeypatch: pytest.MonkeyPatch) -> None:
     assert property_problem("CACHE_DIR", "/tmp/x", (), "OpenVINO")
-    monkeypatch.setenv(TRUST_VARIABLE, "1")
+    monkeypatch.setenv(TRUST.name, "1")
     (device,) = editor.load_devices(
         [{"name": "OpenVINO.CPU", "properties": {"CACHE_DIR": "/tmp/x"}}]
     )

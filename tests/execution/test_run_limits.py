@@ -20,7 +20,8 @@ from editor.execution.executor import compile_whole, run_limits
 from editor.execution.inputs import random_inputs
 from editor.execution.measure.statistics import steady_rate
 from editor.graph.graph import Graph
-from editor.runtimes.base import Executable, Value
+from editor.runtimes.base import Value
+from editor.runtimes.protocols import Executable
 
 
 class Watched:

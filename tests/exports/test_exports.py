@@ -101,7 +101,10 @@ def test_dot_can_be_coloured_by_level(dag: Callable[..., Graph], tmp_path: Path)
         ]  # type: ignore[attr-defined]
     assert len(set(fills["affinity"])) == 3 and len(set(fills["unit"])) == 2
     assert fills["unit"][1] == fills["unit"][2]
-    with pytest.raises(editor.ExportError, match="unknown colouring"):
+    with pytest.raises(
+        editor.ExportError,
+        match="colour_by cannot be 'mood'; choose one of: affinity, device, unit, codegen",
+    ):
         plan.export("dot", tmp_path, colour_by="mood")
 
 

@@ -114,7 +114,7 @@ def full_disk(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("form", [*FORMATS, "plan", "kit", "save"])
+@pytest.mark.parametrize("form", [*FORMATS, "kit", "save"])
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, form: str, external: bool) -> None:

@@ -21,8 +21,7 @@ from benchmarks.block_latency import best_blocks, block_latency
 from editor.devices.table import load_devices
 from editor.graph.flops import op_flops
 from editor.graph.graph import Graph
-from editor.placement import choices
-from editor.placement.choices import POLICIES, POLICY_NAMES, PolicyEntry
+from editor.placement.choices import POLICIES, PolicyEntry, policy_choices
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.constraints import constrain
 from editor.placement.costs import Costs, estimate, price, transfer_seconds
@@ -249,7 +248,7 @@ def test_optimal_is_never_worse_than_priority_and_within_its_bound(
     assert assignment.bound is not None and assignment.bound <= found["optimal"]
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", sorted(p.name for p in ODDITIES.glob("*.onnx")))
 def test_every_policy_places_every_unusual_model(name: str, policy: str) -> None:
     try:
@@ -271,7 +270,7 @@ def test_every_policy_places_every_unusual_model(name: str, policy: str) -> None
 
 def test_pins_hold_for_every_policy(mobilenet: Graph) -> None:
     keys = [k for i, k in enumerate(mobilenet.op_keys) if not mobilenet.op_is_constant[i]]
-    for policy in POLICY_NAMES:
+    for policy in POLICIES:
         pins = {keys[-1]: "CPU"} if policy == "pipeline" else {keys[10]: "CPU", keys[50]: "NPU"}
         plan = editor.partition(mobilenet, BOX, policy=policy, pins=pins)
         assert {k: plan.affinity[k] for k in pins} == pins
@@ -543,14 +542,13 @@ def test_a_new_policy_is_a_function_and_an_entry(
 
     module.last = last  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = PolicyEntry("last", "last:last", {"": "Last capable device"})
-    for place in (choices, registry):
-        monkeypatch.setattr(place, "POLICIES", (*POLICIES, entry))
+    entry = PolicyEntry("editor.placement.policies.last:last", {"": "Last capable device"})
+    monkeypatch.setitem(POLICIES, "last", entry)
     registry.policy_of.cache_clear()
     plan = editor.partition(mobilenet, "HETERO:CPU,Interpreter", policy="last")
     assert set(plan.affinity.values()) == {"Interpreter"}
     assert "the last device" in str(plan.why("logits"))
-    assert entry.choices == {"last": "Last capable device"}
+    assert policy_choices()["last"] == "Last capable device"
 
     module.last = lambda _task: Assignment(np.full(3, 0), lambda _op: "")  # type: ignore[attr-defined]
     registry.policy_of.cache_clear()

@@ -18,7 +18,7 @@ TOY = '''
 """Runs Relu and Add with numpy."""
 import numpy as np
 from editor.devices.discovery import AvailableDevice, Target
-from editor.runtimes.base import KernelTime
+from editor.runtimes.base import (KernelTime)
 from editor.runtimes.loaded_model import LoadedModelRuntime
 
 KERNELS = {"Relu": lambda x: np.maximum(x, 0), "Add": lambda x, y: x + y}

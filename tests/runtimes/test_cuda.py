@@ -16,7 +16,7 @@ if "torch" in sys.argv: import torch  # has CUDA's libraries where they are not 
 import numpy as np, onnx
 from onnx import TensorProto as T, helper, numpy_helper
 from editor.devices.table import load_devices
-from editor.runtimes.base import CompileOptions, SubModel
+from editor.runtimes.base import (CompileOptions, SubModel)
 from editor.runtimes.onnxruntime.session import compile_session
 
 # Concat of many tensors tells the GPU where they are through host memory, which a callback of the stream gives back.

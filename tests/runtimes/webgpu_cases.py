@@ -23,8 +23,8 @@ import editor
 from editor.errors import ExecutionError
 from editor.execution.compiled_plan import CompiledPlan, owned
 from editor.execution.measure.profile import profile_all
-from editor.runtimes.base import AsynchronousExecutable
 from editor.runtimes.onnxruntime.plugins import plugin_devices
+from editor.runtimes.protocols import AsynchronousExecutable
 
 pytestmark = pytest.mark.usefixtures("software_gpu")
 TWO_AND_CPU = [

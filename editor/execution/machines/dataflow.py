@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from editor.devices.device import Device, travels_as
 from editor.execution.compiled_plan import convert, memory_space, owned
-from editor.runtimes.base import Executable, MemorySpace, Value, run_to_end
+from editor.runtimes.base import MemorySpace, Value
+from editor.runtimes.profiling import run_to_end
+from editor.runtimes.protocols import Executable
 from editor.runtimes.values import nbytes, to_numpy
 
 _LEVELS = 127

@@ -46,10 +46,11 @@ from editor.execution.machines.dataflow import (
 )
 from editor.graph.graph import Graph
 from editor.placement.placement import Placement
-from editor.runtimes.base import CompileOptions, Executable, SubModel, Value
+from editor.runtimes.base import CompileOptions, SubModel, Value
 from editor.runtimes.machines.connection import Calls, Failed, Lost, call, calls
 from editor.runtimes.machines.directory import directory, has_moved
 from editor.runtimes.machines.runtime import device_entry, pack, send_weights
+from editor.runtimes.protocols import Executable
 from editor.runtimes.registry import runtime_of, stand_in
 from editor.text import pluralize
 

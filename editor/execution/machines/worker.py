@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any
 
 from distributed import Nanny, Worker
 
-from editor import operating_system
+from editor import environment, operating_system
 from editor.errors import EditorError
 from editor.execution.machines.host import Host, WeightStore
 from editor.files import cache_folder
@@ -37,9 +36,6 @@ _QUIET: Mapping[str, object] = {
 """What idle clusters do without, and what would disturb measurements."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MODULE = "editor.execution.machines.worker"
-_OFFER = "HETERO_WORKER_OFFER"
-_THREADS = "HETERO_WORKER_THREADS"
-_CACHE = "HETERO_WORKER_CACHE"
 _AGAIN_SECONDS = 2.0
 """Between attempts to reach a scheduler that was lost."""
 DEFAULT_CACHE = 8 << 30
@@ -82,12 +78,9 @@ def serve(options: WorkerOptions) -> None:
             f"--name {options.name[:80]!r}: a machine's name has letters, digits, '.', '_' and '-' only"
         )
     options.connection.check()
-    for variable, value in (
-        (_OFFER, ",".join(options.offer)),
-        (_THREADS, str(options.threads)),
-        (_CACHE, str(options.cache)),
-    ):
-        os.environ[variable] = value
+    environment.WORKER_OFFER.set(",".join(options.offer))
+    environment.WORKER_THREADS.set(str(options.threads))
+    environment.WORKER_CACHE.set(str(options.cache))
     asyncio.run(_serve(options))
 
 
@@ -168,13 +161,13 @@ def weights_folder(name: str) -> Path:
 async def dask_setup(worker: Any) -> None:
     """Called by Dask in the worker process when it starts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the nanny ends its worker
-    os.environ.pop("HETERO_SCHEDULER", None)  # what this machine offers is its own
+    environment.CONNECTION["scheduler"].set("")  # what this machine offers is its own
     name = str(worker.name)
     name = name if _NAME.fullmatch(name) else "worker"
-    store = WeightStore(weights_folder(name), int(os.environ.get(_CACHE, DEFAULT_CACHE)))
+    store = WeightStore(weights_folder(name), int(environment.WORKER_CACHE.value or DEFAULT_CACHE))
     Host(
         worker,
         store,
-        [n for n in os.environ.get(_OFFER, "").split(",") if n],
-        int(os.environ.get(_THREADS, "0")),
+        [n for n in environment.WORKER_OFFER.value.split(",") if n],
+        int(environment.WORKER_THREADS.value or 0),
     )

@@ -19,7 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from editor.arguments import MOST_REQUESTS, MOST_THREADS, as_count, as_mapping, as_seconds, as_text
+from editor.arguments import (
+    MOST_REQUESTS,
+    MOST_THREADS,
+    as_count,
+    as_mapping,
+    as_seconds,
+    check_one_of,
+)
 from editor.devices.device import Device
 from editor.devices.discovery import available_devices
 from editor.errors import EditorError, ExecutionError, JobError
@@ -62,6 +69,7 @@ from editor.execution.measure.turns import (
     transfer_figures,
 )
 from editor.operating_system import cpu_name
+from editor.placement.choices import AIMS
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.placement import Placement
 from editor.runtimes.base import CompileOptions, Value
@@ -107,10 +115,7 @@ class Benchmark:
         should_stop: ShouldStop | None = None,
         kept: KeptPlans | None = None,
     ) -> None:
-        if as_text(mode, "the mode of a benchmark") not in ("latency", "throughput"):
-            raise EditorError(
-                f"unknown benchmark mode {mode!r}; choose one of: latency, throughput"
-            )
+        check_one_of(mode, AIMS, "unknown benchmark mode")
         seconds = as_seconds(seconds, "benchmark seconds", MOST_SECONDS)
         requests = as_count(requests, "requests in flight", 1, MOST_REQUESTS)
         threads = as_count(threads, "threads", 0, MOST_THREADS)

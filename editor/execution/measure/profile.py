@@ -35,8 +35,8 @@ from editor.placement.device_profile import (
     scaled,
 )
 from editor.placement.placement import Settings, solve
-from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value, run_to_end
-from editor.runtimes.profiling import enough_runs
+from editor.runtimes.base import CompileOptions, KernelTime, SubModel, Value
+from editor.runtimes.profiling import enough_runs, run_to_end
 from editor.runtimes.registry import runtime_of
 from editor.runtimes.values import to_numpy
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from editor.errors import EditorError
 from editor.execution.measure.benchmark import Benchmark, OnEvent, ShouldStop
 from editor.execution.measure.figures import Baseline, BenchmarkResult, compared
-from editor.placement.choices import PRESENT
+from editor.placement.choices import AIMS, PRESENT
 from editor.placement.chosen_costs import predicted_rate
 from editor.placement.device_profile import costs_of
 from editor.placement.kept import pin_to_affinity
@@ -109,7 +109,7 @@ def candidates(
         PRESENT: settings,
         "priority": replace(settings, policy="priority", policy_options={}),
     }
-    for objective in ("latency", "throughput"):
+    for objective in AIMS:
         options = {"objective": objective, "costs": source, "search": search}
         tries[f"optimal {objective}"] = replace(settings, policy="optimal", policy_options=options)
     for device in devices:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
-from editor.arguments import as_text
+from editor.arguments import check_one_of, did_you_mean
 from editor.errors import EditorError
 from editor.placement.choices import OPTIONS, POLICIES
 from editor.placement.policies.task import Assignment, Task
@@ -23,12 +22,8 @@ def policy_of(name: str) -> Policy:
     Raises:
         EditorError: no policy has this name.
     """
-    entry = next((entry for entry in POLICIES if entry.name == name), None)
-    if entry is None:
-        names = ", ".join(entry.name for entry in POLICIES)
-        raise EditorError(f"unknown policy {name!r}; choose one of: {names}")
-    module, _, function = entry.home.partition(":")
-    policy: Policy = getattr(import_module(f"editor.placement.policies.{module}"), function)
+    check_one_of(name, POLICIES, "unknown policy")
+    policy: Policy = resolve_name(POLICIES[name].home)
     return policy
 
 
@@ -57,13 +52,11 @@ def assign(name: str, task: Task) -> Assignment:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raises ``EditorError`` for an option that no policy has."""
-    for name in options:
+    """Raises ``EditorError`` for an option that no policy has, and for a value that it cannot have."""
+    for name, value in options.items():
         if name not in OPTIONS:
-            close = difflib.get_close_matches(str(name), OPTIONS, 1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(OPTIONS)}"
-            )
-            raise EditorError(f"unknown policy option {name!r}; {hint}")
-    for name in ("objective", "costs", "codegen"):
-        as_text(options.get(name, ""), f"the policy option {name}")
+            hint = did_you_mean(name, OPTIONS, f"; choose one of: {', '.join(OPTIONS)}")
+            raise EditorError(f"unknown policy option {name!r}{hint}")
+        values = OPTIONS[name].values
+        if values:
+            check_one_of(value, values, f"policy option {name}: it cannot be")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from editor.errors import EditorError
+from editor.arguments import check_one_of
 from editor.graph.graph import Ints
 from editor.placement.constraints import Constraints
 from editor.placement.costs import Costs
@@ -83,10 +83,8 @@ def priority(task: Task) -> Assignment:
     """
     names = [d.name for d in task.constraints.devices]
     first = task.options.get("first")
-    if first is not None and first not in names:
-        raise EditorError(
-            f"policy option first: unknown device {first!r}; choose one of: {', '.join(names)}"
-        )
+    if first is not None:
+        check_one_of(first, names, "policy option first: unknown device")
     order = sorted(range(len(names)), key=lambda d: names[d] != first)
     names = [names[d] for d in order]
     position = task.constraints.allowed[:, order].argmax(axis=1)

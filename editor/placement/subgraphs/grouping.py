@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 
 import numpy as np
 
-from editor.errors import EditorError
+from editor.arguments import check_one_of
 from editor.graph.graph import Graph, Ints
 from editor.placement.choices import SUBGRAPH_RULES
 
@@ -55,9 +55,6 @@ def grouping_of(name: str) -> Grouping:
     Raises:
         EditorError: no rule has this name.
     """
-    if name not in SUBGRAPH_RULES:
-        rules = ", ".join(SUBGRAPH_RULES)
-        raise EditorError(f"unknown way to form subgraphs {name!r}; choose one of: {rules}")
-    module, _, function = SUBGRAPH_RULES[name].partition(":")
-    rule: Grouping = getattr(import_module(f"editor.placement.subgraphs.{module}"), function)
+    check_one_of(name, SUBGRAPH_RULES, "unknown way to form subgraphs")
+    rule: Grouping = resolve_name(SUBGRAPH_RULES[name].home)
     return rule

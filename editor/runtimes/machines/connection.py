@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from editor.environment import CONNECTION
 from editor.errors import EditorError, ExecutionError
 
 T = TypeVar("T")
@@ -27,13 +28,6 @@ PING_LIMIT_SECONDS = 3.0
 _LAST_PORT = 65_535
 MACHINE_RESOURCE = "machine"
 """A Dask resource of workers that offer devices; jobs of an editor do not run on them."""
-_VARIABLES = {
-    "scheduler": "HETERO_SCHEDULER",
-    "ca": "HETERO_TLS_CA",
-    "cert": "HETERO_TLS_CERT",
-    "key": "HETERO_TLS_KEY",
-    "insecure": "HETERO_INSECURE",
-}
 
 
 @dataclass(frozen=True)
@@ -137,17 +131,13 @@ def use(connection: Connection) -> None:
         EditorError: see ``Connection.check``.
     """
     connection.check()
-    for field, variable in _VARIABLES.items():
-        value = getattr(connection, field)
-        if value:
-            os.environ[variable] = value
-        else:
-            os.environ.pop(variable, None)
+    for field, variable in CONNECTION.items():
+        variable.set(getattr(connection, field))
 
 
 def configured() -> Connection | None:
     """The connection of this process; None where there is no scheduler."""
-    values = {field: os.environ.get(variable, "") for field, variable in _VARIABLES.items()}
+    values = {field: variable.value for field, variable in CONNECTION.items()}
     return Connection(**values) if values["scheduler"] else None
 
 

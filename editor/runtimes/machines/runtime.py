@@ -22,10 +22,11 @@ from editor.files import file_state
 from editor.graph.external_data import entry_of, external_tensors, is_external, load_tensor
 from editor.graph.graph import Graph
 from editor.graph.model_file import read_model
-from editor.runtimes.base import Capability, CompileOptions, Executable, MemorySpace, SubModel
+from editor.runtimes.base import Capability, CompileOptions, MemorySpace, SubModel
 from editor.runtimes.loaded_model import RuntimeDefaults
 from editor.runtimes.machines.connection import call, calls, configured
 from editor.runtimes.machines.directory import directory
+from editor.runtimes.protocols import Executable
 
 MIN_BYTES = 8192
 """Smaller tensors travel in the skeleton: runtimes are asked about ops with their small operands."""

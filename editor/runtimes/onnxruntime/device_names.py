@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editor.devices.discovery import AvailableDevice, Target, devices_of_runtime, unusable_parts
+from editor.environment import LIBRARIES
 from editor.runtimes.onnxruntime.providers import (
     CPU,
     CUDA,
@@ -135,12 +136,12 @@ def _reason(provider: str) -> str:
 
 def library_target(library: str, provider: str) -> Target:
     """The device of a local build that a table names; not present, with the reason, where it may not be loaded."""
-    from editor.runtimes.onnxruntime.plugins import LIBRARIES_VARIABLE, local_builds, tried_library
+    from editor.runtimes.onnxruntime.plugins import local_builds, tried_library
 
     found = next(
         (b for b in local_builds() if library in (b.name, b.path) or _same(library, b.path)), None
     )
-    reason = f"a table loads no library that the machine's owner has not allowed; set {LIBRARIES_VARIABLE}=NAME={library}"
+    reason = f"a table loads no library that the machine's owner has not allowed; set {LIBRARIES.name}=NAME={library}"
     if found is not None:
         tried = tried_library(found)
         given = next((d.provider for d in tried.devices if provider in ("", d.provider)), "")

@@ -23,6 +23,7 @@ from onnx import TensorProto, helper
 
 from editor import operating_system
 from editor.devices.device import Device
+from editor.environment import LIBRARIES
 from editor.errors import ExecutionError, ExportError
 from editor.files import cache_folder, write_atomic
 from editor.runtimes.base import MemorySpace
@@ -32,9 +33,6 @@ from editor.runtimes.onnxruntime.values import kind_of
 from editor.sandbox.worker import IsolatedProcess, ProcessEndedError
 from editor.startup import installed_folders
 
-LIBRARIES_VARIABLE = "HETERO_EDITOR_EP_LIBRARIES"
-"""Environment variable: ``name=path`` of local builds, separated as in ``PATH``. No other file is loaded because a table
-names it: a device table may come from a stranger."""
 _MAX_INIT_BYTES = 1 << 16
 _GIVES_PATH = re.compile(rb"^def (?:get_)?library_path\b", re.MULTILINE)
 _GIVES_NAME = re.compile(rb"\bget_ep_names?\b|\bEP_NAMES?\b")
@@ -76,7 +74,7 @@ def plugin_libraries() -> tuple[PluginLibrary, ...]:
 def local_builds() -> tuple[PluginLibrary, ...]:
     """Libraries of the environment variable."""
     found = []
-    for part in os.environ.get(LIBRARIES_VARIABLE, "").split(os.pathsep):
+    for part in LIBRARIES.value.split(os.pathsep):
         name, given, path = part.strip().partition("=")
         if name:
             found.append(
@@ -125,7 +123,7 @@ def path_and_names(library: PluginLibrary) -> tuple[str, list[str]]:
     """
     if not library.module:
         if not Path(library.path).is_file():
-            raise FileNotFoundError(f"{library.path}: no such file ({LIBRARIES_VARIABLE})")
+            raise FileNotFoundError(f"{library.path}: no such file ({LIBRARIES.name})")
         return str(Path(library.path).resolve()), [library.name]
     module = import_module(library.name)
     path = getattr(module, "get_library_path", None) or module.library_path

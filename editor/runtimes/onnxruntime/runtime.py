@@ -16,7 +16,6 @@ from editor.devices.properties import Property
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     CompileOptions,
-    Executable,
     KernelTime,
     MemoryOverhead,
     MemorySpace,
@@ -28,6 +27,7 @@ from editor.runtimes.onnxruntime import providers
 from editor.runtimes.onnxruntime.device_names import library_target, target_of_name
 from editor.runtimes.onnxruntime.properties import BY_PROVIDER, EVERY_PROVIDER
 from editor.runtimes.onnxruntime.providers import CPU, CUDA, NAME, TITLE, full_name
+from editor.runtimes.protocols import Executable
 
 _CPU_OVERHEAD = MemoryOverhead(weight_copies=1.09, tensor_copies=1.13, bytes_per_op=7_400)
 _CUDA_OVERHEAD = MemoryOverhead(

@@ -20,7 +20,7 @@ from editor.devices.device import Device
 from editor.errors import ExecutionError
 from editor.files import file_state
 from editor.graph.external_data import locations_of
-from editor.runtimes.base import CompileOptions, Executable, Signature, SubModel, Value
+from editor.runtimes.base import CompileOptions, Signature, SubModel, Value
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.onnxruntime.cuda_streams import cuda_stream, make_current, synchronize
 from editor.runtimes.onnxruntime.options import reason_of, session_options, spinning
@@ -43,6 +43,7 @@ from editor.runtimes.onnxruntime.values import (
     is_ort_value,
     to_ort,
 )
+from editor.runtimes.protocols import Executable
 from editor.runtimes.values import nbytes, to_numpy
 
 

@@ -23,7 +23,6 @@ from editor.graph.external_data import external_tensors, load_external_data, loc
 from editor.graph.graph import Graph
 from editor.runtimes.base import (
     CompileOptions,
-    Executable,
     KernelTime,
     Signature,
     SubModel,
@@ -32,6 +31,7 @@ from editor.runtimes.base import (
 )
 from editor.runtimes.compile_cache import compile_folder, trim
 from editor.runtimes.profiling import enough_runs, fused_regions, median_of_quiet_runs
+from editor.runtimes.protocols import Executable
 from editor.runtimes.values import (
     CODES,
     EXTENSIONS,

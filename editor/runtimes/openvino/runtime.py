@@ -15,7 +15,6 @@ from editor.graph.graph import Graph
 from editor.runtimes.base import (
     Capability,
     CompileOptions,
-    Executable,
     KernelTime,
     MemoryOverhead,
     MemorySpace,
@@ -23,6 +22,7 @@ from editor.runtimes.base import (
     Value,
 )
 from editor.runtimes.loaded_model import RuntimeDefaults
+from editor.runtimes.protocols import Executable
 
 PROPERTIES = (
     Property(

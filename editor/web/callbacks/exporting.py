@@ -7,7 +7,7 @@ import io
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
@@ -15,7 +15,7 @@ from dash.exceptions import PreventUpdate
 from editor.errors import EditorError, ExportError
 from editor.execution.measure.figures import BenchmarkResult
 from editor.exports.dot import affinity_dot, render, subgraphs_dot
-from editor.exports.formats import WITH_WEIGHTS
+from editor.exports.formats import WITH_WEIGHTS, ExportForm
 from editor.exports.glow import partition_log
 from editor.exports.model_copy import copied_bytes
 from editor.exports.registry import export_notes
@@ -90,7 +90,7 @@ def _bundle(
         paths = (
             document.plan.write_kit(folder, device)
             if form == "kit"
-            else document.plan.export(form, folder, **options)
+            else document.plan.export(cast("ExportForm", form), folder, **options)
         )
         _check_size(sum(path.stat().st_size for path in paths), form)
         if len(paths) == 1:

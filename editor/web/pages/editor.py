@@ -9,6 +9,7 @@ import dash_cytoscape as cyto
 import numpy as np
 from dash import dcc, html
 
+from editor.exports.formats import FORMATS
 from editor.text import human_bytes
 from editor.web import controls
 from editor.web.benchmark_state import JobOptions
@@ -248,43 +249,34 @@ def _sizes(define: Mapping[str, int]) -> list[Any]:
     ]
 
 
-_EXPORTS = (
-    (
-        "Graph",
-        (
-            ("affinity.dot", "Affinities, DOT"),
-            ("affinity.svg", "Affinities, SVG"),
-            ("subgraphs.dot", "Subgraphs, DOT"),
-            ("subgraphs.svg", "Subgraphs, SVG"),
-            ("picture:png", "Picture of the view, PNG"),
-            ("picture:svg", "Picture of the view, SVG"),
-        ),
+_EXPORTS = {
+    "Graph": (
+        ("affinity.dot", "Affinities, DOT"),
+        ("affinity.svg", "Affinities, SVG"),
+        ("subgraphs.dot", "Subgraphs, DOT"),
+        ("subgraphs.svg", "Subgraphs, SVG"),
+        ("picture:png", "Picture of the view, PNG"),
+        ("picture:svg", "Picture of the view, SVG"),
     ),
-    (
-        "Plan and report",
-        (
-            ("plan.json", "Plan, JSON"),
-            ("devices.yaml", "Devices, YAML"),
-            ("bundle:html", "HTML report"),
-            ("bundle:md", "Report, Markdown"),
-            ("bundle:csv", "Ops, CSV"),
-            ("bundle:json", "Report, JSON"),
-        ),
-    ),
-    (
-        "For other tools",
-        (
-            ("bundle:openvino", "OpenVINO: model, affinities, script"),
-            ("bundle:onnxruntime", "ONNX Runtime: annotated model, settings"),
-            ("bundle:onnx", "ONNX device configurations"),
-            ("bundle:glow", "Glow: device table, partition config"),
-            ("partition.log", "Glow: partition log"),
-            ("bundle:tvm", "TVM: annotation, script"),
-            ("bundle:split", "One model per subgraph, runner"),
-            ("bundle:kit", "Kit that measures a planned device"),
-        ),
-    ),
-)
+    "Plan and report": (("devices.yaml", "Devices, YAML"),),
+    "For other tools": (("bundle:kit", "Kit that measures a planned device"),),
+}
+"""Downloads beside the formats of plans, which the menu has too."""
+
+
+def exports() -> dict[str, list[tuple[str, str]]]:
+    """Columns of the export menu: what each button asks for, and its label."""
+    return {
+        title: [
+            *(
+                (form.download or f"bundle:{name}", form.label)
+                for name, form in FORMATS.items()
+                if form.label and form.group == title
+            ),
+            *others,
+        ]
+        for title, others in _EXPORTS.items()
+    }
 
 
 def _export_menu() -> controls.Popover:
@@ -304,7 +296,7 @@ def _export_menu() -> controls.Popover:
             role="group",
             **{"aria-label": title},
         )
-        for title, items in _EXPORTS
+        for title, items in exports().items()
     ]
     return controls.Popover(
         html.Div(columns, className="menu-columns", role="none"),

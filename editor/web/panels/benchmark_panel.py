@@ -11,7 +11,7 @@ from editor.execution.measure.figures import Baseline, BenchmarkResult
 from editor.execution.measure.prediction import MOST_MARGIN, PROFILE_AGAIN
 from editor.execution.measure.tune import Tuned
 from editor.kinds import Kind, kind_of_run
-from editor.placement.choices import PRESENT
+from editor.placement.choices import AIMS, PRESENT
 from editor.placement.device_profile import DeviceProfile
 from editor.text import human_bytes, human_seconds, pluralize
 from editor.web import controls
@@ -75,10 +75,7 @@ def benchmark_panel(document: Document, options: JobOptions) -> html.Div:
                         label="Mode",
                         value=options.mode,
                         width=130,
-                        data=[
-                            {"value": "latency", "label": "Latency"},
-                            {"value": "throughput", "label": "Throughput"},
-                        ],
+                        data=[{"value": aim, "label": aim.capitalize()} for aim in AIMS],
                     ),
                     controls.Field(
                         id="bench-requests",

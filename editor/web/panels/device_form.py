@@ -11,36 +11,17 @@ import numpy as np
 from dash import html
 
 from editor.devices.device import Device
-from editor.devices.discovery import available_devices, known_names
-from editor.devices.published import ASSUMABLE, preset_names
+from editor.devices.discovery import available_devices
+from editor.devices.keys import FormField, form_fields
+from editor.devices.published import preset_names
 from editor.devices.vocabulary import onnx_op_types
 from editor.placement.costs import peaks_of
 from editor.web import controls
-from editor.web.device_fields import listed_ops, shown, text_of
+from editor.web.device_fields import listed_ops, shown
 from editor.web.panels.parts import planned_badge, swatch
 from editor.web.panels.words import FIELDS
 from editor.web.view import colours_of
 from editor.workspace.document import Document
-
-TEXTS = (
-    ("memory", "Memory", "8GiB"),
-    ("peakCompute", "Peak compute, flop/s", "10 TFLOPS"),
-    ("peakDramBw", "DRAM, bytes/s", "400 GB/s"),
-    ("bandwidth", "Link, bytes/s", "12 GB/s"),
-    ("latency", "Link latency, s", "10us"),
-    ("properties", "Properties", "NUM_STREAMS=1; option=value"),
-    ("wireType", "Type on wires", "float16 or int8"),
-)
-"""Fields of text: key, label and example. The last is for devices of other machines, and where the table has it."""
-LISTS = (
-    (
-        "nonSupportedNodes",
-        "Excluded ops",
-        "Ops that this device must not take; those of this model come first",
-    ),
-    ("supportedNodes", "Takes only", "Every op; with some listed here, those alone"),
-)
-"""Lists of ops: key, label and what stands in an empty one."""
 
 
 def device_form_panel(document: Document) -> html.Div:
@@ -84,9 +65,9 @@ def refused_values(values: Sequence[tuple[str, str, Any]]) -> str:
     Args:
         values: device, field and what stands in it.
     """
-    labels = {key: label for key, label, _ in (*TEXTS, *LISTS)}
+    forms = form_fields()
     parts = [
-        f"{labels.get(key, key)} of {name}"
+        f"{forms[key].label if key in forms else key} of {name}"
         + (f" “{str(value)[:40]}”" if value else ", which is empty")
         for name, key, value in values
     ]
@@ -134,21 +115,36 @@ def _form(
         return {"type": "device-field", "index": number, "field": name}
 
     assumed = _assumed(device)
-    texts = [
-        controls.Field(
-            id=field(key),
-            label=label,
-            placeholder=assumed.get(key, f"e.g. {example}"),
-            value=text_of(entry, key),
-            debounce=True,
-            width=210 if key == "properties" else 132,
-        )
-        for key, label, example in TEXTS
-        if key != "wireType" or device.machine or entry.get(key)
-    ]
-    runs = [{"value": name, "label": name} for name in known_names()]
-    if device.backend not in {r["value"] for r in runs}:
-        runs.insert(0, {"value": device.backend, "label": device.backend})
+    values: dict[str, Any] = dict(shown(device))
+
+    def control(key: str, form: FormField) -> Any:
+        own: dict[str, Any] = {"id": field(key), "label": form.label, "value": values[key]}
+        if form.kind == "ops":
+            listed = listed_ops(entry, key)
+            own |= {"value": listed, "data": _with_those(ops, listed), "search": True}
+            return controls.Several(**own, placeholder=form.example)
+        hint = form.example
+        if form.kind == "text":
+            own |= {
+                "value": values[key] or "",
+                "debounce": True,
+                "width": 210 if form.wide else 132,
+            }
+            hint = assumed.get(key, f"e.g. {hint}" if hint else "")
+        else:
+            names = [*form.choices()]
+            if values[key] and values[key] not in names:
+                names.insert(0, values[key])
+            own |= {"data": [{"value": name, "label": name} for name in names], "width": 170}
+            own |= {"title": FIELDS[form.label]} if form.label in FIELDS else {}
+        own |= {"placeholder": hint} if hint else {}
+        return (controls.Field if form.kind == "text" else controls.Select)(**own)
+
+    fields = {
+        key: form
+        for key, form in form_fields().items()
+        if not form.on_machines or device.machine or entry.get(key)
+    }
     return html.Fieldset(
         [
             html.Legend(
@@ -173,50 +169,10 @@ def _form(
                 ]
             ),
             html.Div(
-                [
-                    controls.Field(
-                        id=field("name"), label="Name", value=device.name, debounce=True, width=132
-                    ),
-                    controls.Select(
-                        id=field("backendName"),
-                        label="Runs on",
-                        value=device.backend,
-                        data=runs,
-                        width=170,
-                    ),
-                    controls.Select(
-                        id=field("preset"),
-                        label="Preset",
-                        value=entry.get("preset"),
-                        data=preset_names(),
-                        placeholder="none",
-                        width=170,
-                        title=FIELDS["Preset"],
-                    ),
-                    controls.Select(
-                        id=field("assumes"),
-                        label="Assumes",
-                        value=entry.get("assumes"),
-                        data=list(ASSUMABLE),
-                        placeholder="the model as it is",
-                        width=132,
-                        title=FIELDS["Assumes"],
-                    ),
-                    *texts,
-                ],
+                [control(key, form) for key, form in fields.items() if form.kind != "ops"],
                 className="device-fields",
             ),
-            *(
-                controls.Several(
-                    id=field(key),
-                    label=label,
-                    value=listed_ops(entry, key),
-                    search=True,
-                    placeholder=hint,
-                    data=_with_those(ops, listed_ops(entry, key)),
-                )
-                for key, label, hint in LISTS
-            ),
+            *(control(key, form) for key, form in fields.items() if form.kind == "ops"),
         ],
         className="device-form",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from dash import html
 
 from editor.devices.device import Device
 from editor.kinds import Kind
-from editor.placement.choices import POLICIES
+from editor.placement.choices import OPTIONS, SUBGRAPH_RULES, policy_choices
 from editor.text import human_bytes, human_seconds, shortened_name
 from editor.web import controls
 from editor.web.controls import plain
@@ -62,28 +62,28 @@ def tools_panel(document: Document) -> html.Aside:
             controls.Select(
                 id="policy",
                 value=policy_value(document.placement.settings),
-                data=POLICY_CHOICES,
+                data=_items(policy_choices()),
                 label="Policy",
                 title=FIELDS["Policy"],
             ),
             controls.Select(
                 id="grouping",
                 value=document.placement.settings.subgraphs,
-                data=GROUPING_CHOICES,
+                data=_items({name: rule.label for name, rule in SUBGRAPH_RULES.items()}),
                 label="Subgraphs",
                 title=FIELDS["Subgraphs"],
             ),
             controls.Select(
                 id="costs",
                 value=costs_value(document),
-                data=COST_CHOICES,
+                data=_items(OPTIONS["costs"].values),
                 label="Costs",
                 title=FIELDS["Costs"],
             ),
             controls.Select(
                 id="codegen",
                 value=codegen_value(document.placement.settings),
-                data=CODEGEN_CHOICES,
+                data=_items(OPTIONS["codegen"].values),
                 label="Codegen",
                 title=FIELDS["Codegen"],
                 hidden=not _has_codegens(document),
@@ -100,9 +100,6 @@ def tools_panel(document: Document) -> html.Aside:
     )
 
 
-POLICY_CHOICES = [
-    {"value": value, "label": label} for entry in POLICIES for value, label in entry.choices.items()
-]
 GROW = [
     ("type", "Same type", "All ops of this type", "t"),
     ("alike", "Every layer", "The same op in every repeated block", "l"),
@@ -112,19 +109,11 @@ GROW = [
     ("downstream", "Downstream", "Everything that depends on it", "d"),
     ("neighbours", "Neighbours", "Its neighbours", "n"),
 ]
-CODEGEN_CHOICES = [
-    {"value": "op", "label": "Chosen op by op"},
-    {"value": "subgraph", "label": "Fastest per subgraph"},
-]
-COST_CHOICES = [
-    {"value": "estimate", "label": "Estimated from shapes"},
-    {"value": "measured", "label": "From a profile"},
-]
-GROUPING_CHOICES = [
-    {"value": "minimal", "label": "Minimal: fewest"},
-    {"value": "connected", "label": "Connected (OpenVINO)"},
-    {"value": "levels", "label": "Levels (Glow)"},
-]
+
+
+def _items(labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """Choices of a list."""
+    return [{"value": value, "label": label} for value, label in labels.items()]
 
 
 def _has_codegens(document: Document) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dash import dcc, html
 
+from editor.imports.formats import words
+
 
 def rules_panel() -> html.Div:
     """What stands in the Rules tab."""
@@ -25,8 +27,7 @@ def rules_panel() -> html.Div:
                         html.Button(
                             "Import affinities or times …",
                             className="tool small",
-                            title="A plan, JSON, CSV, DOT of OpenVINO or ours, Glow's YAML, an annotated ONNX; "
-                            "or a profile of another machine: ONNX Runtime, benchmark_app, trtexec, CSV",
+                            title=f"{words(times=False)}; or times of another machine: {words(times=True)}",
                         ),
                         id="import-file",
                         max_size=256 << 20,

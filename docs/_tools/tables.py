@@ -1,0 +1,90 @@
+"""Writes what the documentation repeats of the editor's registries, between marks, and the JSON Schema of device tables.
+
+`python docs/_tools/tables.py` after a registry has changed; a test says when that was forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from editor.devices.keys import KEYS, schema  # noqa: E402
+from editor.environment import LIMITS, VARIABLES  # noqa: E402
+from editor.exports.formats import FORMATS as EXPORTS  # noqa: E402
+from editor.imports.formats import FORMATS as IMPORTS  # noqa: E402
+from editor.placement.choices import OPTIONS, POLICIES  # noqa: E402
+
+REFERENCE = ROOT / "docs" / "reference"
+_MARKED = re.compile(r"(<!-- (\w+): [^>]*-->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    columns = head.split(",")
+    cells = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def sections() -> dict[str, str]:
+    """Name of a mark -> what stands there."""
+    return {
+        "keys": table("key,meaning", ((f"`{key.name}`", key.text) for key in KEYS.values())),
+        "exports": table(
+            "format,for,options",
+            (
+                (
+                    f"`{name}`",
+                    form.text,
+                    "; ".join(f"`{option.usage}`: {option.text}".replace("|", "\\|") for option in form.options),
+                )
+                for name, form in EXPORTS.items()
+            ),
+        ),
+        "imports": table(
+            "file,is",
+            (
+                (", ".join(f"`{suffix}`" for suffix in form.suffixes), form.text)
+                for form in IMPORTS.values()
+                if not form.times
+            ),
+        ),
+        "options": table(
+            "option,policies,what it is",
+            (
+                (
+                    f"`{name}`",
+                    ", ".join(f"`{policy}`" for policy, entry in POLICIES.items() if name in entry.options),
+                    option.text + (f" ({', '.join(f'`{value}`' for value in option.values)})" if option.values else ""),
+                )
+                for name, option in OPTIONS.items()
+            ),
+        ),
+        "limits": table(
+            "environment variable,limit,default",
+            ((f"`{one.name}`", one.text, one.default) for one in LIMITS.values()),
+        ),
+        "variables": "\n".join(
+            f"## {one.name}\n\n{one.text}{f' Default: {one.default}.' if one.default else ''}\n" for one in VARIABLES
+        ),
+    }  # fmt: skip
+
+
+def texts() -> dict[Path, str]:
+    """Each file that is written, wholly or between marks -> its text as it should be."""
+    parts = sections()
+    pages = {
+        path: _MARKED.sub(lambda m: f"{m[1]}\n{parts[m[2]]}\n{m[3]}", path.read_text(encoding="utf-8"))
+        for path in sorted(REFERENCE.glob("*.md"))
+    }  # fmt: skip
+    return pages | {REFERENCE / "devices.schema.json": json.dumps(schema(), indent=1) + "\n"}
+
+
+if __name__ == "__main__":
+    for path, text in texts().items():
+        path.write_text(text, encoding="utf-8")

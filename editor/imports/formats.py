@@ -1,0 +1,157 @@
+"""The registry of import formats: what each is, its suffixes, how it is told from others, and what reads it.
+
+The command line, the page and the docs read it. It names functions instead of importing them, so that `--help` loads no
+implementation. A new format is a module and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MAPPINGS = (".json", ".yaml", ".yml")
+_TABLES = (".csv", ".tsv")
+_COUNTERS = (".csv", ".tsv", ".txt", ".log")
+
+
+@dataclass(frozen=True)
+class ImportFormat:
+    """A format of files that other tools write."""
+
+    text: str
+    """Says what it is."""
+    suffixes: tuple[str, ...]
+    reader: str
+    """``module:function``, which takes the path and the content: the value of JSON and YAML, the text of others."""
+    marks: Mapping[str, str] | None = None
+    """Keys of a mapping of which one tells the format, each with the beginning of its value."""
+    sniff: str = ""
+    """``module:function``, which takes the path and the content; "" for marks, or for all that no other format takes."""
+    times: bool = False
+    """Whether it has times of layers, and not affinities of ops."""
+    asked: bool = False
+    """Whether it is looked for only where somebody said that the file has times."""
+
+
+_IN = "editor.imports."
+FORMATS: dict[str, ImportFormat] = {
+    "trace": ImportFormat(
+        "ONNX Runtime's profile",
+        (".json",),
+        f"{_IN}onnxruntime_trace:read_trace",
+        sniff=f"{_IN}onnxruntime_trace:is_trace",
+        times=True,
+    ),
+    "trtexec": ImportFormat(
+        "trtexec's profile",
+        (".json",),
+        f"{_IN}profile_files:read_profile",
+        sniff=f"{_IN}profile_files:is_profile",
+        times=True,
+    ),
+    "kit": ImportFormat(
+        "a kit's profile",
+        (".json",),
+        f"{_IN}kit_profile:read_kit_profile",
+        {"format": "hetero-editor/profile"},
+        times=True,
+    ),
+    "counters JSON": ImportFormat(
+        "benchmark_app's counters",
+        (".json",),
+        f"{_IN}openvino_counters:read_json",
+        {"detailed_performance": "", "avg_performance": ""},
+        times=True,
+    ),
+    "counters CSV": ImportFormat(
+        "benchmark_app's counters",
+        _COUNTERS,
+        f"{_IN}openvino_counters:read_csv",
+        sniff=f"{_IN}openvino_counters:is_counters_csv",
+        times=True,
+    ),
+    "counters text": ImportFormat(
+        "what benchmark_app -pc prints",
+        _COUNTERS,
+        f"{_IN}openvino_counters:read_text_lines",
+        sniff=f"{_IN}openvino_counters:is_counters_text",
+        times=True,
+    ),
+    "table of times": ImportFormat(
+        "a table of op and microseconds",
+        _TABLES,
+        f"{_IN}profile_files:read_table",
+        sniff=f"{_IN}profile_files:is_timing_table",
+        times=True,
+    ),
+    "numbers": ImportFormat(
+        "a table of op and microseconds",
+        _TABLES,
+        f"{_IN}profile_files:read_table",
+        sniff=f"{_IN}profile_files:has_numbers",
+        times=True,
+        asked=True,
+    ),
+    "plan": ImportFormat(
+        "a plan of this model or of one alike",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_plan",
+        {"format": "hetero-editor/plan"},
+    ),
+    "sidecar": ImportFormat(
+        "the affinities of an export for OpenVINO",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_sidecar",
+        {"affinities": ""},
+    ),
+    "TVM": ImportFormat(
+        "the placement of an export for TVM",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_tvm",
+        {"format": "hetero-editor/tvm"},
+    ),
+    "session": ImportFormat(
+        "the settings of an export for ONNX Runtime",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_session",
+        {"format": "hetero-editor/onnxruntime"},
+    ),
+    "partition config": ImportFormat(
+        "Glow's partition config",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_partitions",
+        {"nodeToPartition": ""},
+    ),
+    "device table": ImportFormat(
+        "Glow's device table",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_table",
+        sniff=f"{_IN}affinity_files:is_table",
+    ),
+    "mapping": ImportFormat(
+        "a mapping of ops to devices",
+        MAPPINGS,
+        f"{_IN}affinity_files:read_mapping",
+    ),
+    "table": ImportFormat("a table of op and device", _TABLES, f"{_IN}affinity_files:read_csv"),
+    "dot": ImportFormat(
+        "DOT of the editor or of OpenVINO",
+        (".dot",),
+        f"{_IN}affinity_files:read_dot",
+    ),
+    "onnx": ImportFormat(
+        "a model with ONNX device configurations, or annotations for ONNX Runtime",
+        (".onnx",),
+        f"{_IN}affinity_files:read_onnx",
+    ),
+}
+"""By name, in the order in which a file is looked at."""
+
+
+def words(times: bool) -> str:
+    """The formats of affinities or of times with their suffixes, in a few words."""
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for form in FORMATS.values():
+        if form.times == times and form.text not in texts.setdefault(form.suffixes, []):
+            texts[form.suffixes].append(form.text)
+    return "; ".join(f"{', '.join(all_)} ({', '.join(ends)})" for ends, all_ in texts.items())
