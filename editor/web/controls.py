@@ -158,11 +158,15 @@ def plain(*content: Any) -> Plain:
     Raises:
         TypeError: something in it is a component that needs Dash.
     """
-    return Plain(tree=_nodes(content))
+    return Plain(tree=elements(*content))
+
+
+def elements(*content: Any) -> list[Any]:
+    """The same as the scripts take it: each a text or ``[tag, properties, *children]``."""
+    return _nodes(content)
 
 
 def _nodes(content: Any) -> list[Any]:
-    """Each as a text or ``[tag, properties, *children]``."""
     if content is None:
         return []
     if isinstance(content, list | tuple):
