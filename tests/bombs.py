@@ -92,6 +92,19 @@ def range_in_branch() -> ModelProto:
     return model_of([chosen], [info("c", TensorProto.BOOL, [])], [floats("y", [])])
 
 
+def repeat_in_branch() -> ModelProto:
+    """The doubling of ``repeat`` in the branches of an If, where shape inference does not stop early."""
+
+    def branch(name: str) -> onnx.GraphProto:
+        nodes = [node("Shape", ["x"], [f"{name}0"])]
+        nodes += [node("Concat", [f"{name}{i}"] * 2, [f"{name}{i + 1}"], axis=0) for i in range(45)]
+        nodes.append(node("Expand", ["x", f"{name}45"], [f"{name}_y"]))
+        return helper.make_graph(nodes, name, [], [floats(f"{name}_y", None)])
+
+    chosen = node("If", ["c"], ["y"], then_branch=branch("then"), else_branch=branch("else"))
+    return model_of([chosen], [info("c", TensorProto.BOOL, []), floats("x")], [floats("y", None)])
+
+
 def nested_ifs(depth: int = 25) -> ModelProto:
     """An If in a branch of an If in a branch of an If, 25 deep."""
 
@@ -181,6 +194,7 @@ def many_dims() -> ModelProto:
 
 BOMBS: dict[str, Bomb] = {
     "repeat": repeat,
+    "repeat_in_branch": repeat_in_branch,
     "long_range": long_range,
     "range_in_branch": range_in_branch,
     "nested_ifs": nested_ifs,

@@ -57,6 +57,13 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def current_folder_of_children() -> Iterator[None]:
+    """A command that runs in this process has its children start without the current folder; other tests need that."""
+    yield
+    os.environ.pop("PYTHONSAFEPATH", None)
+
+
 SWIFTSHADER = Path("/usr/lib/chromium")
 """Debian's Chromium brings a GPU in software: a second memory that every machine has."""
 

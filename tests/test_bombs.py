@@ -40,11 +40,11 @@ def _bombs(names: Iterable[str]) -> list[Any]:
     return [first, *(pytest.param(name, marks=pytest.mark.full) for name in others)]
 
 
-SOME = ("repeat", "long_range", "nested_ifs", "dense", "large_split")
+SOME = ("repeat_in_branch", "repeat", "long_range", "nested_ifs", "dense", "large_split")
 ELSEWHERE = _bombs(BOMBS if os.environ.get("HETERO_ALL_BOMBS") else SOME)
 """Bombs for Python and the page, where each costs a process: one for memory and one for time in native code, one that is
 refused at once, one while devices are asked, one that is large. The command line takes all; `make fuzz` all everywhere."""
-NATIVE = _bombs(("repeat", "long_range", "range_in_branch"))
+NATIVE = _bombs(("repeat_in_branch", "range_in_branch"))
 """Bombs that explode in native code while they are read."""
 
 
@@ -137,15 +137,15 @@ def test_the_message_says_which_limit_and_how_to_raise_it(
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "20")
     with pytest.raises(
         editor.LimitError,
-        match=r"repeat\.onnx needed more memory than the limit of 1\.5 GiB.*"
+        match=r"repeat_in_branch\.onnx needed more memory than the limit of 1\.5 GiB.*"
         r"--limit-memory 4GiB.*HETERO_LIMIT_MEMORY=4GiB",
     ):
-        editor.load_model(write_bomb("repeat", tmp_path))
+        editor.load_model(write_bomb("repeat_in_branch", tmp_path))
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "0.5")
     with pytest.raises(
         editor.LimitError, match=r"took longer than the limit of 0\.5 s.*HETERO_LIMIT_SECONDS=2"
     ):
-        editor.load_model(write_bomb("repeat", tmp_path))
+        editor.load_model(write_bomb("repeat_in_branch", tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_limit_that_is_no_number_is_an_error(
 
 
 def test_options_of_the_command_line_set_the_limits(tmp_path: Path) -> None:
-    path = write_bomb("repeat", tmp_path)
+    path = write_bomb("repeat_in_branch", tmp_path)
     done = subprocess.run(
         [
             sys.executable,
@@ -202,7 +202,7 @@ def test_nothing_is_left_of_a_command_that_is_killed(
 ) -> None:
     """Whoever kills the process that watches kills the one that works."""
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "60")
-    path = write_bomb("repeat", tmp_path)
+    path = write_bomb("repeat_in_branch", tmp_path)
     command = subprocess.Popen(
         [
             sys.executable,
@@ -229,7 +229,7 @@ def test_ctrl_c_ends_a_command_in_native_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HETERO_LIMIT_SECONDS", "60")
-    path = write_bomb("repeat", tmp_path)
+    path = write_bomb("repeat_in_branch", tmp_path)
     command = subprocess.Popen(
         [
             sys.executable,
