@@ -1,30 +1,32 @@
-/* The Devices tab: every finished field is a stroke, so that two that follow each other are both done, in order. */
+/* The Devices tab: every finished field is an edit, so that two that follow each other are both done, in order. */
 ((editor) => {
   "use strict";
 
-  /**
-   * @param {(number | null)[]} changes how often a person changed each field; none for a field that was drawn anew
-   * @param {(string | string[] | null)[]} values
-   * @param {{ index: number, field: string }[]} fields
-   */
-  function deviceFieldChanged(changes, values, fields) {
-    const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
-    fields.forEach((id, i) => {
-      const device = editor.page.view?.devices[id.index];
-      if (!changes[i] || !device || !told.some((each) => isOf(each, id))) return;
-      editor.stroke({ do: "device-field", name: device.name, device: id.index, field: id.field, value: values[i] ?? null });
-    });
-    return window.dash_clientside.no_update;
-  }
+  /** Values that were sent, by place and field, until the table is another one. @type {Map<string, string>} */
+  const sent = new Map();
+  let sentOf = "";
 
   /**
-   * @param {string} property as Dash names it, `{"field":"memory",...}.changes`
-   * @param {{ index: number, field: string }} id
+   * A field is an edit where it differs from the table: fields that are drawn anew do not.
+   * @param {(string | string[] | null)[]} values
+   * @param {{ index: number, field: string }[]} fields
+   * @param {Record<string, unknown>[]} table what the fields of each device showed when they were drawn
    */
-  function isOf(property, id) {
-    const { index, field } = JSON.parse(property.slice(0, property.lastIndexOf(".")));
-    return index === id.index && field === id.field;
+  function deviceFieldChanged(values, fields, table) {
+    if (sentOf !== JSON.stringify(table)) sent.clear();
+    sentOf = JSON.stringify(table);
+    fields.forEach(({ index, field }, i) => {
+      const device = editor.page.view?.devices[index],
+        value = text(values[i]),
+        key = `${index} ${field}`;
+      if (!device || value === (sent.get(key) ?? text(table[index]?.[field]))) return;
+      sent.set(key, value);
+      editor.edit({ do: "device-field", name: device.name, device: index, field, value: values[i] ?? null });
+    });
   }
+
+  /** @param {unknown} value */
+  const text = (value) => JSON.stringify(value === "" || value === undefined ? null : value);
 
   const showLast = () => editor.byId("device-forms")?.lastElementChild?.scrollIntoView({ block: "nearest" });
 
@@ -32,7 +34,7 @@
   function deviceAdded(text) {
     if (text) {
       const by = editor.page.view?.policy === "priority" ? " By priority it takes only what no device above it takes." : "";
-      editor.stroke({
+      editor.edit({
         do: "add-device",
         text,
         message: { text: `${text} is the last device of the table now; ↑ raises it.${by}`, bad: false },
@@ -40,7 +42,6 @@
       setTimeout(() => editor.set("device-add", { value: null }), 0);
       setTimeout(showLast, 600); // its form is there then
     }
-    return window.dash_clientside.no_update;
   }
 
   editor.callbacks({ deviceFieldChanged, deviceAdded });

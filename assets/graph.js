@@ -218,10 +218,10 @@
 
   /** @param {Messages.View} view */
   function apply(view) {
-    if (!view) return window.dash_clientside.no_update;
+    if (!view) return;
     const same = early?.document === view.document && early.version === view.version && liveGraph() === page.cy;
     early = null;
-    if (same) return view.version;
+    if (same) return;
     page.view = view;
     const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
@@ -260,19 +260,18 @@
     editor.all("[data-step-of]").forEach((note) => {
       note.hidden = note.dataset.stepOf === view.step;
     });
-    setTimeout(() => editor.showRow(editor.selectedOps()), 150); // a stroke may have moved them; the table has its new rows then
+    setTimeout(() => editor.showRow(editor.selectedOps()), 150); // an edit may have moved them; the table has its new rows then
     editor.drawRules(view.rules);
     editor.legend();
     editor.enable("undo", view.undo);
     editor.enable("redo", view.redo);
     editor.showMode();
-    return view.version;
   }
 
   /* What comes into the panels, once they are there: Dash does not show what it was told of parts that were not yet drawn. */
   function panelsShown() {
     if (page.view) editor.drawRules(page.view.rules);
-    editor.set("bench-stream", { data: { opened: Date.now() } }); // a benchmark that runs or was run
+    editor.followRun(); // one that runs, or was run
   }
 
   /* Once what is drawn now has been painted. */
@@ -281,8 +280,8 @@
 
   /* New elements came from the server: colour them, and keep the place. */
   /**
-   * @param {Messages.Element[]} elements
-   * @param {Messages.Detail} detail
+   * @param {GraphElement[]} elements
+   * @param {Messages.DetailShown} detail
    */
   function redrawn(elements, detail) {
     const before = page.detail;
@@ -317,12 +316,11 @@
         editor.arrive(op);
       }
     });
-    return window.dash_clientside.no_update;
   }
 
   /* Once the graph has taken over new elements: its component does so a little after they came. */
   /**
-   * @param {Messages.Element[]} elements
+   * @param {GraphElement[]} elements
    * @param {(cy: Cy) => void} then
    * @param {number} [tries]
    */
@@ -415,7 +413,7 @@
     move({ zoom: whole.zoom, pan: { x: whole.x, y: whole.y } });
   }
 
-  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, expectGraph, panelsShown });
+  editor.provide({ comeBack, move, zoomToSelection, hold, centre, zoom, fit, apply, expectGraph, panelsShown });
   /* The graph of a new page has its style already; setting it again would work out all styles once more. */
   /**
    * @param {string} scheme
@@ -427,5 +425,5 @@
     return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;
   }
 
-  editor.callbacks({ apply, redrawn, restyle, inFlight: (mode) => mode !== "throughput" });
+  editor.callbacks({ apply, redrawn, restyle });
 })(window.hetero);

@@ -188,7 +188,6 @@
     describe();
     draw();
     watch();
-    return window.dash_clientside.no_update;
   }
 
   /** @param {MouseEvent} event */
@@ -228,7 +227,6 @@
   function ribbonBy(what) {
     by = what || by;
     draw();
-    return window.dash_clientside.no_update;
   }
 
   editor.provide({ stepChange, drawRibbon: draw });

@@ -34,9 +34,9 @@ from editor.sandbox.watch import READING, section_of
 from editor.text import human_seconds, is_utf8
 from editor.web.benchmark_state import BenchmarkState, JobOptions
 from editor.web.drawing.collapsed import first_detail, shown_elements
-from editor.web.tasks import LongWork, Task, TaskRegistry
-from editor.web.open_request import OpenRequest
 from editor.web.edit_queue import Pages
+from editor.web.open_request import OpenRequest
+from editor.web.tasks import LongWork, StatusService, Task, TaskRegistry
 from editor.web.uploads import Uploads
 from editor.web.view import view_of
 from editor.workspace import plan_file
@@ -90,6 +90,7 @@ class AppState:
         self.pages = Pages(store.last_sequence)
         self.uploads = Uploads(store.folder / "uploads")
         self.tasks = TaskRegistry()
+        self.status = StatusService(store, self.tasks)
         self.long_work = LongWork()
         self._roots: tuple[Path, ...] | None = None
         self.devices = ""

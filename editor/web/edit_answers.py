@@ -11,7 +11,7 @@ from editor.graph.graph import Ints
 from editor.placement.device_profile import load_profile
 from editor.web import messages as m
 from editor.web.app_state import AppState
-from editor.web.controls import elements
+from editor.web.controls import plain
 from editor.web.edit_queue import (
     Answer,
     changes_of_others,
@@ -27,6 +27,11 @@ from editor.web.view import figures_of, view_of
 from editor.workspace.document import Document, Refusal
 from editor.workspace.folders import Author, acting_as
 from editor.workspace.history import Change
+
+
+def _component(content: Any) -> m.Component | None:
+    """Elements as a component of the page."""
+    return None if content is None else dict(plain(content).to_plotly_json())
 
 
 class _Before(NamedTuple):
@@ -65,16 +70,16 @@ def answer_edits(state: AppState, document_id: str, request: m.Edits) -> m.Edits
             or _lost_profile(document, request, before)
             or _no_change(document, request, before)
         )
-        panels = {
-            "status": elements(status(document, before.figures)),
-            "outcome": elements(outcome(document)),
-            "notice": elements(said[1]),
+        panels: dict[str, m.Component | None] = {
+            "status": _component(status(document, before.figures)),
+            "outcome": _component(outcome(document)),
+            "notice": _component(said[1]),
         }
         device_problems = [a.device_problem for a in answers if a.device_problem is not None]
         if device_problems:
             wrong = device_problems[-1]
-            panels["device-problem"] = elements(
-                problem(wrong, "This change was not made") if wrong else None
+            panels["device-problem"] = (
+                problem(wrong, "This change was not made").to_plotly_json() if wrong else None
             )
         return {
             "view": view_of(document),
@@ -163,9 +168,7 @@ def _lost_profile(document: Document, request: m.Edits, before: _Before) -> _Sai
     ]
     if not names:
         return None
-    text = (
-        f"Figures are estimates now: there is no profile of {' and '.join(names)} as the table has it."
-    )
+    text = f"Figures are estimates now: there is no profile of {' and '.join(names)} as the table has it."
     return text, notice(text, command=("run-bench-profile", "Profile now"))
 
 

@@ -44,9 +44,7 @@ def _choosing(
 ) -> Callable[[AppState, Document, Any], Outcome]:
     """A handler of a tool that chooses ops: they are painted or unpinned as the brush in hand says, else selected."""
 
-    def handle(
-        state: AppState, document: Document, edit: m.Region | m.Between | m.Grow
-    ) -> Outcome:
+    def handle(state: AppState, document: Document, edit: m.Region | m.Between | m.Grow) -> Outcome:
         chosen, device = choose(document, edit), edit.device
         if edit.unpin:
             document.unpin(chosen)
@@ -126,9 +124,7 @@ def _move_device(state: AppState, document: Document, edit: m.MoveDevice) -> Non
     if edit.do == "remove-device":
         document.set_devices([e for i, e in enumerate(entries) if i != place])
         return
-    names.insert(
-        max(0, place - 1) if edit.do == "raise-device" else place + 1, names.pop(place)
-    )
+    names.insert(max(0, place - 1) if edit.do == "raise-device" else place + 1, names.pop(place))
     document.reorder(names)
 
 
@@ -154,7 +150,9 @@ def _device_field(state: AppState, document: Document, edit: m.DeviceField) -> N
     place = names.index(edit.name) if edit.name in names else edit.device
     device, key = document.devices[place], edit.field
     if key not in FIELDS:
-        raise EditorError(f"The page sent a field that the server does not know: {key!r}. {m.RELOAD}")
+        raise EditorError(
+            f"The page sent a field that the server does not know: {key!r}. {m.RELOAD}"
+        )
     if shown(device)[key] != (edit.value or None):
         changed = changed_entry(device.entry, key, edit.value)
         renamed = {}
@@ -232,7 +230,9 @@ def _history(state: AppState, document: Document, edit: m.HistoryEdit) -> None:
             document.undo()
         case "redo":
             document.redo()
-        case "show":  # the answer shows what an import or a profile did, also to the choices of a policy
+        case (
+            "show"
+        ):  # the answer shows what an import or a profile did, also to the choices of a policy
             document.solve_again()
 
 

@@ -18,6 +18,7 @@ from editor.web import messages as m
 from editor.web.view import costs_value, has_profile
 from editor.workspace.document import Document
 
+
 class _Message(TypedDict):
     text: str
     bad: bool

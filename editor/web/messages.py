@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from editor.errors import EditorError
 from editor.kinds import Basis
+from editor.web.drawing.cytoscape_types import Element
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -20,8 +21,8 @@ Whole = Annotated[int, Field(ge=0, lt=2**53)]
 """A page has no larger whole numbers, and a database none above 2 ** 63."""
 Ops = list[Whole]
 RELOAD = "Reload the page."
-Elements = list[Any]
-"""Parts of the page as the scripts draw them: texts, and [tag, properties, ...children]."""
+Component = dict[str, Any]
+"""A part of the page as Dash takes it: its namespace, type and props."""
 
 
 class _Received(BaseModel):
@@ -326,17 +327,17 @@ class DetailShown(TypedDict):
 
 
 class Drawing(TypedDict):
-    """What is drawn after a change; ``elements`` as Cytoscape takes them, null where they stay as they are."""
+    """What is drawn after a change; ``elements`` is null where they stay as they are."""
 
     detail: DetailShown
-    elements: list[dict[str, Any]] | None
+    elements: list[Element] | None
     selection: Selection | None
 
 
 class Hover(TypedDict):
     """The text of a tooltip."""
 
-    elements: Elements
+    content: Component | None
 
 
 class SearchRow(TypedDict):
@@ -522,7 +523,7 @@ class EditsAnswer(TypedDict):
     """Ops that the last edit chose."""
     message: str
     """What the last edit that has something to say says, or what others did; "" for nothing."""
-    panels: dict[str, Elements]
+    panels: dict[str, Component | None]
     """Parts of the page that say what was done, by their ids."""
 
 
@@ -607,7 +608,9 @@ def validated(kind: type[R], value: object, what: str) -> R:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise EditorError(f"The page sent {what} that does not fit: {describe(error.errors())}. {RELOAD}") from error
+        raise EditorError(
+            f"The page sent {what} that does not fit: {describe(error.errors())}. {RELOAD}"
+        ) from error
 
 
 def describe(errors: Sequence[Any]) -> str:

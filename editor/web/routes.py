@@ -23,7 +23,7 @@ from editor.placement.filter import matching
 from editor.web import messages as m
 from editor.web.app_state import AppState
 from editor.web.comparing import chosen_layouts, comparison_page
-from editor.web.controls import elements
+from editor.web.controls import plain
 from editor.web.drawing.detail import drawing_of
 from editor.web.drawing.map import map_data
 from editor.web.drawing.panes import panes_data
@@ -34,10 +34,10 @@ from editor.web.importing import pins_or_profile_from, rules_from
 from editor.web.panels.hover import hover
 from editor.web.runs import follow_run, start_run
 from editor.web.searching import search_results
-from editor.web.tasks import StatusService
 from editor.web.view import op_costs, view_of
 from editor.workspace.document import Document
 
+_Names = Annotated[list[str], Query(alias="name")]
 _MOST_HOVERED = 4000
 _MOST_PANES = 4
 
@@ -89,12 +89,10 @@ def _add_edits(router: APIRouter, state: AppState) -> None:
             m.Imported, await state.long_work.run(pins_or_profile_from, opened, content, name)
         )
 
-    status = StatusService(state.store, state.tasks)
-
     @router.get("/d/{document}/status", response_model=m.Status)
     async def tell(document: str) -> Response:
         """Version of a document, what is wrong with the workspace, and what is being worked on."""
-        return _answer(m.Status, await status.of(document))
+        return _answer(m.Status, await state.status.of(document))
 
 
 def _add_drawing(router: APIRouter, state: AppState) -> None:
@@ -135,7 +133,8 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
             count = len(opened.graph)
             chosen = [op for op in _ranges(ops) if op < count]
             ends = [list(pair) for pair in _pairs(pairs) if max(pair) < count]
-            return {"elements": elements(*hover(opened, chosen, ends)) if chosen or ends else []}
+            shown = plain(*hover(opened, chosen, ends)) if chosen or ends else None
+            return {"content": None if shown is None else shown.to_plotly_json()}
 
         return _answer(m.Hover, await of(document, work))
 
@@ -157,10 +156,8 @@ def _add_drawing(router: APIRouter, state: AppState) -> None:
 
 
 def _add_layouts(router: APIRouter, state: AppState) -> None:
-    Names = Annotated[list[str], Query(alias="name")]
-
     @router.get("/d/{document}/panes", response_model=m.Panes)
-    async def panes(document: str, names: Names) -> Response:
+    async def panes(document: str, names: _Names) -> Response:
         """Up to four layouts side by side; they are solved where they were not yet."""
 
         def work() -> m.Panes:
@@ -170,7 +167,7 @@ def _add_layouts(router: APIRouter, state: AppState) -> None:
         return _answer(m.Panes, await state.long_work.run(work))
 
     @router.get("/d/{document}/comparison", response_class=Response)
-    async def comparison(document: str, names: Names) -> Response:
+    async def comparison(document: str, names: _Names) -> Response:
         """A standalone page of some layouts, as a file."""
         name, content = await state.long_work.run(
             comparison_page, state, document, names[:MAX_COMPARED]
@@ -236,7 +233,9 @@ def _answer(kind: Any, content: Any) -> Response:
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:
-    status = 503 if isinstance(error, WorkspaceError) else 404 if isinstance(error, PlanError) else 400
+    status = (
+        503 if isinstance(error, WorkspaceError) else 404 if isinstance(error, PlanError) else 400
+    )
     if isinstance(error, Cancelled):
         status = 409
     return JSONResponse({"detail": str(error)}, status)

@@ -63,7 +63,8 @@ async def follow_run(state: AppState, document_id: str) -> AsyncIterator[m.RunEv
 
 def _progress(benchmark: BenchmarkState, events: list[dict[str, Any]]) -> m.RunEvent:
     samples = [event for event in events if event["kind"] == "sample"]
-    last = events[-1] if events else {"kind": "phase", "text": "waiting for a worker"}
+    waiting: dict[str, Any] = {"kind": "phase", "text": "waiting for a worker"}
+    last = events[-1] if events else waiting
     if last["kind"] == "phase":
         text = f"{last['text'][:1].upper()}{last['text'][1:]} …"
         share = last["done"] / last["total"] if last.get("total") else 0.0

@@ -48,7 +48,12 @@ class Task:
     """One piece of work that a page waits for."""
 
     def __init__(self, label: str, cancellable: bool) -> None:
-        self.progress: Progress = {"label": label, "done": 0, "total": 0, "cancellable": cancellable}
+        self.progress: Progress = {
+            "label": label,
+            "done": 0,
+            "total": 0,
+            "cancellable": cancellable,
+        }
         self._cancelled = threading.Event()
 
     def step(self, done: int, total: int, label: str) -> None:

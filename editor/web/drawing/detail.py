@@ -26,7 +26,7 @@ def drawing_of(document: Document, request: m.DrawingRequest) -> m.Drawing:
     if request.change is not None:
         change = HANDLERS[type(request.change)](document, request.change, detail)
     stays = request.change is not None and change.detail == detail
-    drawn = None if stays else [dict(e) for e in shown_elements(document, change.detail)]
+    drawn = None if stays else shown_elements(document, change.detail)
     return {"detail": change.detail, "elements": drawn, "selection": change.selection}
 
 
@@ -48,9 +48,7 @@ def _close(document: Document, change: m.CloseBlocks, detail: m.DetailShown) -> 
     inner = [
         n for op in change.ops for n in scopes.ancestors(scopes.of_op.get(op, 0)) if n in opened
     ][:1]
-    if (
-        scope := change.scope
-    ) in opened and scope is not None:  # from the frame of an open block
+    if (scope := change.scope) in opened and scope is not None:  # from the frame of an open block
         inner = [scope]
     closed = {n for number in inner for n in (number, *_below(scopes, number))}
     return Change({**detail, "open": [n for n in opened if n not in closed]})
