@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
 from editor.errors import EditorError
 from editor.kinds import Basis
+from editor.text import is_utf8
 from editor.web.drawing.cytoscape_types import Element
 
 R = TypeVar("R", bound=BaseModel)
@@ -20,6 +21,16 @@ R = TypeVar("R", bound=BaseModel)
 Whole = Annotated[int, Field(ge=0, lt=2**53)]
 """A page has no larger whole numbers, and a database none above 2 ** 63."""
 Ops = list[Whole]
+
+
+def _check_unicode(text: str) -> str:
+    """Half a character cannot be stored or sent."""
+    if not is_utf8(text):
+        raise ValueError("the text is not valid Unicode")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_check_unicode)]
 RELOAD = "Reload the page."
 Component = dict[str, Any]
 """A part of the page as Dash takes it: its namespace, type and props."""
@@ -37,7 +48,7 @@ class _Received(BaseModel):
 class Message(_Received):
     """A text over the graph."""
 
-    text: str
+    text: Text
     bad: bool = False
 
 
@@ -69,7 +80,7 @@ class PinToLabel(_Edit):
 
     do: Literal["label"]
     ops: Ops
-    label: str
+    label: Text
 
 
 class _Choice(_Edit):
@@ -104,7 +115,7 @@ class Filter(_Edit):
     """Selects the ops that an expression is true for."""
 
     do: Literal["filter"]
-    text: str
+    text: Text
 
 
 class RuleOps(_Edit):
@@ -118,43 +129,43 @@ class Automatic(_Edit):
     """Sets the policy, the rule for subgraphs, the source of costs and the choice of codegens."""
 
     do: Literal["automatic"]
-    policy: str
-    grouping: str
-    costs: str
-    codegen: str
+    policy: Text
+    grouping: Text
+    costs: Text
+    codegen: Text
 
 
 class MoveDevice(_Edit):
     """Moves a device one place up or down in the table, or removes it."""
 
     do: Literal["raise-device", "lower-device", "remove-device"]
-    name: str
+    name: Text
 
 
 class ChangeProfile(_Edit):
     """Forgets the profile of a device, or puts the one before it back."""
 
     do: Literal["forget-profile", "put-back-profile"]
-    name: str
+    name: Text
 
 
 class AddDevice(_Edit):
     """Adds a device at the end of the table; ``text`` as after `HETERO:`."""
 
     do: Literal["add-device"]
-    text: str
+    text: Text
 
 
 class DeviceField(_Edit):
     """Sets a field of a device."""
 
     do: Literal["device-field"]
-    name: str
+    name: Text
     """Of the device when the page was last told."""
     device: Whole
     """Its place in the table, where it has been renamed since."""
-    field: str
-    value: str | list[str] | None
+    field: Text
+    value: Text | list[Text] | None
     """A text, a list of ops, or null where the field is empty."""
 
 
@@ -162,7 +173,7 @@ class ReorderDevices(_Edit):
     """Puts the devices into another order."""
 
     do: Literal["order"]
-    names: list[str]
+    names: list[Text]
 
 
 class Rules(_Edit):
@@ -183,7 +194,7 @@ class LayoutEdit(_Edit):
     """Makes a layout the plan, selects where it differs, forgets it, or takes a candidate of a tuning."""
 
     do: Literal["use-layout", "show-layout", "remove-layout", "adopt"]
-    name: str
+    name: Text
 
 
 class HistoryEdit(_Edit):
@@ -221,7 +232,7 @@ class Edits(_Received):
     A request that is lost does no harm, because the next one repeats its edits.
     """
 
-    page: str
+    page: Text
     seen: Whole
     """Version of the plan that the page showed when it sent them."""
     edits: list[Edit]
@@ -285,7 +296,7 @@ class Find(_Received):
     """Goes to an op by name, type or tensor; ``skip`` matches come before it."""
 
     do: Literal["find"]
-    text: str
+    text: Text
     skip: Whole = 0
 
 

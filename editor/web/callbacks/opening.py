@@ -13,7 +13,7 @@ from editor.errors import EditorError, UnboundSymbolError
 from editor.web.app_state import AppState
 from editor.web.drawing.ribbon import ribbon_of
 from editor.web.drawing.thumbnail import picture_plan
-from editor.web.messages import RELOAD, validated
+from editor.web.messages import RELOAD, Text, validated
 from editor.web.open_request import OpenRequest
 from editor.web.pages.editor import editor_page
 from editor.web.pages.start import EXAMPLES, resolve_spec, start_page, symbol_form
@@ -23,8 +23,8 @@ from editor.workspace.document import Document
 
 
 class _Wanted(BaseModel):
-    path: str
-    devices: str
+    path: Text
+    devices: Text
     define: dict[str, int]
 
 
