@@ -88,12 +88,12 @@
   /** @param {string} path */
   function go(path) {
     /* Not by a callback's output: Dash would take the way from page to address to page for a circle. */
-    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     if (path) setTimeout(() => set("url", { pathname: path }), 0);
   }
 
   /** @param {Shown} shown */
   function expected(shown) {
+    [50, 400, 1500].forEach((wait) => setTimeout(window.hetero.labelFields, wait)); // uploads load late
     window.hetero.expectGraph(shown);
     return shown;
   }
@@ -111,7 +111,7 @@
     window.heteroFirstPage = undefined;
     placed = true;
     place.props.children = first.page;
-    window.hetero.expectGraph(first.page);
+    expected(first.page);
   }
 
   /**

@@ -108,7 +108,7 @@
   function planChanged() {
     const { document, version, step } = page.view;
     editor.set("plan", { data: { document, version, step } });
-    editor.ask("ribbon").then((data) => editor.set("ribbon", { data }), editor.complain);
+    editor.ask("ribbon").then(editor.showRibbon, editor.complain);
     if (page.detail?.mode === "subgraphs") editor.askDetail(null);
   }
 

@@ -183,9 +183,6 @@
   /** The plan whose looks the elements of a new page have. @type {Messages.View | null} */
   let dressed = null;
 
-  /** The plan of a new page, which was drawn before Dash told of it. @type {Messages.View | null} */
-  let early = null;
-
   /* The plan of a new page is on its graph from the beginning: by the time Dash comes to the page's callbacks, Cytoscape would have
      worked out all styles and drawn the graph without it. */
   /** @type {Hetero["expectGraph"]} */
@@ -207,21 +204,18 @@
     const watch = new MutationObserver(() => {
       // a class: `body:has(#editor)` would have all that is drawn looked at again whenever anything comes into the page
       if (editor.byId("editor")) editor.byId("preview")?.classList.add("over");
-      const cy = liveGraph();
-      if (!cy || cy === page.cy) return;
+      const now = graph ? liveGraph() : editor.byId("editor");
+      if (!now || now === (graph ? page.cy : page.editor)) return;
       watch.disconnect();
       apply(view);
-      early = view;
+      if (graph) redrawn(graph.elements, partOf(shown, "detail")?.data);
+      editor.showRibbon(partOf(shown, "ribbon")?.data);
     });
     watch.observe(document.body, { childList: true, subtree: true });
   }
 
-  /** @param {Messages.View} view */
+  /** @type {Hetero["apply"]} */
   function apply(view) {
-    if (!view) return;
-    const same = early?.document === view.document && early.version === view.version && liveGraph() === page.cy;
-    early = null;
-    if (same) return;
     page.view = view;
     const address = `/d/${view.document}`; // opened from the command line, the address is still "/"
     if (window.location.pathname !== address) window.history.replaceState(window.history.state, "", address);
@@ -425,5 +419,5 @@
     return !wanted || JSON.stringify(now) === JSON.stringify(wanted) ? window.dash_clientside.no_update : wanted;
   }
 
-  editor.callbacks({ apply, redrawn, restyle });
+  editor.callbacks({ redrawn, restyle });
 })(window.hetero);

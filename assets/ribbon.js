@@ -182,8 +182,8 @@
     );
   }
 
-  /** @param {Messages.Ribbon | null} data */
-  function ribbonArrived(data) {
+  /** @type {Hetero["showRibbon"]} */
+  function showRibbon(data) {
     ribbon = data;
     describe();
     draw();
@@ -229,6 +229,6 @@
     draw();
   }
 
-  editor.provide({ stepChange, drawRibbon: draw });
-  editor.callbacks({ ribbonArrived, ribbonBy });
+  editor.provide({ stepChange, showRibbon, drawRibbon: draw });
+  editor.callbacks({ ribbonBy });
 })(window.hetero);

@@ -58,7 +58,7 @@
     if (!done) return;
     if (begun && event.kind !== "benchmark")
       editor.edit({ do: "show" }); // costs are measured now, and with them all figures
-    else editor.ask("ribbon").then((data) => editor.set("ribbon", { data }), editor.complain);
+    else editor.ask("ribbon").then(editor.showRibbon, editor.complain);
   }
 
   /**

@@ -401,6 +401,7 @@ interface Hetero {
   rangesOf(ops: number[]): string;
   /** Goes to the next (1) or previous (-1) change of device in the order of a run. */
   stepChange(step: number): void;
+  showRibbon(data: Messages.Ribbon): void;
   drawRibbon(): void;
   /** Lets some ops stand out, or none in particular. */
   emphasise(ops: number[] | null): void;

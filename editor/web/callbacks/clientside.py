@@ -8,7 +8,7 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State
 
 
 def register(app: Dash) -> None:
-    """Adds the callbacks. Most have no output: the scripts change the page by themselves."""
+    """Adds the callbacks. Most have no output: the scripts change the page by themselves. Dash calls those on changes only."""
 
     def add(function: str, *arguments: Any, initial: bool = False) -> None:
         app.clientside_callback(
@@ -16,10 +16,9 @@ def register(app: Dash) -> None:
         )
 
     add("pageAt", Output("page", "children"), Input("url", "pathname"), initial=True)
-    add("go", Input("opened", "data"), initial=True)
+    add("go", Input("opened", "data"))
     add("go", Input("resized", "data"))
-    add("apply", Input("view", "data"), initial=True)
-    add("select", Input("selection", "data"), initial=True)
+    add("select", Input("selection", "data"))
     add(
         "setAutomatic",
         Input("policy", "value"),
@@ -28,9 +27,8 @@ def register(app: Dash) -> None:
         Input("codegen", "value"),
     )
     add("colourBy", Input("colour-by", "value"))
-    add("redrawn", Input("graph", "elements"), State("detail", "data"), initial=True)
+    add("redrawn", Input("graph", "elements"), State("detail", "data"))
     add("detailMode", Input("detail-mode", "value"), State("detail", "data"))
-    add("ribbonArrived", Input("ribbon", "data"), initial=True)
     add("noticeArrived", Input("notice", "children"))
     add("chooseDevices", Output("devices-spec", "value"), Input("devices-choice", "value"))
     add("ribbonBy", Input("ribbon-by", "value"))
