@@ -2,27 +2,35 @@
 ((editor) => {
   "use strict";
 
-  /** Values that were sent, by place and field, until the table is another one. @type {Map<string, string>} */
-  const sent = new Map();
-  let sentOf = "";
+  /** The field that was sent last: back at its value in the table, it takes back what was said about it. */
+  let last = "";
 
   /**
-   * A field is an edit where it differs from the table: fields that are drawn anew do not.
+   * A field that a person changed is an edit; one that is drawn anew shows what the table has.
    * @param {(string | string[] | null)[]} values
    * @param {{ index: number, field: string }[]} fields
    * @param {Record<string, unknown>[]} table what the fields of each device showed when they were drawn
    */
   function deviceFieldChanged(values, fields, table) {
-    if (sentOf !== JSON.stringify(table)) sent.clear();
-    sentOf = JSON.stringify(table);
+    const told = window.dash_clientside.callback_context.triggered.map(({ prop_id }) => prop_id);
     fields.forEach(({ index, field }, i) => {
       const device = editor.page.view?.devices[index],
-        value = text(values[i]),
         key = `${index} ${field}`;
-      if (!device || value === (sent.get(key) ?? text(table[index]?.[field]))) return;
-      sent.set(key, value);
+      if (!device || !told.some((each) => isOf(each, index, field))) return;
+      if (text(values[i]) === text(table[index]?.[field]) && key !== last) return;
+      last = key;
       editor.edit({ do: "device-field", name: device.name, device: index, field, value: values[i] ?? null });
     });
+  }
+
+  /**
+   * @param {string} property as Dash names it, `{"field":"memory",...}.value`
+   * @param {number} index
+   * @param {string} field
+   */
+  function isOf(property, index, field) {
+    const id = JSON.parse(property.slice(0, property.lastIndexOf(".")));
+    return id.index === index && id.field === field;
   }
 
   /** @param {unknown} value */

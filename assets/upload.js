@@ -33,7 +33,7 @@
       request.open("PUT", address);
       request.upload.addEventListener("progress", (event) => progress(event.loaded));
       request.addEventListener("load", () => {
-        if (request.status === 200) resolve();
+        if (request.status < 300) resolve();
         else reject(new Error(reason(request.responseText)));
       });
       request.addEventListener("error", () => reject(new Error("the connection to the server was lost")));
